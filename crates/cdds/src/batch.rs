@@ -23,18 +23,19 @@ use crate::dirty::Dirty;
 use crate::error::{Error, Result};
 use crate::hash::{OffsetMap, OffsetSet};
 use crate::layout::*;
-use crate::node::{Node, Query, order_indexes};
-use crate::parts;
+use crate::node::{Node, Query, below, order_indexes};
 use crate::pins::Published;
-use crate::tree::{TreeState, below};
+use crate::prefetch::Prefetched;
+use crate::record;
+use crate::tree::OpenTree;
 use crate::version::View;
-use crate::warm::Warm;
 use everbyte_heap::{Block, Op};
-use everbyte_media::{Section, seeded};
+use everbyte_media::{LINE, Section, seeded};
 use parking_lot::MutexGuard;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
+use zerocopy::{FromBytes, IntoBytes};
 
 /// The writer's volatile state between batches.
 pub(crate) struct Writer {
@@ -77,7 +78,7 @@ pub(crate) struct Writer {
     /// An empty one for the next batch.
     pub touched: Vec<u64>,
     /// Leaves found ahead.
-    pub warm: Warm,
+    pub prefetched: Prefetched,
 }
 
 /// A dead entry that owns blocks or a subtree.
@@ -102,7 +103,7 @@ impl Writer {
     /// Flushes again what another thread applied and flushed and has not fenced since, so that a
     /// fence of this thread orders it (TREE-6).
     #[cold]
-    fn flush_applied(&self, shared: &TreeState) {
+    fn flush_applied(&self, shared: &OpenTree) {
         if seeded("tree-another-threads-ledger") {
             return;
         }
@@ -117,7 +118,7 @@ impl Writer {
 /// Dropping a batch takes back what it stored: nothing happened. After an error inside one that is
 /// all it can do.
 pub struct TreeBatch<'t> {
-    pub(crate) shared: &'t TreeState,
+    pub(crate) shared: &'t OpenTree,
     pub(crate) writer: MutexGuard<'t, Writer>,
     pub(crate) _section: Section<'t>,
     pub(crate) view: View,
@@ -161,14 +162,14 @@ pub(crate) struct NewRecord {
 }
 
 impl<'t> TreeBatch<'t> {
-    pub(crate) fn begin(shared: &'t TreeState) -> TreeBatch<'t> {
+    pub(crate) fn begin(shared: &'t OpenTree) -> TreeBatch<'t> {
         let mut writer = shared.writer.lock();
         let thread = crate::thread::current();
         shared.holder.store(thread, Relaxed);
         let dirty = std::mem::take(&mut writer.dirty);
         let touched = std::mem::take(&mut writer.touched);
         let undug = writer.digging.len();
-        writer.warm.clear();
+        writer.prefetched.clear();
         let section = shared.media.section();
         let view = shared.view(writer.next);
         if writer.applied_by != thread {
@@ -239,10 +240,10 @@ impl<'t> TreeBatch<'t> {
         }
         let query = Query::new(key);
         let record = self.record(&query, value)?;
-        let known = self.writer.warm.take(key);
+        let known = self.writer.prefetched.take(key);
         self.guarded(|batch| {
             let (path, leaf) = match known {
-                Some(at) => (None, Node::open(&batch.shared.media, at)?), // WARM-1
+                Some(at) => (None, Node::open(&batch.shared.media, at)?), // PREF-1
                 None => {
                     let (path, leaf) = batch.descend(key)?;
                     (Some(path), leaf)
@@ -264,6 +265,15 @@ impl<'t> TreeBatch<'t> {
         })
     }
 
+    /// Prefetches the memory for the next puts of `keys`, in that order, for all of them at once. A
+    /// hint, forgotten at the next call: it changes only the time that the puts take.
+    ///
+    /// # Errors
+    /// Damage, which the puts would report too.
+    pub fn prefetch<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>) -> Result<()> {
+        self.writer.prefetched.find(&self.shared.media, &self.view, self.root, keys)
+    }
+
     /// Removes `key`; returns whether it was there.
     ///
     /// # Errors
@@ -279,7 +289,7 @@ impl<'t> TreeBatch<'t> {
             let mut rest = Vec::new();
             leaf.visible(&batch.view, &mut rest)?;
             if rest.is_empty() {
-                batch.writer.warm.forget(leaf.at);
+                batch.writer.prefetched.forget(leaf.at);
                 batch.unlink(&path)?;
             }
             Ok(true)
@@ -325,7 +335,9 @@ impl<'t> TreeBatch<'t> {
         }
         // A write looks at every appended slot; asked for now, they come while the old entry is
         // searched.
-        (node.slot_at(node.base())..node.slot_at(node.count())).step_by(64).for_each(|line| media.prefetch(line));
+        (node.slot_at(node.base())..node.slot_at(node.count()))
+            .step_by(LINE as usize)
+            .for_each(|line| media.prefetch(line));
         Ok((path, node))
     }
 
@@ -334,7 +346,7 @@ impl<'t> TreeBatch<'t> {
     fn record(&mut self, query: &Query<'_>, value: &[u8]) -> Result<NewRecord> {
         let mut flags = 0;
         let mut bytes = Vec::with_capacity(16 + query.key.len().min(INLINE_KEY) + value.len().min(INLINE_VALUE));
-        bytes.extend_from_slice(&parts::record_word(query.sum, value).to_le_bytes());
+        bytes.extend_from_slice(&record::record_word(query.sum, value).to_le_bytes());
         self.key_part(query.key, &mut bytes, &mut flags)?;
         if value.len() > INLINE_VALUE {
             flags |= VALUE_OUT;
@@ -343,7 +355,8 @@ impl<'t> TreeBatch<'t> {
                 Err(error) => {
                     if flags & KEY_OUT != 0 {
                         // The key's block has no owner yet: without this the commit would mark it.
-                        self.release(u64::from_le_bytes(*bytes[8..].first_chunk().expect("the key part")))?;
+                        let (key, _) = LongKey::read_from_prefix(&bytes[RECORD_KEY_AT..]).expect("the key part");
+                        self.release(key.block)?;
                     }
                     return Err(error);
                 }
@@ -361,8 +374,8 @@ impl<'t> TreeBatch<'t> {
         if key.len() > INLINE_KEY {
             *flags |= KEY_OUT;
             let block = self.block_of(key)?;
-            bytes.extend_from_slice(&block.to_le_bytes());
-            bytes.extend_from_slice(&key[..OUT_KEY_HEAD]);
+            let head = *key.first_chunk().expect("longer than a short key");
+            bytes.extend_from_slice(LongKey { block, head }.as_bytes());
         } else {
             bytes.extend_from_slice(key);
             bytes.resize(bytes.len().next_multiple_of(8), 0);
@@ -379,11 +392,11 @@ impl<'t> TreeBatch<'t> {
 
     /// Stores a value, and behind it the table of its chunks, in a block of its own (PART-2).
     fn value_block_of(&mut self, value: &[u8]) -> Result<u64> {
-        let table = parts::table_of(value);
+        let table = record::table_of(value);
         if table.is_empty() {
             return self.block_of(value);
         }
-        let block = self.reserve(parts::block_len(value.len() as u64))?;
+        let block = self.reserve(record::block_len(value.len() as u64))?;
         self.shared.media.copy_nt(block.at, value);
         let table_at = (block.at + value.len() as u64).next_multiple_of(8);
         self.shared.media.copy_nt_unless("tree-parts-unflushed", table_at, &table);
@@ -430,7 +443,7 @@ impl<'t> TreeBatch<'t> {
         if slot.start == self.view.version {
             // Made by this batch: taken back at once (BATCH-2), with what it owns.
             let owned = owned_blocks(node, slot)?;
-            self.store(at, 0);
+            self.store(at + START_AT, 0);
             self.emptied.remove(&at);
             for block in owned.into_iter().flatten() {
                 self.release(block)?;
@@ -445,7 +458,7 @@ impl<'t> TreeBatch<'t> {
     pub(crate) fn bury(&mut self, node: &Node<'_>, index: usize) {
         let (at, slot) = (node.slot_at(index), node.slot(index));
         self.touch(node, at);
-        self.store(at + 8, self.view.version);
+        self.store(at + END_AT, self.view.version);
         if !node.is_leaf() || slot.has(KEY_OUT | VALUE_OUT) {
             self.graves.push(Grave { end: self.view.version, node: node.at, index });
         }
@@ -517,7 +530,7 @@ impl<'t> TreeBatch<'t> {
         for &index in &dead[..dying] {
             let (at, slot) = (node.slot_at(index), node.slot(index));
             if slot.start != 0 && (!self.view.born(slot.start) || self.past(slot.end)) {
-                self.store(at, 0);
+                self.store(at + START_AT, 0);
                 self.emptied.insert(at);
             }
         }
@@ -549,17 +562,17 @@ impl<'t> TreeBatch<'t> {
         let head = node.query_head(key);
         self.touch(node, at);
         self.write(node.at + offset, &record.bytes);
-        self.store(at + 8, 0);
-        self.store(at + 16, Slot::place(offset as usize, record.key_len, record.flags));
-        self.store(at + 24, record.value);
+        self.store(at + END_AT, 0);
+        self.store(at + PLACE_AT, Slot::place(offset as usize, record.key_len, record.flags));
+        self.store(at + VALUE_AT, record.value);
         self.store(node.head_at(index), head);
         if node.is_leaf() {
-            let byte = node.at + FINGERPRINTS_AT + index as u64;
+            let byte = node.at + (FINGERPRINTS_AT + index) as u64;
             let shift = byte % 8 * 8;
             let word = self.shared.media.load(byte & !7) & !(0xff << shift) | u64::from(record.key_sum) << shift;
             self.store(byte & !7, word);
         }
-        self.store(at, start);
+        self.store(at + START_AT, start);
     }
 
     /// Puts `index` at its place in the permutation word and leaves out what is empty or void
@@ -585,7 +598,7 @@ impl<'t> TreeBatch<'t> {
         if !placed {
             push(index - node.base());
         }
-        self.store(node.at + ORDER_AT, next | count as u64);
+        self.store(node.at + ORDER_AT as u64, next | count as u64);
         Ok(())
     }
 }

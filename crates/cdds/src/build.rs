@@ -3,6 +3,8 @@
 use crate::error::Result;
 use crate::layout::*;
 use crate::node::{Node, head_of, parts};
+use everbyte_media::LINE;
+use std::mem::offset_of;
 use zerocopy::IntoBytes;
 
 /// An entry on its way into a new node: its stamps and its finished record.
@@ -57,8 +59,8 @@ impl Items {
     pub(crate) fn key_head<'s>(&'s self, item: &Item) -> &'s [u8] {
         let record = &self.bytes[item.record.clone()];
         match item.flags & KEY_OUT {
-            0 => &record[8..8 + item.key_len],
-            _ => &record[16..16 + OUT_KEY_HEAD],
+            0 => &record[RECORD_KEY_AT..][..item.key_len],
+            _ => &record[RECORD_KEY_AT + offset_of!(LongKey, head)..][..OUT_KEY_HEAD],
         }
     }
 
@@ -72,7 +74,7 @@ pub(crate) fn size_for(level: u8, count: usize, record_bytes: usize) -> usize {
     let (_, _, records) = parts(level, count);
     let average = record_bytes.checked_div(count).unwrap_or(128);
     let room = if level == 0 { (APPENDS * average).clamp(1024, 4096) } else { (APPENDS * average).clamp(512, 4096) };
-    (records as usize + record_bytes + room).next_multiple_of(64)
+    (records as usize + record_bytes + room).next_multiple_of(LINE as usize)
 }
 
 /// The first bytes of a node of `size` bytes: header, heads, slots, records. The rest is room to
@@ -91,7 +93,7 @@ pub(crate) fn image(level: u8, birth: u64, size: usize, items: &Items, range: st
         put(&mut bytes, slots_at as usize + index * SLOT as usize, slot.as_bytes());
         put(&mut bytes, heads_at as usize + index * 8, &head.to_le_bytes());
         if level == 0 {
-            bytes[FINGERPRINTS_AT as usize + index] = item.key_sum;
+            bytes[FINGERPRINTS_AT + index] = item.key_sum;
         }
         bytes.extend_from_slice(&items.bytes[item.record.clone()]);
     }
@@ -172,7 +174,7 @@ mod tests {
             for end in [&b"a"[..], b"z"] {
                 let key = [prefix, end].concat();
                 let begin = items.bytes.len();
-                items.bytes.extend_from_slice(&[0; 8]);
+                items.bytes.extend_from_slice(&[0; RECORD_KEY_AT]);
                 items.bytes.extend_from_slice(&key);
                 items.bytes.resize(items.bytes.len().next_multiple_of(8), 0);
                 let record = begin..items.bytes.len();

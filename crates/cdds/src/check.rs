@@ -9,7 +9,7 @@ use crate::layout::*;
 use crate::node::{Node, Query, head_of};
 use crate::pins::Published;
 use crate::sum::Sum;
-use crate::tree::{Tree, TreeState};
+use crate::tree::{OpenTree, Tree};
 use crate::version::{Life, View};
 use everbyte_media::ErrorInfo;
 use everbyte_store::{Finding, FindingKind};
@@ -28,7 +28,7 @@ struct Visit {
 
 /// Nodes and blocks that the walk has seen.
 struct Walk<'t> {
-    shared: &'t TreeState,
+    shared: &'t OpenTree,
     view: View,
     root: u64,
     findings: Vec<Finding>,
@@ -194,12 +194,12 @@ impl Walk<'_> {
             let key_sum = Sum::NONE.and(&key);
             let mut total = key_sum.value();
             if node.is_leaf() {
-                let byte = node.at + FINGERPRINTS_AT + index as u64;
+                let byte = node.at + (FINGERPRINTS_AT + index) as u64;
                 if node.fingerprint(index) != total as u8 {
                     self.find(FindingKind::Damage, byte, "a fingerprint does not belong to its key");
                 }
                 node.value_into(&slot, &mut value)?;
-                total = crate::parts::record_sum(key_sum, &value);
+                total = crate::record::record_sum(key_sum, &value);
                 for result in [node.verify_head(&slot, key_sum), node.verify_table(&slot, &value)] {
                     if let Err(error) = result {
                         self.find(FindingKind::Damage, at, error.to_string());

@@ -5,7 +5,7 @@ use crate::batch::TreeBatch;
 use crate::error::Result;
 use crate::layout::*;
 use crate::pins::Published;
-use crate::tree::{Commit, TreeState};
+use crate::tree::{Commit, OpenTree};
 use crate::version::Voids;
 use everbyte_heap::Op;
 use everbyte_media::museum::{misplaced, unless};
@@ -161,12 +161,12 @@ impl TreeBatch<'_> {
     fn undo(&mut self) {
         let (version, media) = (self.view.version, &self.shared.media);
         for at in std::mem::take(&mut self.touched) {
-            if media.load(at) == version {
-                self.store(at, 0);
+            if media.load(at + START_AT) == version {
+                self.store(at + START_AT, 0);
                 self.emptied.insert(at);
             }
-            if media.load(at + 8) == version && !seeded("tree-abort-keeps-ends") {
-                self.store(at + 8, 0);
+            if media.load(at + END_AT) == version && !seeded("tree-abort-keeps-ends") {
+                self.store(at + END_AT, 0);
             }
         }
         misplaced("tree-abort-unflushed", || self.dirty.clear());
@@ -199,10 +199,10 @@ impl TreeBatch<'_> {
 }
 
 /// Empties the slots of a ledger; idempotent.
-pub(crate) fn apply_drops(shared: &TreeState, drops: &[u64]) {
+pub(crate) fn apply_drops(shared: &OpenTree, drops: &[u64]) {
     for &slot in drops {
-        shared.media.store(slot, 0);
-        shared.media.flush(slot, 8);
+        shared.media.store(slot + START_AT, 0);
+        shared.media.flush(slot + START_AT, 8);
     }
 }
 
@@ -236,7 +236,7 @@ impl Voids {
     }
 }
 
-impl TreeState {
+impl OpenTree {
     pub(crate) fn commit_of(&self, version: u64) -> Commit {
         Commit { tree: self.number, version: Unsettled::new(&self.media, version) }
     }

@@ -11,7 +11,7 @@ use crate::sum::Sum;
 use crate::tree::TreeSnapshot;
 use crate::version::View;
 use crate::walk::{Entries, Walk};
-use everbyte_media::Media;
+use everbyte_media::{LINE, Media};
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 
@@ -216,8 +216,8 @@ impl<'t> Cursor<'t> {
             let Some(leaf) = &self.leaf else { return Ok(None) };
             if let Some(index) = self.entries.next() {
                 if self.ahead.0 < self.ahead.1 {
-                    (0..AHEAD_LINES).for_each(|line| self.media.prefetch(self.ahead.0 + line * 64));
-                    self.ahead.0 += AHEAD_LINES * 64;
+                    (0..AHEAD_LINES).for_each(|line| self.media.prefetch(self.ahead.0 + line * LINE));
+                    self.ahead.0 += AHEAD_LINES * LINE;
                 }
                 self.last.slot = leaf.on(&self.media)?.slot(index);
                 if self.last.leaf.is_none_or(|last| last.at != leaf.at) {

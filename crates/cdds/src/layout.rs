@@ -4,6 +4,8 @@
 //! slots, and records. The first `base` slots were written with the node, sorted by key; the last
 //! [`APPENDS`] are filled later, in any order, and are sorted by the permutation word `order`.
 
+use everbyte_media::LINE;
+use std::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Slots of a node that may be filled after the node was written: as many as a permutation word can
@@ -64,9 +66,37 @@ pub(crate) struct NodeHeader {
 const _: () = assert!(size_of::<NodeHeader>() == 64);
 
 /// Offset of `order` in a node: the one word of the header that changes.
-pub(crate) const ORDER_AT: u64 = 24;
+pub(crate) const ORDER_AT: usize = offset_of!(NodeHeader, order);
+/// Offset of `birth` in a node.
+pub(crate) const BIRTH_AT: usize = offset_of!(NodeHeader, birth);
+/// Offset of the common prefix in a node.
+pub(crate) const PREFIX_AT: usize = offset_of!(NodeHeader, prefix);
+const _: () = assert!(ORDER_AT.is_multiple_of(8) && BIRTH_AT.is_multiple_of(8)); // loaded and stored as words
+const _: () = assert!(PREFIX_AT.is_multiple_of(8) && PREFIX_MAX.is_multiple_of(8)); // compared a word at a time
+/// Bytes of the header that are read when a node is opened: its sizes and what it is.
+pub(crate) const SHAPE_WORDS: usize = 2;
 /// Fingerprints follow the header in leaves.
-pub(crate) const FINGERPRINTS_AT: u64 = 64;
+pub(crate) const FINGERPRINTS_AT: usize = size_of::<NodeHeader>();
+/// One byte for each slot.
+pub(crate) const FINGERPRINTS: usize = LINE as usize;
+const _: () = assert!(LEAF_BASE_MAX + APPENDS <= FINGERPRINTS && FINGERPRINTS_AT.is_multiple_of(LINE as usize));
+
+/// Bytes of the field that `of` chooses.
+pub(crate) const fn field_size<T, F>(_of: fn(&T) -> &F) -> usize {
+    size_of::<F>()
+}
+
+/// The number `$field` of a `$Type`, of which `$words` are the first words, as a `u64`. Does not
+/// compile if the field lies elsewhere or crosses a word.
+macro_rules! field_of {
+    ($words:expr, $Type:ident, $field:ident) => {{
+        const AT: usize = std::mem::offset_of!($Type, $field);
+        const SIZE: usize = $crate::layout::field_size(|all: &$Type| &all.$field);
+        const { assert!(AT / 8 < $crate::layout::SHAPE_WORDS && AT % 8 + SIZE <= 8, "in one of the first words") };
+        $words[const { AT / 8 }] << (64 - 8 * (AT % 8 + SIZE)) >> (64 - 8 * SIZE)
+    }};
+}
+pub(crate) use field_of;
 
 /// One entry: which versions see it, where its key is, what it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -84,7 +114,18 @@ pub(crate) struct Slot {
 const _: () = assert!(size_of::<Slot>() == 32); // two to a line
 
 /// Bytes of a slot.
-pub(crate) const SLOT: u64 = 32;
+pub(crate) const SLOT: u64 = size_of::<Slot>() as u64;
+/// Words of a slot.
+pub(crate) const SLOT_WORDS: usize = size_of::<Slot>() / 8;
+/// Offset of `start` in a slot: it is read before the rest.
+pub(crate) const START_AT: u64 = offset_of!(Slot, start) as u64;
+const _: () = assert!(START_AT == 0);
+/// Offset of `end` in a slot.
+pub(crate) const END_AT: u64 = offset_of!(Slot, end) as u64;
+/// Offset of `place` in a slot.
+pub(crate) const PLACE_AT: u64 = offset_of!(Slot, place) as u64;
+/// Offset of `value` in a slot.
+pub(crate) const VALUE_AT: u64 = offset_of!(Slot, value) as u64;
 /// The key is in a block of its own: the record holds its offset and its first [`OUT_KEY_HEAD`]
 /// bytes.
 pub(crate) const KEY_OUT: u64 = 1 << 48;
@@ -93,7 +134,46 @@ pub(crate) const VALUE_OUT: u64 = 1 << 49;
 /// On a dead inner entry: nothing below was moved elsewhere, everything is freed.
 pub(crate) const WHOLE: u64 = 1 << 50;
 
+/// The beginning of a record. The key, or a [`LongKey`], follows, and then, in a leaf, the value or
+/// the offset of its block; each starts at a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct RecordSums {
+    /// Sum of the key and, in a leaf, of the value or its table.
+    pub whole: u32,
+    /// Leaf: sum of the key and the value's length.
+    pub head: u32,
+}
+const _: () = assert!(size_of::<RecordSums>() == 8); // read in one piece
+
+/// Offset of the key in a record.
+pub(crate) const RECORD_KEY_AT: usize = size_of::<RecordSums>();
+
+/// The key of a record that lies in a block of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct LongKey {
+    /// Offset of the block.
+    pub block: u64,
+    /// The first bytes of the key.
+    pub head: [u8; OUT_KEY_HEAD],
+}
+const _: () = assert!(size_of::<LongKey>() == 8 + OUT_KEY_HEAD && offset_of!(LongKey, block) == 0);
+
+/// Bytes of the offset of a value's block in a record.
+pub(crate) const LONG_VALUE: usize = 8;
+
 impl Slot {
+    /// The slot of these words.
+    #[inline(always)]
+    pub(crate) fn from_words(words: [u64; SLOT_WORDS]) -> Slot {
+        Slot {
+            start: words[const { START_AT as usize / 8 }],
+            end: words[const { END_AT as usize / 8 }],
+            place: words[const { PLACE_AT as usize / 8 }],
+            value: words[const { VALUE_AT as usize / 8 }],
+        }
+    }
     /// Offset of the record in its node.
     pub(crate) fn record(&self) -> u64 {
         (self.place & 0xffff) * 8
@@ -108,17 +188,17 @@ impl Slot {
     }
     /// Bytes of the key part of the record.
     pub(crate) fn key_bytes(&self) -> u64 {
-        (if self.has(KEY_OUT) { 8 + OUT_KEY_HEAD } else { self.key_len().next_multiple_of(8) }) as u64
+        (if self.has(KEY_OUT) { size_of::<LongKey>() } else { self.key_len().next_multiple_of(8) }) as u64
     }
     /// Bytes of the whole record of a leaf or inner entry.
     pub(crate) fn record_bytes(&self, leaf: bool) -> u64 {
         let value = match leaf {
-            true if self.has(VALUE_OUT) => 8,
+            true if self.has(VALUE_OUT) => LONG_VALUE as u64,
             // torn slots claim anything
             true => self.value.checked_next_multiple_of(8).unwrap_or(u64::MAX),
             false => 0,
         };
-        (8 + self.key_bytes()).saturating_add(value)
+        (RECORD_KEY_AT as u64 + self.key_bytes()).saturating_add(value)
     }
     /// The `place` word of a record at `record` with this key length and flags.
     pub(crate) fn place(record: usize, key_len: usize, flags: u64) -> u64 {
@@ -170,19 +250,64 @@ pub(crate) const TREE_MAGIC: [u8; 8] = *b"EVRBCDDS";
 /// wrote format 1 or 2.
 pub(crate) const TREE_FORMAT: u32 = 3;
 
-/// Offsets of the tree's fixed parts, relative to its header: each in lines of its own.
-pub(crate) const COMMIT_AT: u64 = 64;
-/// The two states.
-pub(crate) const STATES_AT: [u64; 2] = [128, 192];
+/// The tree's fixed parts, from its header on: each in lines of its own.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct TreePage {
+    pub header: TreeHeader,
+    /// The newest version, shifted by one, and the state that counts in the lowest bit.
+    pub commit: u64,
+    /// The version at which the tree was closed, or 0.
+    pub closed: u64,
+    pub reserved: [u64; 6],
+    pub states: [State; 2],
+}
+const _: () = assert!(size_of::<TreePage>() == 256);
+
+/// Offset of the commit word from the tree's header.
+pub(crate) const COMMIT_AT: u64 = offset_of!(TreePage, commit) as u64;
+/// Offset of the word of a clean close; it is flushed together with the commit word.
+pub(crate) const CLOSED_AT: u64 = offset_of!(TreePage, closed) as u64;
+const _: () = assert!(COMMIT_AT.is_multiple_of(LINE) && CLOSED_AT == COMMIT_AT + 8);
+/// Offsets of the two states.
+pub(crate) const STATES_AT: [u64; 2] =
+    [offset_of!(TreePage, states) as u64, (offset_of!(TreePage, states) + size_of::<State>()) as u64];
+
 /// Words of a ledger that fits the area.
 pub(crate) const LEDGER_WORDS: usize = 512;
 /// Ranges of the void list.
 pub(crate) const VOIDS_MAX: usize = 256;
-/// In the area: two ledgers, the count of void ranges (a line of its own), the ranges.
-pub(crate) const LEDGERS_AT: [u64; 2] = [0, LEDGER_WORDS as u64 * 8];
-/// Count of void ranges.
-pub(crate) const VOID_COUNT_AT: u64 = LEDGER_WORDS as u64 * 16;
-/// The ranges: first and last version of each.
-pub(crate) const VOIDS_AT: u64 = VOID_COUNT_AT + 64;
+
+/// A range of versions that never committed.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct VoidRange {
+    pub first: u64,
+    pub last: u64,
+}
+const _: () = assert!(size_of::<VoidRange>() == 16);
+
+/// The block that holds ledgers and void list.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct TreeArea {
+    pub ledgers: [[u64; LEDGER_WORDS]; 2],
+    /// Ranges in use: a line of its own.
+    pub void_count: u64,
+    pub reserved: [u64; 7],
+    pub voids: [VoidRange; VOIDS_MAX],
+}
+const _: () = assert!(size_of::<TreeArea>() == 12352);
+
+/// Offsets of the two ledgers in the area.
+pub(crate) const LEDGERS_AT: [u64; 2] =
+    [offset_of!(TreeArea, ledgers) as u64, (offset_of!(TreeArea, ledgers) + LEDGER_WORDS * 8) as u64];
+/// Offset of the count of void ranges in the area.
+pub(crate) const VOID_COUNT_AT: u64 = offset_of!(TreeArea, void_count) as u64;
+/// Offset of the void ranges in the area.
+pub(crate) const VOIDS_AT: u64 = offset_of!(TreeArea, voids) as u64;
+/// Bytes of a void range.
+pub(crate) const VOID_RANGE: u64 = size_of::<VoidRange>() as u64;
 /// Bytes of the area.
-pub(crate) const AREA: u64 = VOIDS_AT + VOIDS_MAX as u64 * 16;
+pub(crate) const AREA: u64 = size_of::<TreeArea>() as u64;
+const _: () = assert!(VOID_COUNT_AT < VOIDS_AT && VOIDS_AT + VOIDS_MAX as u64 * VOID_RANGE == AREA);

@@ -23,9 +23,10 @@
 
 use crate::error::{Result, damaged};
 use crate::layout::*;
+use crate::record::{count_fetched, record_sum};
 use crate::sum::Sum;
 use crate::version::View;
-use everbyte_media::{Media, Window, seeded};
+use everbyte_media::{LINE, Media, Window, seeded};
 use std::cmp::Ordering;
 
 /// A node's header, found sound.
@@ -91,7 +92,7 @@ impl Shape {
 
 /// Offsets in a node with `base` first slots: heads, slots, records.
 pub(crate) fn parts(level: u8, base: usize) -> (u64, u64, u64) {
-    let heads = if level == 0 { FINGERPRINTS_AT + 64 } else { FINGERPRINTS_AT };
+    let heads = if level == 0 { FINGERPRINTS_AT + FINGERPRINTS } else { FINGERPRINTS_AT } as u64;
     let slots = (heads + (base + APPENDS) as u64 * 8).next_multiple_of(SLOT);
     (heads, slots, slots + (base + APPENDS) as u64 * SLOT)
 }
@@ -144,18 +145,20 @@ pub(crate) fn order_indexes(order: u64) -> impl DoubleEndedIterator<Item = usize
 impl<'m> Node<'m> {
     #[inline]
     pub(crate) fn open(media: &'m Media, at: u64) -> Result<Node<'m>> {
-        let Some(header) = media.window(at, 64).filter(|_| at.is_multiple_of(64)) else {
+        const HEADER: u64 = size_of::<NodeHeader>() as u64;
+        let Some(header) = media.window(at, HEADER).filter(|_| at.is_multiple_of(LINE)) else {
             return damaged(at, "a node pointer leads outside the store");
         };
-        let word = header.load(0);
-        let sizes = header.load(8);
-        let level = (word >> 16) as u8;
-        let prefix_len = (word >> 24 & 0xff) as usize;
-        let base = (word >> 32 & 0xffff) as usize;
-        let (size, base_end) = (sizes as u32, (sizes >> 32) as u32);
+        let words = header.words::<SHAPE_WORDS>(0);
+        let level = field_of!(words, NodeHeader, level) as u8;
+        let prefix_len = field_of!(words, NodeHeader, prefix_len) as usize;
+        let base = field_of!(words, NodeHeader, base) as usize;
+        let size = field_of!(words, NodeHeader, size) as u32;
+        let base_end = field_of!(words, NodeHeader, base_end) as u32;
+        let magic = field_of!(words, NodeHeader, magic) as u16;
         let most = if level == 0 { LEAF_BASE_MAX } else { INNER_BASE_MAX };
-        if word as u16 != NODE_MAGIC || prefix_len > PREFIX_MAX || base > most || level > 32 {
-            media.require_readable(at, 64)?;
+        if magic != NODE_MAGIC || prefix_len > PREFIX_MAX || base > most || level > 32 {
+            media.require_readable(at, HEADER)?;
             return damaged(at, "no node where one should be");
         }
         let (heads, slots, records) = parts(level, base);
@@ -204,21 +207,21 @@ impl<'m> Node<'m> {
 
     #[inline]
     pub(crate) fn slot(&self, index: usize) -> Slot {
-        let [start, end, place, value] = self.window.words(self.slot_offset(index));
+        let slot = Slot::from_words(self.window.words(self.slot_offset(index)));
         // Its words were read after `start`.
         std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
-        Slot { start, end, place, value }
+        slot
     }
 
     /// The child or value of slot `index` of an inner node.
     #[inline]
     pub(crate) fn child(&self, index: usize) -> u64 {
-        self.window.load(self.slot_offset(index) + 24)
+        self.window.load(self.slot_offset(index) + VALUE_AT as usize)
     }
 
     #[inline]
     pub(crate) fn start(&self, index: usize) -> u64 {
-        self.window.load(self.slot_offset(index))
+        self.window.load(self.slot_offset(index) + START_AT as usize)
     }
 
     /// Whether `view` sees the entry of slot `index`.
@@ -232,20 +235,20 @@ impl<'m> Node<'m> {
     #[inline]
     pub(crate) fn sees_base(&self, view: &View, index: usize) -> bool {
         let at = self.slot_offset(index);
-        view.sees(self.window.load(at), self.window.load(at + 8))
+        view.sees(self.window.load(at + START_AT as usize), self.window.load(at + END_AT as usize))
     }
 
     /// Start and end of a slot, read as one; `None` where the writer is reusing it.
     #[inline]
     fn stamps(&self, index: usize) -> Option<(u64, u64)> {
         let at = self.slot_offset(index);
-        let (start, end) = (self.window.load(at), self.window.load(at + 8));
-        (self.window.load(at) == start).then_some((start, end))
+        let (start, end) = (self.window.load(at + START_AT as usize), self.window.load(at + END_AT as usize));
+        (self.window.load(at + START_AT as usize) == start).then_some((start, end))
     }
 
     #[inline]
     pub(crate) fn order(&self) -> u64 {
-        self.window.load(ORDER_AT as usize)
+        self.window.load(ORDER_AT)
     }
 
     #[inline]
@@ -254,14 +257,14 @@ impl<'m> Node<'m> {
     }
 
     pub(crate) fn birth(&self) -> u64 {
-        self.window.load(16)
+        self.window.load(BIRTH_AT)
     }
 
     /// The prefix that all base keys share, in `buffer`.
     #[inline]
     pub(crate) fn prefix<'b>(&self, buffer: &'b mut [u8; PREFIX_MAX]) -> &'b [u8] {
         for (word, chunk) in buffer.chunks_exact_mut(8).enumerate() {
-            chunk.copy_from_slice(&self.window.load(40 + word * 8).to_le_bytes());
+            chunk.copy_from_slice(&self.window.load(PREFIX_AT + word * 8).to_le_bytes());
         }
         &buffer[..usize::from(self.prefix_len)]
     }
@@ -271,7 +274,7 @@ impl<'m> Node<'m> {
     #[inline]
     pub(crate) fn query_head(&self, key: &[u8]) -> u64 {
         for (word, from) in (0..usize::from(self.prefix_len)).step_by(8).enumerate() {
-            let theirs = self.window.load(40 + word * 8).swap_bytes();
+            let theirs = self.window.load(PREFIX_AT + word * 8).swap_bytes();
             // Bytes behind the prefix are zero in the header; they do not count in the key.
             let beyond = (from + 8).saturating_sub(self.prefix_len.into()) * 8;
             let ours = word_at(key, from) >> beyond << beyond;
@@ -292,7 +295,7 @@ impl<'m> Node<'m> {
         if (!slot.has(VALUE_OUT) && self.is_leaf() && slot.value > INLINE_VALUE as u64)
             || (!slot.has(KEY_OUT) && slot.key_len() > INLINE_KEY)
             || offset.saturating_add(slot.record_bytes(self.is_leaf())) > u64::from(self.size)
-            || offset < 64
+            || offset < FINGERPRINTS_AT as u64
         {
             return self.damaged("a record leads outside its node");
         }
@@ -304,7 +307,7 @@ impl<'m> Node<'m> {
     pub(crate) fn compare(&self, slot: &Slot, key: &[u8]) -> Result<Ordering> {
         let record = self.record(slot)?;
         if !slot.has(KEY_OUT) {
-            return Ok(self.window.compare(record + 8, slot.key_len(), key));
+            return Ok(self.window.compare(record + RECORD_KEY_AT, slot.key_len(), key));
         }
         let block = self.key_block(slot)?;
         let order = self.media.compare(block, slot.key_len() as u64, key);
@@ -314,7 +317,7 @@ impl<'m> Node<'m> {
 
     /// Offset of a key in a block of its own.
     pub(crate) fn key_block(&self, slot: &Slot) -> Result<u64> {
-        let block = self.window.load(self.record(slot)? + 8);
+        let block = self.window.load(self.record(slot)? + RECORD_KEY_AT);
         if slot.key_len() > KEY_MAX || !self.media.holds(block, slot.key_len() as u64) {
             return self.damaged("a key's block leads outside the store");
         }
@@ -323,7 +326,7 @@ impl<'m> Node<'m> {
 
     /// Offset of a value in a block of its own.
     pub(crate) fn value_block(&self, slot: &Slot) -> Result<u64> {
-        let block = self.window.load(self.record(slot)? + 8 + slot.key_bytes() as usize);
+        let block = self.window.load(self.record(slot)? + RECORD_KEY_AT + slot.key_bytes() as usize);
         if slot.value > VALUE_MAX || !self.media.holds(block, slot.value) {
             return self.damaged("a value's block leads outside the store");
         }
@@ -335,7 +338,7 @@ impl<'m> Node<'m> {
         match slot.has(KEY_OUT) {
             true => extend_from(self.media, self.key_block(slot)?, slot.key_len(), into),
             false => {
-                self.window.append_to(self.record(slot)? + 8, slot.key_len(), into);
+                self.window.append_to(self.record(slot)? + RECORD_KEY_AT, slot.key_len(), into);
                 Ok(())
             }
         }
@@ -347,7 +350,8 @@ impl<'m> Node<'m> {
         match slot.has(VALUE_OUT) {
             true => extend_from(self.media, self.value_block(slot)?, len, into),
             false => {
-                self.window.append_to(self.record(slot)? + 8 + slot.key_bytes() as usize, len, into);
+                let at = self.record(slot)? + RECORD_KEY_AT + slot.key_bytes() as usize;
+                self.window.append_to(at, len, into);
                 Ok(())
             }
         }
@@ -370,7 +374,7 @@ impl<'m> Node<'m> {
             self.key_into(slot, entry)?;
             entry.resize(value_at, 0);
             self.value_into(slot, entry)?;
-            crate::parts::record_sum(Sum::NONE.and(&entry[..key_len]), &entry[value_at..])
+            record_sum(Sum::NONE.and(&entry[..key_len]), &entry[value_at..])
         } else {
             // Nearly always: no longer than the buffer already is.
             let len = value_at + value_len.next_multiple_of(8);
@@ -378,13 +382,14 @@ impl<'m> Node<'m> {
                 entry.resize(INLINE_KEY + INLINE_VALUE, 0);
             }
             let (key, value) = entry[..len].split_at_mut(value_at);
-            let (key_from, value_from) = (record + 8, record + 8 + value_at);
+            let key_from = record + RECORD_KEY_AT;
+            let value_from = key_from + value_at;
             Sum::NONE
                 .copied(&self.window, key_from, key, key_len)
                 .copied(&self.window, value_from, value, value_len)
                 .value()
         };
-        if total != self.window.load(record) as u32 {
+        if total != self.sums(record).0 {
             return self.damaged("a record fails its checksum");
         }
         Ok((key_len, value_len))
@@ -392,19 +397,26 @@ impl<'m> Node<'m> {
 
     /// The fingerprint of slot `index` of a leaf.
     pub(crate) fn fingerprint(&self, index: usize) -> u8 {
-        (self.window.load((FINGERPRINTS_AT as usize + index) & !7) >> (index % 8 * 8)) as u8
+        (self.window.load((FINGERPRINTS_AT + index) & !7) >> (index % 8 * 8)) as u8
+    }
+
+    /// The sums of the record at `record`: of the whole and of the head.
+    #[inline(always)]
+    fn sums(&self, record: usize) -> (u32, u32) {
+        let words = [self.window.load(record)];
+        (field_of!(words, RecordSums, whole) as u32, field_of!(words, RecordSums, head) as u32)
     }
 
     /// The checksum kept with the record of `slot`.
     #[inline]
     pub(crate) fn record_sum(&self, slot: &Slot) -> Result<u32> {
-        Ok(self.window.load(self.record(slot)?) as u32)
+        Ok(self.sums(self.record(slot)?).0)
     }
 
     /// The checksum of key and length kept with the record of a leaf's `slot`.
     #[inline]
     pub(crate) fn record_head_sum(&self, slot: &Slot) -> Result<u32> {
-        Ok((self.window.load(self.record(slot)?) >> 32) as u32)
+        Ok(self.sums(self.record(slot)?).1)
     }
 
     /// The media the node lies on.
@@ -531,7 +543,7 @@ impl<'m> Node<'m> {
         const LOW: u64 = 0x0101_0101_0101_0101;
         let pattern = u64::from(query.print) * LOW;
         for word in 0..self.count().div_ceil(8) {
-            let different = self.window.load(FINGERPRINTS_AT as usize + word * 8) ^ pattern;
+            let different = self.window.load(FINGERPRINTS_AT + word * 8) ^ pattern;
             // A zero byte: a fingerprint that matches. A borrow may mark the byte above one too;
             // keys decide.
             let mut marks = different.wrapping_sub(LOW) & !different & (LOW << 7);
@@ -584,7 +596,7 @@ impl<'m> Node<'m> {
         for index in 0..self.base() {
             // Slots of the base are never reused: no need to look twice.
             let at = self.slot_offset(index);
-            if !wanted(self.window.load(at), self.window.load(at + 8)) {
+            if !wanted(self.window.load(at + START_AT as usize), self.window.load(at + END_AT as usize)) {
                 continue;
             }
             if !appended.is_empty() {
@@ -604,10 +616,22 @@ impl<'m> Node<'m> {
     }
 }
 
+/// Opens the child of an inner node; its level must be lower.
+#[inline]
+pub(crate) fn below<'m>(media: &'m Media, parent: &Node<'_>, child: u64) -> Result<Node<'m>> {
+    // The header, and what a search looks at next: fingerprints or heads.
+    (0..3).for_each(|line| media.prefetch(child + line * LINE));
+    let node = Node::open(media, child)?;
+    if node.level + 1 != parent.level {
+        return damaged(child, "a child has the wrong level");
+    }
+    Ok(node)
+}
+
 /// Appends `len` stored bytes to `into`.
 #[inline]
 pub(crate) fn extend_from(media: &Media, at: u64, len: usize, into: &mut Vec<u8>) -> Result<()> {
-    crate::parts::count_fetched(len);
+    count_fetched(len);
     let old = into.len();
     into.resize(old + len, 0);
     media.read(at, &mut into[old..]);

@@ -1,11 +1,6 @@
 //! Reads of less than an entry: whether a key is there, how long its value is, a part of the value.
-//! Parts are verified without the rest of the value, and fetched bytes are counted, so tests hold
-//! their cost.
-//!
-//! The word of a leaf's record has two sums: of key and value, and in its high half of the key and
-//! the value's length (the *head sum*). A value longer than [`CHUNK`] is followed in its block by a
-//! table with a sum for each chunk; the record's sum then covers the key and the table. So a part
-//! is verified by the table and the chunks that it touches.
+//! Parts are verified without the rest of the value, by the table of its chunks (`record.rs`), and
+//! fetched bytes are counted, so tests hold their cost.
 //!
 //! Invariants
 //!   PART-1  No key, length or byte is returned before a sum that covers it has been compared.
@@ -13,67 +8,13 @@
 
 use crate::error::{Result, damaged};
 use crate::layout::{CHUNK, Slot};
-use crate::node::{Node, Query, extend_from};
+use crate::node::{Node, Query, below, extend_from};
+use crate::record::{head_sum, record_sum, table, table_of};
 use crate::sum::Sum;
-use crate::tree::{TreeState, below};
+use crate::tree::OpenTree;
 use crate::version::View;
 use crate::{Tree, TreeSnapshot};
-use std::cell::Cell;
 use std::ops::Range;
-
-thread_local! {
-    static FETCHED: Cell<u64> = const { Cell::new(0) };
-}
-
-/// Bytes that this thread has copied out of blocks of keys and values, since it began. Values in
-/// leaves do not count: they are short.
-pub fn fetched() -> u64 {
-    FETCHED.get()
-}
-
-/// Counts bytes that are copied.
-#[inline]
-pub(crate) fn count_fetched(len: usize) {
-    FETCHED.set(FETCHED.get() + len as u64);
-}
-
-/// Offset of the table in the block of a value of `len` bytes, and its bytes. No table: zero bytes.
-fn table(len: u64) -> (u64, usize) {
-    let sums = if len > CHUNK { len.div_ceil(CHUNK) } else { 0 };
-    (len.next_multiple_of(8), sums as usize * 4)
-}
-
-/// Bytes of the block of a value of `len` bytes.
-pub(crate) fn block_len(len: u64) -> u64 {
-    let (at, size) = table(len);
-    if size == 0 { len } else { at + size as u64 }
-}
-
-/// The table of a value: the sum of each chunk. Empty for a value of one chunk.
-pub(crate) fn table_of(value: &[u8]) -> Vec<u8> {
-    if value.len() as u64 <= CHUNK {
-        return Vec::new();
-    }
-    value.chunks(CHUNK as usize).flat_map(|chunk| Sum::NONE.and(chunk).value().to_le_bytes()).collect()
-}
-
-/// The sum of a record: `key` continued by the value, or by its table if it has one.
-#[inline]
-pub(crate) fn record_sum(key: Sum, value: &[u8]) -> u32 {
-    if value.len() as u64 <= CHUNK { key.and(value).value() } else { key.and(&table_of(value)).value() }
-}
-
-/// The head sum: `key` continued by the value's length.
-#[inline]
-pub(crate) fn head_sum(key: Sum, value_len: u64) -> u32 {
-    key.and(&value_len.to_le_bytes()).value()
-}
-
-/// The first word of a leaf's record.
-#[inline]
-pub(crate) fn record_word(key: Sum, value: &[u8]) -> u64 {
-    u64::from(record_sum(key, value)) | u64::from(head_sum(key, value.len() as u64)) << 32
-}
 
 impl Node<'_> {
     /// Compares the head sum of `slot`, whose key has the sum `key`.
@@ -139,7 +80,7 @@ impl Node<'_> {
     }
 }
 
-impl TreeState {
+impl OpenTree {
     /// The leaf and slot of `key`, its head verified.
     fn locate(&self, view: &View, root: u64, query: &Query<'_>) -> Result<Option<(Node<'_>, Slot)>> {
         let media = &self.media;

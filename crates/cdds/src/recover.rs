@@ -24,16 +24,17 @@ use crate::layout::*;
 use crate::node::Node;
 use crate::pins::{Pins, Published};
 use crate::sum::sum;
-use crate::tree::{Tally, Tree, TreeState};
+use crate::tree::{OpenTree, Tally, Tree};
 use crate::version::{Held, Life, View, Voids};
 use arc_swap::ArcSwap;
 use everbyte_heap::{Heap, Op};
 use everbyte_media::museum::unless;
 use everbyte_media::{Format, sums_agree};
-use everbyte_media::{Media, seeded};
+use everbyte_media::{LINE, Media, seeded};
 use everbyte_store::Object;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use zerocopy::{FromZeros, IntoBytes};
@@ -44,10 +45,29 @@ const HEADER_AT: u64 = 2048;
 static TREES: AtomicU64 = AtomicU64::new(0);
 /// The version of a new, empty tree.
 const FIRST: u64 = 1;
-/// Beside the commit word, in its line: the version at which the tree was closed, or 0.
-const CLOSED_AT: u64 = COMMIT_AT + 8;
 
-pub(crate) fn format(object: &Object) -> Result<()> {
+impl Tree {
+    /// Writes an empty tree into a new object; to be called before the object's name is published.
+    ///
+    /// # Errors
+    /// Out of space; I/O.
+    pub fn format(object: &Object) -> Result<()> {
+        format(object)
+    }
+
+    /// Opens the tree of `object`: replays the last version's ledger and voids the version a crash
+    /// cut short. The cost does not depend on how much the tree holds.
+    ///
+    /// A tree is opened once at a time; clones share it.
+    ///
+    /// # Errors
+    /// Open already, damage, a newer format, I/O.
+    pub fn open(object: Object) -> Result<Tree> {
+        open(object)
+    }
+}
+
+fn format(object: &Object) -> Result<()> {
     let (media, header_at) = (object.media().clone(), object.prime() + HEADER_AT);
     let _section = media.section();
     Heap::format(object)?;
@@ -57,13 +77,13 @@ pub(crate) fn format(object: &Object) -> Result<()> {
     media.flush(area.at, AREA);
     let mut items = Items::default();
     let leaf = heap.reserve(size_for(0, 0, 0) as u64)?;
-    media.copy_nt(leaf.at, &image(0, FIRST, leaf.size as usize & !63, &items, 0..0));
+    media.copy_nt(leaf.at, &image(0, FIRST, leaf.size as usize & !(LINE as usize - 1), &items, 0..0));
     items.bytes.extend_from_slice(&u64::from(sum(b"")).to_le_bytes());
     let item =
         crate::build::Item { start: FIRST, end: 0, flags: 0, key_len: 0, value: leaf.at, record: 0..8, key_sum: 0 };
     items.list.push(item);
     let root = heap.reserve(size_for(1, 1, 8) as u64)?;
-    media.copy_nt(root.at, &image(1, FIRST, root.size as usize & !63, &items, 0..1));
+    media.copy_nt(root.at, &image(1, FIRST, root.size as usize & !(LINE as usize - 1), &items, 0..1));
     let ops = [area, leaf, root].map(|block| heap.op_allocate(&block));
     let words = ops.map(u64::from);
     media.copy_nt(area.at + LEDGERS_AT[0], words.as_bytes());
@@ -72,14 +92,14 @@ pub(crate) fn format(object: &Object) -> Result<()> {
     state.ledger_sum = crc32c::crc32c(words.as_bytes());
     state.checksum = state_sum(state);
     media.put(header_at + STATES_AT[0], &state);
-    media.zero(header_at + STATES_AT[1], 64);
+    media.zero(header_at + STATES_AT[1], size_of::<State>() as u64);
     let mut header = TreeHeader::new_zeroed();
     (header.magic, header.format, header.area) = (TREE_MAGIC, TREE_FORMAT, area.at);
     header.checksum = header_sum(header);
     media.put(header_at, &header);
     media.store(header_at + COMMIT_AT, FIRST << 1);
     media.store(header_at + CLOSED_AT, 0);
-    media.flush(header_at, STATES_AT[1] + 64);
+    media.flush(header_at, size_of::<TreePage>() as u64);
     // The object's name is published behind a fence of the store: until then no reader looks here,
     // so one order suffices.
     media.fence();
@@ -93,7 +113,7 @@ fn header_sum(mut header: TreeHeader) -> u32 {
     crc32c::crc32c(header.as_bytes())
 }
 
-pub(crate) fn open(object: Object) -> Result<Tree> {
+fn open(object: Object) -> Result<Tree> {
     let claim = object.claim()?;
     let (media, header_at) = (object.media().clone(), object.prime() + HEADER_AT);
     let header: TreeHeader = media.get(header_at);
@@ -118,7 +138,7 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
     // The death of a process, without the machine, may have left the commit in the caches: later
     // stores of recovery must not survive without it. The data that it commits was fenced before
     // it.
-    media.reflush(header_at + COMMIT_AT, 16);
+    media.reflush(header_at + COMMIT_AT, CLOSED_AT + 8 - COMMIT_AT);
     media.reflush(header.area + VOID_COUNT_AT, AREA - VOID_COUNT_AT);
     media.fence();
     let commit = media.load(header_at + COMMIT_AT);
@@ -151,9 +171,9 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
         items: Items::default(),
         dirty: Default::default(),
         touched: Vec::new(),
-        warm: Default::default(),
+        prefetched: Default::default(),
     };
-    let shared = TreeState {
+    let shared = OpenTree {
         heap,
         media,
         header: header_at,
@@ -189,7 +209,7 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
 /// Applies the newest version's ledger again: it may not have been applied when the crash came.
 /// Then the same version gets a state without a ledger: this process may hand out what the ledger
 /// freed, and where a long one lies.
-fn replay(shared: &TreeState, mut state: State, chosen: usize) -> Result<()> {
+fn replay(shared: &OpenTree, mut state: State, chosen: usize) -> Result<()> {
     let media = &shared.media;
     let count = state.ops.checked_add(state.drops).filter(|&count| count <= media.len() / 8);
     let Some(count) = count.filter(|count| state.ledger.is_multiple_of(8) && media.holds(state.ledger, count * 8))
@@ -229,7 +249,7 @@ fn replay(shared: &TreeState, mut state: State, chosen: usize) -> Result<()> {
 
 /// Lists the version that may have been under way as void, and takes back the mark of a clean
 /// close.
-fn void_unfinished(shared: &TreeState, mut voids: Voids, version: u64) -> Result<()> {
+fn void_unfinished(shared: &OpenTree, mut voids: Voids, version: u64) -> Result<()> {
     let media = &shared.media;
     let closed = media.load(shared.header + CLOSED_AT) == version;
     shared.writer.lock().suspicious = !closed && media.capabilities().fence_settles;
@@ -258,8 +278,8 @@ fn load_voids(media: &Media, area: u64, version: u64) -> Result<Voids> {
     }
     let mut voids = Voids::default();
     for index in 0..count {
-        let at = area + VOIDS_AT + index * 16;
-        let (first, last) = (media.load(at), media.load(at + 8));
+        let at = area + VOIDS_AT + index * VOID_RANGE;
+        let VoidRange { first, last } = media.get(at);
         let after = voids.0.last().map_or(0, |last| last.1);
         if first <= after || last < first || first > version + VOIDS_MAX as u64 * 2 + (1 << 32) {
             return damaged(at, "the void list is not ascending");
@@ -270,7 +290,7 @@ fn load_voids(media: &Media, area: u64, version: u64) -> Result<Voids> {
 }
 
 /// Makes `voids` the list, on media and for new views. Ordered before everything stored later.
-fn store_voids(shared: &TreeState, mut voids: Voids) {
+fn store_voids(shared: &OpenTree, mut voids: Voids) {
     let media = &shared.media;
     let _section = media.section();
     if voids.0.len() > VOIDS_MAX {
@@ -284,11 +304,11 @@ fn store_voids(shared: &TreeState, mut voids: Voids) {
         media.fence();
     }
     let (Some(&(first, last)), index) = (voids.0.last(), voids.0.len() as u64 - 1) else { return };
-    let at = shared.area + VOIDS_AT + index * 16;
+    let at = shared.area + VOIDS_AT + index * VOID_RANGE;
     // A range that only grows changes in one word; a new one is whole before the count includes it.
-    media.store(at, first);
-    media.store(at + 8, last);
-    media.flush(at, 16);
+    media.store(at + offset_of!(VoidRange, first) as u64, first);
+    media.store(at + offset_of!(VoidRange, last) as u64, last);
+    media.flush(at, VOID_RANGE);
     media.fence();
     media.store(shared.area + VOID_COUNT_AT, index + 1);
     media.flush(shared.area + VOID_COUNT_AT, 8);
@@ -301,7 +321,7 @@ fn store_voids(shared: &TreeState, mut voids: Voids) {
 /// The walk needs no order and keeps what is still to be visited in a list: dead entries form
 /// chains of any length. A damaged node is passed over. It cannot be opened later either, so what
 /// it holds is never taken for anything.
-fn scrub(shared: &TreeState, voids: &Voids) {
+fn scrub(shared: &OpenTree, voids: &Voids) {
     let view = View::new(u64::MAX >> 2, Held::Owned(Arc::new(voids.clone())));
     // Damaged pointers may lead in a circle: no inner node is visited twice.
     let (mut seen, mut rest) = (OffsetSet::default(), vec![(shared.root_in_force(), Life::Live)]);
@@ -316,7 +336,7 @@ fn scrub(shared: &TreeState, voids: &Voids) {
 }
 
 /// Takes the stamps of void versions out of one node; `rest` receives its children.
-fn scrub_node(shared: &TreeState, view: &View, node: &Node<'_>, life: Life, rest: &mut Vec<(u64, Life)>) {
+fn scrub_node(shared: &OpenTree, view: &View, node: &Node<'_>, life: Life, rest: &mut Vec<(u64, Life)>) {
     let media = &shared.media;
     // A stamp that a dead process already took out, but did not flush, must be out for good before
     // the list forgets it.
@@ -327,13 +347,13 @@ fn scrub_node(shared: &TreeState, view: &View, node: &Node<'_>, life: Life, rest
             continue;
         }
         if view.void(slot.start) {
-            media.store(slot_at, 0);
-            media.flush(slot_at, 8);
+            media.store(slot_at + START_AT, 0);
+            media.flush(slot_at + START_AT, 8);
             continue;
         }
         if view.void(slot.end) {
-            media.store(slot_at + 8, 0);
-            media.flush(slot_at + 8, 8);
+            media.store(slot_at + END_AT, 0);
+            media.flush(slot_at + END_AT, 8);
         }
         if let (false, Some(life)) = (node.is_leaf(), life.below(view, &slot)) {
             rest.push((slot.value, life));
@@ -341,7 +361,7 @@ fn scrub_node(shared: &TreeState, view: &View, node: &Node<'_>, life: Life, rest
     }
 }
 
-impl TreeState {
+impl OpenTree {
     /// The root in force, for callers that may hold the writer's lock themselves.
     fn root_in_force(&self) -> u64 {
         let commit = self.media.load(self.header + COMMIT_AT);
@@ -349,7 +369,7 @@ impl TreeState {
     }
 }
 
-impl Drop for TreeState {
+impl Drop for OpenTree {
     /// A clean close: the next opening has nothing to void. Nothing depends on it. A batch that was
     /// leaked has neither been committed nor taken back: that is no clean close.
     fn drop(&mut self) {

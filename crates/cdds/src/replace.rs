@@ -14,9 +14,11 @@ use crate::error::Result;
 use crate::layout::*;
 use crate::node::{Node, extend_from};
 use crate::sum::sum;
+use everbyte_media::LINE;
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
+use zerocopy::FromBytes;
 
 /// A new child for a parent: the smallest key it may hold, and where it is.
 struct Child {
@@ -27,7 +29,7 @@ struct Child {
 impl<'t> TreeBatch<'t> {
     /// Replaces a full leaf by one or two that hold its live entries and the new one.
     pub(crate) fn rebuild_leaf(&mut self, path: Path<'t>, leaf: Node<'t>, key: &[u8], record: NewRecord) -> Result<()> {
-        self.writer.warm.forget(leaf.at);
+        self.writer.prefetched.forget(leaf.at);
         let mut items = std::mem::take(&mut self.writer.items);
         items.clear();
         let place = self.gather(&leaf, key, &mut items)?;
@@ -183,8 +185,8 @@ impl<'t> TreeBatch<'t> {
         if item.flags & KEY_OUT == 0 {
             return items.key_head(item).to_vec();
         }
-        let pointer = &items.bytes[item.record.start + 8..item.record.start + 16];
-        let block = u64::from_le_bytes(pointer.try_into().expect("eight bytes"));
+        let key = &items.bytes[item.record.clone()][RECORD_KEY_AT..];
+        let (LongKey { block, .. }, _) = LongKey::read_from_prefix(key).expect("a long key");
         let mut key = Vec::new();
         // A page that cannot be read refuses the commit.
         let _ = extend_from(&self.shared.media, block, item.key_len, &mut key);
@@ -195,7 +197,7 @@ impl<'t> TreeBatch<'t> {
         let size = size_for(level, range.len(), items.record_bytes(range.clone()));
         let block = self.reserve(size as u64)?;
         // Bytes that the heap gives beyond the request are free for appends.
-        let usable = (block.size as usize & !63).min(NODE_MAX);
+        let usable = (block.size as usize & !(LINE as usize - 1)).min(NODE_MAX);
         let bytes = image(level, self.view.version, usable, items, range.clone());
         self.shared.media.copy_nt(block.at, &bytes);
         for (index, item) in items.list[range].iter().enumerate() {
@@ -297,7 +299,7 @@ impl<'t> TreeBatch<'t> {
     /// # Errors
     /// Out of space. After an error the batch cannot be committed.
     pub fn clear(&mut self) -> Result<()> {
-        self.writer.warm.clear();
+        self.writer.prefetched.clear();
         self.guarded(|batch| {
             let items = Items::default();
             let leaf = batch.write_node(0, &items, 0..0)?;

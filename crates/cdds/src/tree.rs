@@ -36,13 +36,13 @@ use crate::batch::{TreeBatch, Writer};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::layout::Slot;
-use crate::node::{Node, Query};
+use crate::node::{Node, Query, below};
 use crate::pins::{Pins, Published, Ticket};
 use crate::version::{Held, View, Voids};
 use arc_swap::ArcSwap;
 use everbyte_heap::Heap;
 use everbyte_media::{Media, Unsettled};
-use everbyte_store::{Claim, Object};
+use everbyte_store::Claim;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -54,10 +54,10 @@ pub const UNSETTLED_MAX: u64 = 256;
 /// A versioned tree. Cheap to clone; clones are one tree.
 #[derive(Clone)]
 pub struct Tree {
-    pub(crate) shared: Arc<TreeState>,
+    pub(crate) shared: Arc<OpenTree>,
 }
 
-pub(crate) struct TreeState {
+pub(crate) struct OpenTree {
     pub heap: Heap,
     pub media: Media,
     /// Offset of the tree's header.
@@ -70,7 +70,7 @@ pub(crate) struct TreeState {
     /// Committed and not yet known to be settled, oldest first.
     pub pending: Mutex<VecDeque<Published>>,
     pub counts: Tally,
-    /// Tells the commits of one opened tree from those of another.
+    /// Distinguishes the commits of this opened tree from those of another.
     pub number: u64,
     /// The thread that has a batch ([`crate::thread`]).
     pub holder: AtomicU64,
@@ -120,25 +120,6 @@ pub struct Commit {
 }
 
 impl Tree {
-    /// Writes an empty tree into a new object; to be called before the object's name is published.
-    ///
-    /// # Errors
-    /// Out of space; I/O.
-    pub fn format(object: &Object) -> Result<()> {
-        crate::recover::format(object)
-    }
-
-    /// Opens the tree of `object`: replays the last version's ledger and voids the version a crash
-    /// cut short. The cost does not depend on how much the tree holds.
-    ///
-    /// A tree is opened once at a time; clones share it.
-    ///
-    /// # Errors
-    /// Open already, damage, a newer format, I/O.
-    pub fn open(object: Object) -> Result<Tree> {
-        crate::recover::open(object)
-    }
-
     /// The value of `key` at the newest settled version. Takes no lock.
     ///
     /// # Errors
@@ -252,7 +233,7 @@ impl Tree {
     }
 }
 
-impl TreeState {
+impl OpenTree {
     pub(crate) fn view(&self, version: u64) -> View {
         View::new(version, Held::Owned(self.voids.load_full()))
     }
@@ -268,14 +249,14 @@ impl TreeState {
         let (node, Some((_, slot))) = self.find(view, root, &query)? else { return Ok(None) };
         let mut value = Vec::new();
         node.value_into(&slot, &mut value)?;
-        if crate::parts::record_sum(query.sum, &value) != node.record_sum(&slot)? {
+        if crate::record::record_sum(query.sum, &value) != node.record_sum(&slot)? {
             return node.damaged("a record fails its checksum");
         }
         Ok(Some(value))
     }
 }
 
-impl TreeState {
+impl OpenTree {
     /// The leaf that covers the query's key, and the slot that holds it.
     #[inline]
     pub(crate) fn find(&self, view: &View, root: u64, query: &Query<'_>) -> Result<(Node<'_>, Option<(usize, Slot)>)> {
@@ -291,25 +272,13 @@ impl TreeState {
     }
 }
 
-/// Opens the child of an inner node; its level must be lower.
-#[inline]
-pub(crate) fn below<'m>(media: &'m Media, parent: &Node<'_>, child: u64) -> Result<Node<'m>> {
-    // The header, and what a search looks at next: fingerprints or heads.
-    (0..3).for_each(|line| media.prefetch(child + line * 64));
-    let node = Node::open(media, child)?;
-    if node.level + 1 != parent.level {
-        return crate::error::damaged(child, "a child has the wrong level");
-    }
-    Ok(node)
-}
-
 /// A settled version, held fast until its last clone and cursor are dropped: what it sees is not
 /// reclaimed, whatever is written meanwhile.
 #[derive(Clone)]
 pub struct TreeSnapshot(pub(crate) Arc<Pinned>);
 
 pub(crate) struct Pinned {
-    pub(crate) shared: Arc<TreeState>,
+    pub(crate) shared: Arc<OpenTree>,
     pub(crate) view: View,
     ticket: Ticket,
     pub(crate) seen: Published,

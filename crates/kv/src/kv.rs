@@ -236,7 +236,7 @@ impl Batch<'_> {
     /// # Errors
     /// Damage, which the puts would report too.
     pub fn prefetch<'a>(&mut self, keys: impl IntoIterator<Item = &'a [u8]>) -> Result<()> {
-        Ok(self.tree.warm(keys)?)
+        Ok(self.tree.prefetch(keys)?)
     }
 
     /// Removes `key`; returns whether it existed.

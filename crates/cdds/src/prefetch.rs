@@ -11,14 +11,13 @@
 //! The result is the leaf of each key. A put of the same key, in the same order, begins there
 //! instead of at the root.
 //!
-//! Invariant WARM-1: a leaf found is forgotten when a newer node takes its place, or when it is
+//! Invariant PREF-1: a leaf found is forgotten when a newer node takes its place, or when it is
 //! unlinked. All other changes of the tree in this batch leave the keys of a leaf as they are.
 
-use crate::batch::TreeBatch;
 use crate::error::Result;
 use crate::layout::*;
-use crate::node::{Node, Query};
-use crate::tree::below;
+use crate::node::{Node, Query, below};
+use crate::version::View;
 use everbyte_media::{LINE, Media};
 
 /// Keys whose ways are walked together: their lines fit the second-level cache many times over.
@@ -26,7 +25,7 @@ const TOGETHER: usize = 16;
 
 /// The leaves found, in the order in which the keys were named. The lists stay for the next batch.
 #[derive(Default)]
-pub(crate) struct Warm {
+pub(crate) struct Prefetched {
     /// The keys, one after the other.
     keys: Vec<u8>,
     /// The end of each key, and its leaf; 0 when it is to be found again.
@@ -35,7 +34,7 @@ pub(crate) struct Warm {
     next: usize,
 }
 
-impl Warm {
+impl Prefetched {
     pub(crate) fn clear(&mut self) {
         self.keys.clear();
         self.found.clear();
@@ -58,47 +57,45 @@ impl Warm {
         (leaf != 0).then_some(leaf)
     }
 
-    /// The leaf at `at` is no longer the tree's (WARM-1).
+    /// The leaf at `at` is no longer the tree's (PREF-1).
     pub(crate) fn forget(&mut self, at: u64) {
         self.found[self.next..].iter_mut().filter(|found| found.1 == at).for_each(|found| found.1 = 0);
     }
-}
 
-impl TreeBatch<'_> {
-    /// Says which keys will be put next, in that order: memory is asked for all of them at once. A
-    /// hint, forgotten at the next call; it changes nothing but the time that the puts take.
+    /// Finds the leaves of `keys`, which replace those found before.
     ///
     /// # Errors
-    /// Damage, which the puts would meet too.
-    pub fn warm<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>) -> Result<()> {
-        let mut warm = std::mem::take(&mut self.writer.warm);
-        warm.clear();
+    /// Damage.
+    pub(crate) fn find<'k>(
+        &mut self,
+        media: &Media,
+        view: &View,
+        root: u64,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+    ) -> Result<()> {
+        self.clear();
         let mut keys = keys.into_iter();
-        let mut result = Ok(());
-        while result.is_ok() {
+        loop {
             let (mut group, mut count) = ([&[][..]; TOGETHER], 0);
             for (place, key) in group.iter_mut().zip(&mut keys) {
                 *place = key;
                 count += 1;
             }
             if count == 0 {
-                break;
+                return Ok(());
             }
-            result = self.walk(&group[..count], &mut warm);
+            self.walk(media, view, root, &group[..count])?;
         }
-        self.writer.warm = warm;
-        result
     }
 
-    fn walk(&self, keys: &[&[u8]], warm: &mut Warm) -> Result<()> {
-        let media = &self.shared.media;
-        let root = Node::open(media, self.root)?;
+    fn walk(&mut self, media: &Media, view: &View, root: u64, keys: &[&[u8]]) -> Result<()> {
+        let root = Node::open(media, root)?;
         let mut nodes = [root; TOGETHER];
         let nodes = &mut nodes[..keys.len()];
         let mut children = [0; TOGETHER];
         for _ in 0..root.level {
             for ((node, key), child) in nodes.iter().zip(keys).zip(&mut children) {
-                *child = node.child_for(&self.view, key)?.1;
+                *child = node.child_for(view, key)?.1;
                 ask(media, *child, 4 * LINE);
             }
             for (node, child) in nodes.iter_mut().zip(&children) {
@@ -132,7 +129,7 @@ impl TreeBatch<'_> {
                 ask(media, node.at + node.slot(index).record(), LINE);
             }
         }
-        keys.iter().zip(nodes).for_each(|(key, node)| warm.note(key, node.at));
+        keys.iter().zip(nodes).for_each(|(key, node)| self.note(key, node.at));
         Ok(())
     }
 }
@@ -141,7 +138,7 @@ impl TreeBatch<'_> {
 fn print_match(media: &Media, node: &Node<'_>, print: u8) -> Option<usize> {
     const LOW: u64 = 0x0101_0101_0101_0101;
     for word in 0..node.count().div_ceil(8) {
-        let different = media.load(node.at + FINGERPRINTS_AT + word as u64 * 8) ^ (u64::from(print) * LOW);
+        let different = media.load(node.at + (FINGERPRINTS_AT + word * 8) as u64) ^ (u64::from(print) * LOW);
         let marks = different.wrapping_sub(LOW) & !different & (LOW << 7);
         if marks != 0 {
             return Some(word * 8 + marks.trailing_zeros() as usize / 8).filter(|&index| index < node.count());
