@@ -25,7 +25,7 @@ fn source() -> Store {
     let media = Media::anonymous(6 << 20, &Options::default()).expect("memory");
     let options = FormatOptions { log_len: 0, identity: Some([9; 16]) };
     let store = Store::format(media, &options).expect("a small store");
-    let options = PoolOptions { span: Some(2 << 20), lanes: Some(2) };
+    let options = PoolOptions { span: Some((2 << 20).into()), lanes: Some(2) };
     let list = Explored::create_with::<Node<Explored>>(&store, "graph", &options, |j| {
         let head = Node { val: 0, next: PRefCell::new(None) };
         VALUES.into_iter().for_each(|val| append(&head, val, j));

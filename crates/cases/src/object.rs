@@ -104,7 +104,7 @@ pub(crate) fn image<R: PSafe<Explored>>(
 ) -> Image {
     empty().then(|media| {
         let store = Store::attach(media).expect("a whole store");
-        let options = PoolOptions { span: Some(2 << 20), lanes: Some(2) };
+        let options = PoolOptions { span: Some((2 << 20).into()), lanes: Some(2) };
         drop(Explored::create_with::<R>(&store, "graph", &options, init).expect("room for a pool"));
         store.close().expect("sim barriers do not fail");
     })
@@ -295,7 +295,7 @@ fn create(explorer: Explorer) -> Result<Report, Box<Failure>> {
         Order::InOrder,
         |media, twin| {
             let store = Store::attach(media).expect("a whole store");
-            let options = PoolOptions { span: Some(2 << 20), lanes: Some(2) };
+            let options = PoolOptions { span: Some((2 << 20).into()), lanes: Some(2) };
             if twin.model().is_some() {
                 return;
             }

@@ -16,7 +16,7 @@ macro_rules! root {
     () => {
         #[derive(PSafe)]
         #[repr(C)]
-        pub struct Root<P: MemPool> {
+        pub(super) struct Root<P: MemPool> {
             pub nodes: PRefCell<PVec<Prc<Node<P>, P>, P>, P>,
             /// Shares the first.
             pub first: Slot<Prc<Node<P>, P>, P>,
@@ -25,7 +25,7 @@ macro_rules! root {
             pub kept: PRefCell<PVec<PString<P>, P>, P>,
         }
 
-        pub fn add<P: MemPool>(root: &Root<P>, val: u32, j: &Journal<P>) {
+        pub(super) fn add<P: MemPool>(root: &Root<P>, val: u32, j: &Journal<P>) {
             let text = val.to_string();
             let node = Prc::new(Node::new(val, j), j);
             let mut first = root.first.borrow_mut(j);
@@ -39,7 +39,7 @@ macro_rules! root {
         }
 
         /// Its contents; an error if parts contradict each other.
-        pub fn read<P: MemPool>(root: &Root<P>, j: &Journal<P>) -> Result<Vec<u32>, String> {
+        pub(super) fn read<P: MemPool>(root: &Root<P>, j: &Journal<P>) -> Result<Vec<u32>, String> {
             let nodes = root.nodes.borrow();
             let all: Vec<u32> = nodes.iter().map(|node| node.read()).collect::<Result<_, _>>()?;
             let texts: Vec<String> = root.kept.borrow().iter().map(|text| text.to_string()).collect();

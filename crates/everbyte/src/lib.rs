@@ -31,7 +31,6 @@
 //! ```
 
 #![forbid(unsafe_code)]
-
 mod engines;
 mod error;
 mod merge;
@@ -62,7 +61,7 @@ pub mod kv {
 
 /// The place of a store, and how it is opened; see `everbyte-media`.
 pub mod media {
-    pub use everbyte_media::{BackendChoice, BackendKind, Durability, Options};
+    pub use everbyte_media::{BackendChoice, BackendKind, Durability, Length, Offset, Options};
 }
 
 /// Typed persistent objects; see `everbyte-object`.

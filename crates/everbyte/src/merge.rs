@@ -9,7 +9,7 @@
 //! [`MergeOptions::resume`] the same merge copies the rest: each copy records its source.
 
 use crate::Engines;
-use everbyte_media::{Damage, ErrorInfo, ErrorKind};
+use everbyte_media::{Damage, ErrorInfo, ErrorKind, Length};
 use everbyte_store::raw::AsStore;
 use everbyte_store::{Engine, EngineError, EngineTools, Info, Object, Origin, Store};
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ pub struct MergeStep {
     /// Its engine.
     pub engine: Engine,
     /// Bytes that it takes in its store.
-    pub bytes: u64,
+    pub bytes: Length,
     /// Whether an earlier merge has copied it.
     pub present: bool,
 }
@@ -200,7 +200,7 @@ impl MergeStep {
         let (name, engine) = (object.name().to_string(), object.engine());
         let renamed = options.renames.iter().find(|(from, _)| *from == name).map(|(_, to)| to.clone());
         let target_name = renamed.unwrap_or_else(|| format!("{}{name}", options.prefix));
-        let bytes = object.backed() - object.prime();
+        let bytes = Length::new(object.backed() - object.prime());
         let step = MergeStep { source: source.clone(), name, target: target_name, engine, bytes, present: false };
         if !options.engines.with_tools(engine, |tools| tools.can_copy(object))? {
             return Err(step.unknown());

@@ -5,7 +5,7 @@
 //! `everbyte-store`, on which it is built, does. [`Store::from`] makes one of those for
 //! tools that need both.
 
-use everbyte_media::Options;
+use everbyte_media::{Length, Offset, Options};
 use everbyte_store::raw::{AsStore, IntoObject};
 use std::ops::Range;
 use std::path::Path;
@@ -134,6 +134,22 @@ impl Store {
         self.0.object(name).map(Object)
     }
 
+    /// Raises the declared maximum.
+    ///
+    /// # Errors
+    /// As the method of this name in `everbyte-store`.
+    pub fn grow(&self, max: impl Into<Length>) -> Result<()> {
+        self.0.grow(max.into().get())
+    }
+
+    /// Returns released clusters to the file system: the number of their bytes.
+    ///
+    /// # Errors
+    /// As the method of this name in `everbyte-store`.
+    pub fn trim(&self) -> Result<Length> {
+        self.0.trim().map(Length::new)
+    }
+
     same! {
         /// All objects, by name.
         objects() -> Vec<ObjectInfo>;
@@ -155,10 +171,6 @@ impl Store {
         set_quota(name: &str, clusters: Option<u64>) -> ();
         /// Sets the quota of all objects of one user together, in clusters.
         set_user_quota(clusters: Option<u64>) -> ();
-        /// Raises the declared maximum.
-        grow(max: u64) -> ();
-        /// Returns released clusters to the file system.
-        trim() -> u64;
         /// Settles everything and closes the store; open objects stay whole.
         close() -> ();
     }
@@ -181,7 +193,8 @@ impl Object {
     }
 
     /// The addresses reserved for it.
-    pub fn span(&self) -> Range<u64> {
-        self.0.span()
+    pub fn span(&self) -> Range<Offset> {
+        let span = self.0.span();
+        span.start.into()..span.end.into()
     }
 }

@@ -8,6 +8,7 @@ use crate::backends::file::FileBackend;
 use crate::bytes::mapping::Mapping;
 use crate::counters::{Counter, Counters};
 use crate::museum::sites::{Call, left_out};
+use crate::museum::unless;
 use crate::open::opened::Opened;
 use crate::pages::named_ranges::RangeNames;
 use crate::section::{Mark, Section};
@@ -358,10 +359,7 @@ impl Media {
             return Ok(());
         }
         self.order();
-        if seeded("media-barrier-is-a-fence") {
-            return Ok(());
-        }
-        self.complete(self.mark())
+        unless("media-barrier-is-a-fence", || self.complete(self.mark()))
     }
 
     /// The position of the newest fence. [`Media::settle`] waits for it, possibly after the caller

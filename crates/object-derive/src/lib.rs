@@ -3,7 +3,6 @@
 //! `#[derive(PSafe)]` and `pool!`; see `everbyte-object`, which re-exports them.
 
 #![forbid(unsafe_code)]
-
 mod attributes;
 mod derived;
 mod generics;

@@ -1,5 +1,6 @@
 //! The bytes of a pool's header. Format: docs/formats/object.md.
 
+use everbyte_media::Length;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Offset of the header in the prime page: behind the table of lanes.
@@ -28,13 +29,13 @@ pub struct Header {
     /// Offset of the root, from the prime page.
     pub root: u64,
     /// Bytes of the root.
-    pub root_len: u64,
+    pub root_len: Length,
     /// Hash of the root type's description.
     pub fingerprint: u64,
     /// Offset of the description, from the prime page.
     pub schema: u64,
     /// Bytes of the description.
-    pub schema_len: u64,
+    pub schema_len: Length,
     /// CRC-32C of the five words before it.
     pub root_checksum: u64,
     /// Zeros.
@@ -47,7 +48,7 @@ pub const FIXED: usize = 64;
 /// Offset of [`Header::generation`] from the prime page: the second line.
 pub const GENERATION: u64 = HEADER + std::mem::offset_of!(Header, generation) as u64;
 /// The longest description that is believed.
-pub const SCHEMA_MAX: u64 = 1 << 20;
+pub const SCHEMA_MAX: Length = Length::new(1 << 20);
 
 impl Header {
     /// The checksum its fields ask for.

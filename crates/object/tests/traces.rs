@@ -28,7 +28,7 @@ fn trace<R: PSafe<P>>(
     let image = Image::zeroed(128 << 10).with_max(2 << 20).then(|media| {
         let format = FormatOptions { log_len: 0, identity: Some([7; 16]) };
         let store = Store::format(media, &format).unwrap();
-        let options = PoolOptions { span: Some(1 << 20), lanes: Some(1) };
+        let options = PoolOptions { span: Some((1 << 20).into()), lanes: Some(1) };
         drop(P::create_with::<R>(&store, "all", &options, init).unwrap());
         store.close().unwrap();
     });

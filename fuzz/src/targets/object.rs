@@ -71,14 +71,14 @@ fn good() -> &'static (Image, u64) {
     static GOOD: OnceLock<(Image, u64)> = OnceLock::new();
     GOOD.get_or_init(|| {
         let store = store(LEN);
-        let options = PoolOptions { span: Some(1 << 20), lanes: Some(2) };
+        let options = PoolOptions { span: Some((1 << 20).into()), lanes: Some(2) };
         let world =
             Fuzzed::create_with::<World<Fuzzed>>(&store, "world", &options, |j| World::new(60, j)).expect("room");
         world.tx(|j, _| std::mem::forget(PVec::<u8, _>::with_capacity(ROOM, j))).expect("room");
         let spare = world.examine(&|_| ()).expect("a pool").leaks().next().expect("a block that was forgotten").at;
         drop(world);
         store.media().barrier().expect("a barrier");
-        (Image::new(store.media().read_vec(0, LEN as usize), Vec::new()), spare)
+        (Image::new(store.media().read_vec(0, LEN as usize), Vec::new()), spare.get())
     })
 }
 
@@ -132,7 +132,7 @@ fn describe(store: &Store, spare: u64, text: &[u8]) -> Result<(), String> {
     let mut header: Header = store.media().get(at);
     let text = String::from_utf8_lossy(text);
     let text = &text.as_bytes()[..text.len().min(ROOM)];
-    (header.schema, header.schema_len) = (spare - object.prime(), text.len() as u64);
+    (header.schema, header.schema_len) = (spare - object.prime(), (text.len() as u64).into());
     header.fingerprint = fingerprint(&String::from_utf8_lossy(text));
     header.root_checksum = header.root_sum();
     let _section = store.media().section();

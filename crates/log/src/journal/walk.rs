@@ -8,6 +8,7 @@ use super::SEGMENT_BYTES_MIN;
 use super::append::digest;
 use super::layout::{BULK_INLINE, BulkData, EntryKind, INLINE, JournalEntry, LINE, seed, target, used};
 use crate::{Error, Result};
+use everbyte_media::museum::misplaced;
 use everbyte_media::{Damage, sums_agree};
 use everbyte_media::{Media, seeded};
 use std::ops::Range;
@@ -148,10 +149,10 @@ fn sums_to(media: &Media, at: u64, len: u64, sum: u32) -> bool {
 impl JournalWalk {
     /// Restores all old bytes, newest first, and flushes them. Not fenced; may be repeated.
     pub(super) fn undo(&self, media: &Media) {
-        let order: &mut dyn Iterator<Item = &Piece> =
-            if seeded("log-journal-undo-forward") { &mut self.pieces.iter() } else { &mut self.pieces.iter().rev() };
+        let mut newest_first: Vec<&Piece> = self.pieces.iter().rev().collect();
+        misplaced("log-journal-undo-forward", || newest_first.reverse());
         let mut chunk = [0; 4096];
-        for piece in order {
+        for piece in newest_first {
             let _section = media.section();
             let mut done = 0;
             while done < piece.len {

@@ -16,6 +16,13 @@ impl Omitted for () {
     fn omitted() {}
 }
 
+impl Omitted for bool {
+    #[inline(always)]
+    fn omitted() -> bool {
+        false
+    }
+}
+
 impl<E> Omitted for Result<(), E> {
     #[inline(always)]
     fn omitted() -> Result<(), E> {
@@ -33,6 +40,12 @@ pub fn unless<T: Omitted>(bug: &'static str, call: impl FnOnce() -> T) -> T {
 #[inline(always)]
 pub fn misplaced<T: Omitted>(bug: &'static str, call: impl FnOnce() -> T) -> T {
     if seeded(bug) { call() } else { T::omitted() }
+}
+
+/// `call` for two places, one of them [`misplaced`]: only the first runs it.
+pub fn once<T: Omitted>(call: impl FnOnce() -> T) -> impl FnMut() -> T {
+    let mut call = Some(call);
+    move || call.take().map_or_else(T::omitted, |call| call())
 }
 
 impl Media {

@@ -11,7 +11,7 @@
 mod calls;
 pub mod sites;
 
-pub use calls::{Omitted, misplaced, unless};
+pub use calls::{Omitted, misplaced, once, unless};
 
 /// Whether the seeded bug of that name is switched on for this thread. Always `false` without the
 /// feature `museum`.

@@ -81,7 +81,7 @@ pub(crate) struct FieldPlace {
 
 impl Described {
     /// `None` if `text` is no description.
-    pub fn parse(text: &str) -> Option<Described> {
+    pub(crate) fn parse(text: &str) -> Option<Described> {
         let mut lines = text.lines();
         let root = lines.next()?.strip_prefix("root ")?.to_string();
         let lines: Vec<Line> = lines.map(parse).collect::<Option<_>>()?;
@@ -90,12 +90,12 @@ impl Described {
     }
 
     /// Whether it has this very line.
-    pub fn says(&self, line: &str) -> bool {
+    pub(crate) fn says(&self, line: &str) -> bool {
         self.lines.iter().any(|own| own.text == line)
     }
 
     /// The line of the type called `name`; types without parts of their own have no line.
-    pub fn line(&self, name: &str) -> Option<&Line> {
+    pub(crate) fn line(&self, name: &str) -> Option<&Line> {
         self.by_name.get(name).map(|&index| &self.lines[index])
     }
 }

@@ -3,6 +3,7 @@
 use super::plan::Plan;
 use crate::description::described::{Described, difference};
 use crate::{Error, MemPool, PSafe};
+use everbyte_media::Offset;
 
 /// A pool as its description gives it.
 pub(crate) struct Stored<'s> {
@@ -10,7 +11,7 @@ pub(crate) struct Stored<'s> {
     pub object: &'s str,
     pub description: &'s str,
     /// The store offset of the description.
-    pub description_at: u64,
+    pub description_at: Offset,
     pub format: u32,
 }
 
@@ -28,7 +29,7 @@ pub(crate) fn mismatch<R: PSafe<P>, P: MemPool>(stored: &Stored<'_>, wanted: &st
             return Error::OlderVersion { object, steps };
         }
         Some(Err(refusal)) => {
-            let error = refusal.error(&object, stored.description_at);
+            let error = refusal.error(&object, stored.description_at.get());
             if matches!(error, Error::NewerVersion { .. }) {
                 return error;
             }

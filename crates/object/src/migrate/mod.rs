@@ -34,7 +34,7 @@ use crate::transaction::open::{Bound, FoundPool, describe, lock};
 use crate::transaction::open_pool::OpenPool;
 use crate::transaction::running;
 use crate::{Error, In, Journal, MemPool, Out, PSafe, PoolTag, Result, Root, TryError};
-use everbyte_media::Damage;
+use everbyte_media::{Damage, Length};
 use everbyte_store::Store;
 use moving::Fault;
 use plan::Plan;
@@ -148,7 +148,7 @@ fn attempt<R: PSafe<Out<G>>, G: PoolTag>(
     text: &str,
     keep: bool,
 ) -> Result<(Arc<OpenPool>, u64, Migrated)> {
-    let (name, at) = (found.name().to_string(), found.description_at());
+    let (name, at) = (found.name().to_string(), found.description_at().get());
     let unread = || Error::from(Damage::at(at, "the description cannot be read").of_object(name.clone()));
     let described = Described::parse(&found.description).ok_or_else(unread)?;
     let plan = Plan::<In<'_, G>>::of::<R::At<'_>>(described, found.header.format); // 1
@@ -160,7 +160,7 @@ fn attempt<R: PSafe<Out<G>>, G: PoolTag>(
         let moving = Moving::new(&plan, running);
         let root = moving.run(header.root).map_err(Stop::Fault)?; // 2
         running.free(header.schema);
-        describe(running, text, root, size_of::<R>() as u64);
+        describe(running, text, root, Length::of::<R>());
         let migrated = moving.migrated();
         if keep { Ok((root, migrated)) } else { Err(Stop::Rehearsed(root, migrated)) }
     });

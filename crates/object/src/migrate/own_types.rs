@@ -24,12 +24,12 @@ pub(super) struct OwnTypes {
 impl OwnTypes {
     /// Values that the pool calls `stored` are those of the type `own`, which the program calls
     /// `wanted`.
-    pub fn take(&mut self, stored: &str, wanted: String, own: TypeId) {
+    pub(super) fn take(&mut self, stored: &str, wanted: String, own: TypeId) {
         self.taken.push(Taken { stored: stored.into(), wanted, own });
     }
 
     /// Values that the pool calls `stored` become those of a type called `to`.
-    pub fn step(&mut self, stored: &str, to: &'static str) {
+    pub(super) fn step(&mut self, stored: &str, to: &'static str) {
         self.steps.push((base(stored).into(), to));
     }
 
@@ -37,7 +37,7 @@ impl OwnTypes {
     ///
     /// # Errors
     /// The types of which one would become the other without a step.
-    pub fn require(&self) -> Result<(), Refusal> {
+    pub(super) fn require(&self) -> Result<(), Refusal> {
         for (index, taken) in self.taken.iter().enumerate() {
             let Taken { stored, wanted, own } = taken;
             if self.plain(stored, true) != self.plain(wanted, true) {

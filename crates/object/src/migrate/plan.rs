@@ -134,12 +134,12 @@ pub(crate) struct Plan<P: MemPool> {
 }
 
 impl<P: MemPool> Plan<P> {
-    pub fn part(&self, id: PartId) -> &Part<P> {
+    pub(super) fn part(&self, id: PartId) -> &Part<P> {
         &self.parts[id.0]
     }
 
     /// The steps that the program's own functions take, with the parts that they make.
-    pub fn steps(&self) -> impl Iterator<Item = (PartId, &Step)> {
+    pub(super) fn steps(&self) -> impl Iterator<Item = (PartId, &Step)> {
         let parts = self.parts.iter().enumerate();
         parts.filter_map(|(index, part)| match &part.kind {
             PartKind::Older(_, step) => Some((PartId(index), step)),

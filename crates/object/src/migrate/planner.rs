@@ -40,7 +40,7 @@ impl<P: MemPool> Plan<P> {
     ///
     /// # Errors
     /// The reason if there is no plan.
-    pub fn of<R: PSafe<P>>(described: Described, format: u32) -> Result<Plan<P>, Refusal> {
+    pub(super) fn of<R: PSafe<P>>(described: Described, format: u32) -> Result<Plan<P>, Refusal> {
         let root = described.root.clone();
         let (parts, known, shared, own_types) = Default::default();
         let mut planner = Planner { described, format, parts, known, shared, own_types };

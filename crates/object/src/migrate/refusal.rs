@@ -22,15 +22,15 @@ pub(super) enum Reason {
 }
 
 impl Reason {
-    pub fn differs(what: impl Into<String>) -> Refusal {
+    pub(super) fn differs(what: impl Into<String>) -> Refusal {
         Refusal(Box::new(Reason::Differs(what.into())))
     }
 
-    pub fn another(found: impl Into<String>, wanted: impl Into<String>) -> Refusal {
+    pub(super) fn another(found: impl Into<String>, wanted: impl Into<String>) -> Refusal {
         Refusal(Box::new(Reason::Another { found: found.into(), wanted: wanted.into() }))
     }
 
-    pub fn damaged(what: impl Into<String>) -> Refusal {
+    pub(super) fn damaged(what: impl Into<String>) -> Refusal {
         Refusal(Box::new(Reason::Damaged(what.into())))
     }
 }

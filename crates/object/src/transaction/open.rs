@@ -21,7 +21,7 @@ use crate::transaction::running::{self, Running};
 use crate::transaction::sync::{AtomicBool, Mutex, RwLockWriteGuard};
 use crate::{Error, Journal, PSafe, PoolTag, Result, Root, migrate};
 use everbyte_media::sums_agree;
-use everbyte_media::{Damage, Format, seeded};
+use everbyte_media::{Damage, Format, Length, Offset, seeded};
 use everbyte_store::{Engine, Object, ObjectOptions, Store};
 use everbyte_tx::{Tx, Undo};
 use std::marker::PhantomData;
@@ -33,7 +33,7 @@ use zerocopy::{FromZeros, IntoBytes};
 pub struct PoolOptions {
     /// Bytes of addresses that the pool may ever use: a power of two. By default the store chooses.
     /// They cost nothing until they are used.
-    pub span: Option<u64>,
+    pub span: Option<Length>,
     /// Transactions that may run at once, 1 to 1024. By default 32, 4 in a span below 16
     /// MiB.
     pub lanes: Option<u32>,
@@ -49,7 +49,8 @@ pub(crate) fn create<R: PSafe<Out<G>>, G: PoolTag>(
     let slot = G::slot();
     let mut bound = lock::<G>()?;
     let text = Schema::of::<R, Out<G>>().text(FORMAT);
-    let object_options = ObjectOptions { engine: Engine::Undo, fingerprint: fingerprint(&text), span: options.span };
+    let object_options =
+        ObjectOptions { engine: Engine::Undo, fingerprint: fingerprint(&text), span: options.span.map(Length::get) };
     let mut made = None;
     let object = store.create_object::<Error>(name, object_options, |object| {
         format(object, options)?;
@@ -57,7 +58,7 @@ pub(crate) fn create<R: PSafe<Out<G>>, G: PoolTag>(
         slot.bind(&mut bound, &inner);
         let root = running::rooted::<G, _, std::convert::Infallible>(&inner, |running| {
             let root = running.allocate(init(&Journal::new(running)));
-            describe(running, &text, root, size_of::<R>() as u64);
+            describe(running, &text, root, Length::of::<R>());
             Ok(root)
         });
         match root {
@@ -100,20 +101,20 @@ pub(crate) struct FoundPool {
 }
 
 impl FoundPool {
-    pub fn of(store: &Store, name: &str) -> Result<FoundPool> {
+    pub(crate) fn of(store: &Store, name: &str) -> Result<FoundPool> {
         let inner = attach_untyped(store, name)?;
         let header = read_header(&inner.object)?;
         let description = description(&inner, &header)?;
         Ok(FoundPool { inner, header, description })
     }
 
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.inner.object.name()
     }
 
     /// The store offset of the description.
-    pub fn description_at(&self) -> u64 {
-        self.inner.object.prime() + self.header.schema
+    pub(crate) fn description_at(&self) -> Offset {
+        Offset::new(self.inner.object.prime() + self.header.schema)
     }
 
     /// The description of the pool and its place.
@@ -123,24 +124,24 @@ impl FoundPool {
     }
 
     /// Opens the pool, whose root has the bytes of an `R`.
-    pub fn into_root<R: PSafe<Out<G>>, G: PoolTag>(self, bound: &mut Bound) -> Result<Root<R, Out<G>>> {
+    pub(crate) fn into_root<R: PSafe<Out<G>>, G: PoolTag>(self, bound: &mut Bound) -> Result<Root<R, Out<G>>> {
         self.require_root(size_of::<R>())?;
         let offset = self.header.root;
         Ok(Root { inner: self.bind::<G>(bound), offset, migrated: None, marker: PhantomData })
     }
 
     /// Refuses a root of another size than `len`, or where no block is.
-    pub fn require_root(&self, len: usize) -> Result<()> {
+    pub(crate) fn require_root(&self, len: usize) -> Result<()> {
         let (inner, at) = (&self.inner, self.inner.object.prime().wrapping_add(self.header.root));
         let fits = inner.undo.heap().size_of(at).is_ok_and(|size| size >= len as u64);
-        match fits && self.header.root_len == len as u64 {
+        match fits && self.header.root_len == Length::new(len as u64) {
             true => Ok(()),
             false => Err(damaged(&inner.object, at, "the root is no block of its size")),
         }
     }
 
     /// Raises the generation, and lets the slot of the tag hold the pool.
-    pub fn bind<G: PoolTag>(self, bound: &mut Bound) -> Arc<OpenPool> {
+    pub(crate) fn bind<G: PoolTag>(self, bound: &mut Bound) -> Arc<OpenPool> {
         let generation = raise_generation(&self.inner, self.header.generation);
         let inner = Arc::new(OpenPool { generation, ..self.inner });
         G::slot().bind(bound, &inner);
@@ -211,13 +212,13 @@ fn attach(object: Object, generation: u64) -> Result<OpenPool> {
 }
 
 /// Stores the offset and the description of the root, in the transaction that makes the root.
-pub(crate) fn describe(running: &Running, text: &str, root: u64, root_len: u64) {
+pub(crate) fn describe(running: &Running, text: &str, root: u64, root_len: Length) {
     let (inner, tx) = (running.inner(), running.tx());
     let prime = inner.object.prime();
     let schema = running.allocate_bytes(text.len());
     let mut header = Header::new_zeroed();
     (header.root, header.root_len, header.fingerprint) = (root, root_len, fingerprint(text));
-    (header.schema, header.schema_len) = (schema, text.len() as u64);
+    (header.schema, header.schema_len) = (schema, Length::new(text.len() as u64));
     header.root_checksum = header.root_sum();
     let second = &header.as_bytes()[FIXED + 8..FIXED + 56];
     let at = prime + GENERATION + 8;
@@ -255,11 +256,11 @@ pub(crate) fn read_header(object: &Object) -> Result<Header> {
 /// The description of the root's type, as the pool has it.
 pub(crate) fn description(inner: &OpenPool, header: &Header) -> Result<String> {
     let at = inner.object.prime().saturating_add(header.schema);
-    let size = inner.undo.heap().size_of(at).unwrap_or(0);
+    let size = Length::new(inner.undo.heap().size_of(at).unwrap_or(0));
     if header.schema_len > size.min(SCHEMA_MAX) {
         return Err(damaged(&inner.object, at, "the description of the root's type is no block of its size"));
     }
-    let bytes = inner.media().read_vec(at, header.schema_len as usize);
+    let bytes = inner.media().read_vec(at, header.schema_len.to_usize());
     let text =
         String::from_utf8(bytes).map_err(|_| damaged(&inner.object, at, "the root type's description is no text"))?;
     if fingerprint(&text) != header.fingerprint {

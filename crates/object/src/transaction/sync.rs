@@ -22,24 +22,24 @@ pub(crate) fn meanwhile() {
 #[cfg(test)]
 mod scheduled {
     use shuttle::rand::Rng;
-    pub use shuttle::sync::RwLockWriteGuard;
+    pub(crate) use shuttle::sync::RwLockWriteGuard;
     use shuttle::sync::{self, RwLockReadGuard};
     use std::ops::{Deref, DerefMut};
     use std::sync::PoisonError;
     use std::time::Duration;
 
     #[derive(Default)]
-    pub struct Mutex<T>(sync::Mutex<T>);
+    pub(crate) struct Mutex<T>(sync::Mutex<T>);
 
     /// Holds nothing while its condition is waited for.
-    pub struct MutexGuard<'a, T>(&'a Mutex<T>, Option<sync::MutexGuard<'a, T>>);
+    pub(crate) struct MutexGuard<'a, T>(&'a Mutex<T>, Option<sync::MutexGuard<'a, T>>);
 
     impl<T> Mutex<T> {
-        pub const fn new(value: T) -> Mutex<T> {
+        pub(crate) const fn new(value: T) -> Mutex<T> {
             Mutex(sync::Mutex::new(value))
         }
 
-        pub fn lock(&self) -> MutexGuard<'_, T> {
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
             MutexGuard(self, Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
         }
     }
@@ -59,51 +59,51 @@ mod scheduled {
     }
 
     #[derive(Default)]
-    pub struct Condvar(sync::Condvar);
+    pub(crate) struct Condvar(sync::Condvar);
 
-    pub struct TimedOut(bool);
+    pub(crate) struct TimedOut(bool);
 
     impl TimedOut {
-        pub fn timed_out(&self) -> bool {
+        pub(crate) fn timed_out(&self) -> bool {
             self.0
         }
     }
 
     impl Condvar {
-        pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
             let held = guard.1.take().expect("not waiting");
             guard.1 = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
         }
 
         /// Time is up whenever chance says so.
-        pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _: Duration) -> TimedOut {
+        pub(crate) fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _: Duration) -> TimedOut {
             guard.1 = None;
             shuttle::thread::yield_now();
             *guard = guard.0.lock();
             TimedOut(shuttle::rand::thread_rng().gen_bool(0.2))
         }
 
-        pub fn notify_one(&self) {
+        pub(crate) fn notify_one(&self) {
             self.0.notify_one();
         }
 
-        pub fn notify_all(&self) {
+        pub(crate) fn notify_all(&self) {
             self.0.notify_all();
         }
     }
 
-    pub struct RwLock<T>(sync::RwLock<T>);
+    pub(crate) struct RwLock<T>(sync::RwLock<T>);
 
     impl<T> RwLock<T> {
-        pub const fn new(value: T) -> RwLock<T> {
+        pub(crate) const fn new(value: T) -> RwLock<T> {
             RwLock(sync::RwLock::new(value))
         }
 
-        pub fn read_recursive(&self) -> RwLockReadGuard<'_, T> {
+        pub(crate) fn read_recursive(&self) -> RwLockReadGuard<'_, T> {
             self.0.read().unwrap_or_else(PoisonError::into_inner)
         }
 
-        pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
             self.0.write().unwrap_or_else(PoisonError::into_inner)
         }
     }

@@ -2,7 +2,7 @@
 
 pub mod btree_map;
 pub(crate) mod cell;
-pub mod counted;
+pub(crate) mod counted;
 pub(crate) mod entry;
 pub mod hash_map;
 pub(crate) mod map;

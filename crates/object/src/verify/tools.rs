@@ -113,13 +113,13 @@ struct PoolRepair {
 fn steps(plan: &RepairPlan) -> Vec<RepairStep> {
     let counts = plan.counts().iter().filter_map(|fault| match fault {
         Fault { kind: FaultKind::Counts { stored, found }, at, paths, .. } => {
-            Some(RepairStep::Counts { at: *at, paths: paths.clone(), stored: *stored, found: *found })
+            Some(RepairStep::Counts { at: at.get(), paths: paths.clone(), stored: *stored, found: *found })
         }
         _ => None,
     });
     let leaks = plan.leaks().map(|leak| RepairStep::Free {
-        at: leak.at,
-        bytes: Some(leak.bytes),
+        at: leak.at.get(),
+        bytes: Some(leak.bytes.get()),
         looks_like: leak.looks_like.to_vec(),
         detail: leak.to_string(),
     });

@@ -99,7 +99,7 @@ fn a_pool_closed_inside_its_transaction_closes_at_its_end() {
 fn a_full_pool_ends_the_transaction_and_stays_usable() {
     pool!(P);
     let store = store();
-    let options = everbyte_object::PoolOptions { span: Some(1 << 20), ..Default::default() };
+    let options = everbyte_object::PoolOptions { span: Some((1 << 20).into()), ..Default::default() };
     let head = P::create_with::<Node<i32, P>>(&store, "list", &options, |_| Node::new(0)).unwrap();
     let outcome = head.tx(|j, _| {
         let _all: Vec<_> = (0..100_000u64).map(|n| Pbox::new([n; 8], j)).collect();

@@ -17,7 +17,7 @@ fn damage_is_an_error_and_never_a_panic() {
     let prime = store.object("list").unwrap().prime();
     let header: Header = store.media().get(prime + HEADER);
     let header_bytes = prime + HEADER..prime + HEADER + size_of::<Header>() as u64;
-    let text_bytes = prime + header.schema..prime + header.schema + header.schema_len;
+    let text_bytes = prime + header.schema..prime + header.schema + header.schema_len.get();
     let mut refused = 0;
     for at in header_bytes.chain(text_bytes) {
         let media = store.media();

@@ -319,7 +319,7 @@ fn what_nobody_points_to_has_leaked_cycles_too() {
     world.tx(|j, world| std::mem::forget(world.shared[0].pclone(j))).unwrap();
     drop(world);
     let report = found(&store);
-    let likes: Vec<_> = report.leaks().map(|leak| (leak.bytes, leak.looks_like)).collect();
+    let likes: Vec<_> = report.leaks().map(|leak| (leak.bytes.get(), leak.looks_like)).collect();
     let cell = ["Prc<u64>".to_string(), "Parc<Cell>".to_string()];
     assert_eq!(likes, [(32, &cell[..]), (32, &cell), (16, &["u64".to_string(), "bool".to_string()])]);
     assert_eq!((report.leaked.blocks, report.leaked.bytes), (3, 80));

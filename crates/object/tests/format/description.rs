@@ -56,7 +56,7 @@ mod mine {
     /// Called as a type of the crate, and none.
     #[derive(PSafe)]
     #[repr(C)]
-    pub struct Pbox<T>(pub T);
+    pub(super) struct Pbox<T>(pub T);
 }
 
 const TEXT: &str = "\

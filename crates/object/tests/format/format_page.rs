@@ -31,7 +31,7 @@ fn pool<R: PSafe<P>>(
     let image = Image::zeroed(128 << 10).with_max(2 << 20).then(|media| {
         let format = FormatOptions { log_len: 0, identity: Some(*b"worked example 1") };
         let store = Store::format(media, &format).unwrap();
-        let options = PoolOptions { span: Some(1 << 20), lanes: Some(2) };
+        let options = PoolOptions { span: Some((1 << 20).into()), lanes: Some(2) };
         drop(P::create_with::<R>(&store, "all", &options, init).unwrap());
         store.close().unwrap();
     });
@@ -71,7 +71,7 @@ fn list() {
     dump(&mut text, &media, "header", prime + HEADER, 128);
     dump(&mut text, &media, "root", prime + header.root, 16);
     dump(&mut text, &media, "the node behind it", prime + media.load(prime + header.root + 8), 16);
-    dump(&mut text, &media, "description", prime + header.schema, header.schema_len);
+    dump(&mut text, &media, "description", prime + header.schema, header.schema_len.get());
     compare(0, &text);
 }
 

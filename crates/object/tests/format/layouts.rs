@@ -64,13 +64,13 @@ mod now {
     #[derive(PSafe)]
     #[repr(u8)]
     #[allow(dead_code)]
-    pub enum State {
+    pub(super) enum State {
         Idle = 1,
         Busy = 2,
     }
     #[derive(PSafe)]
     #[repr(C)]
-    pub struct Machine {
+    pub(super) struct Machine {
         pub state: State,
         pub starts: u32,
     }
@@ -228,13 +228,13 @@ mod raw_v1 {
 
     #[derive(PSafe)]
     #[repr(C)]
-    pub struct r#type {
+    pub(super) struct r#type {
         pub r#match: u64,
         pub r#gen: r#enum,
     }
     #[derive(PSafe)]
     #[repr(u8)]
-    pub enum r#enum {
+    pub(super) enum r#enum {
         r#loop { r#as: u8 } = 1,
     }
 }
@@ -246,14 +246,14 @@ mod raw_v2 {
     #[derive(PSafe)]
     #[persist(version = 2, from = Before)]
     #[repr(C)]
-    pub struct r#type {
+    pub(super) struct r#type {
         pub r#match: u64,
         pub r#gen: raw_v1::r#enum,
     }
     #[derive(PSafe)]
     #[persist(name = "type")]
     #[repr(C)]
-    pub struct Before {
+    pub(super) struct Before {
         r#match: u64,
         r#gen: raw_v1::r#enum,
     }

@@ -9,28 +9,28 @@ use everbyte_object::{
 };
 
 /// The type that changes: it grows by more than its alignment.
-pub mod v1 {
+pub(crate) mod v1 {
     use super::*;
     #[derive(PSafe, Clone, Copy)]
     #[repr(C)]
-    pub struct Price {
+    pub(crate) struct Price {
         pub cents: u8,
     }
 }
 
-pub mod v2 {
+pub(crate) mod v2 {
     use super::*;
     #[derive(PSafe, Debug, PartialEq, Clone, Copy)]
     #[persist(version = 2, from = PriceV1)]
     #[repr(C)]
-    pub struct Price {
+    pub(crate) struct Price {
         pub cents: u64,
         pub currency: u8,
     }
     #[derive(PSafe)]
     #[persist(name = "Price")]
     #[repr(C)]
-    pub struct PriceV1 {
+    pub(crate) struct PriceV1 {
         cents: u8,
     }
     impl<P: MemPool> Migrate<PriceV1, P> for Price {
@@ -53,7 +53,7 @@ macro_rules! all {
     ($Price:ty) => {
         #[derive(PSafe)]
         #[repr(C)]
-        pub struct All<P: MemPool> {
+        pub(super) struct All<P: MemPool> {
             pub before: u8,
             pub plain: $Price,
             pub after: u32,
@@ -77,7 +77,7 @@ macro_rules! all {
         }
         #[derive(PSafe)]
         #[repr(C, u8)]
-        pub enum Either<T: PSafe<P>, P: MemPool> {
+        pub(super) enum Either<T: PSafe<P>, P: MemPool> {
             Left(PString<P>),
             Right { flag: bool, value: T, more: PVec<T, P> },
         }
@@ -181,32 +181,32 @@ fn an_option_of_what_holds_a_changed_value_needs_a_version() {
         use super::*;
         #[derive(PSafe)]
         #[repr(C)]
-        pub struct Tag {
+        pub(crate) struct Tag {
             pub price: v1::Price,
         }
-        pub type Root<P> = PCell<Option<Tag>, P>;
+        pub(crate) type Root<P> = PCell<Option<Tag>, P>;
     }
     mod unversioned {
         use super::*;
         #[derive(PSafe)]
         #[repr(C)]
-        pub struct Tag {
+        pub(crate) struct Tag {
             pub price: v2::Price,
         }
-        pub type Root<P> = PCell<Option<Tag>, P>;
+        pub(crate) type Root<P> = PCell<Option<Tag>, P>;
     }
     mod versioned {
         use super::*;
         #[derive(PSafe)]
         #[persist(version = 2, from = TagV1)]
         #[repr(C)]
-        pub struct Tag {
+        pub(crate) struct Tag {
             pub price: v2::Price,
         }
         #[derive(PSafe)]
         #[persist(name = "Tag")]
         #[repr(C)]
-        pub struct TagV1 {
+        pub(crate) struct TagV1 {
             price: v2::PriceV1,
         }
         impl<P: MemPool> Migrate<TagV1, P> for Tag {
@@ -214,7 +214,7 @@ fn an_option_of_what_holds_a_changed_value_needs_a_version() {
                 Tag { price: Migrate::migrate(old.price, j) }
             }
         }
-        pub type Root<P> = PCell<Option<Tag>, P>;
+        pub(crate) type Root<P> = PCell<Option<Tag>, P>;
     }
     pool!(P);
     let store = store();

@@ -15,17 +15,17 @@ mod v1 {
     use super::*;
     #[derive(PSafe)]
     #[repr(C)]
-    pub struct Entry<P: MemPool> {
+    pub(super) struct Entry<P: MemPool> {
         pub key: u32,
         pub text: PString<P>,
     }
-    pub type Root<P> = PVec<Pbox<Entry<P>, P>, P>;
+    pub(super) type Root<P> = PVec<Pbox<Entry<P>, P>, P>;
 }
 
 type Of<G> = Out<G>;
 
 fn make<G: PoolTag>(store: &Store, count: u32) {
-    let options = PoolOptions { span: Some(1 << 20), ..Default::default() };
+    let options = PoolOptions { span: Some((1 << 20).into()), ..Default::default() };
     let root = Of::<G>::create_with::<v1::Root<Of<G>>>(store, "entries", &options, |j| {
         let entry = |key: u32| Pbox::new(v1::Entry { key, text: PString::from_str(&key.to_string(), j) }, j);
         PVec::from_iter((0..count).map(entry), j)
@@ -51,18 +51,18 @@ macro_rules! newer {
             #[derive(PSafe)]
             #[persist(version = $version $(, from = $from)?)]
             #[repr(C)]
-            pub struct Entry<P: MemPool> { $($new)* }
+            pub(super) struct Entry<P: MemPool> { $($new)* }
             #[derive(PSafe)]
             #[persist(version = $old, name = "Entry")]
             #[repr(C)]
-            pub struct Old<P: MemPool> { $($fields)* }
+            pub(super) struct Old<P: MemPool> { $($fields)* }
             #[allow(unused_variables)]
             impl<P: MemPool> Migrate<Old<P>, P> for Entry<P> {
                 fn migrate($value: Old<P>, $j: &Journal<P>) -> Self {
                     $body
                 }
             }
-            pub type Root<P> = PVec<Pbox<Entry<P>, P>, P>;
+            pub(super) type Root<P> = PVec<Pbox<Entry<P>, P>, P>;
         }
     };
 }
@@ -234,14 +234,14 @@ mod a {
     use super::*;
     #[derive(PSafe, Clone, Copy)]
     #[repr(C)]
-    pub struct Id(pub u64);
+    pub(super) struct Id(pub u64);
 }
 
 mod b {
     use super::*;
     #[derive(PSafe, Clone, Copy)]
     #[repr(C)]
-    pub struct Id(pub u64);
+    pub(super) struct Id(pub u64);
 }
 
 /// Declares modules, each with a root of one name and another pair of types.
@@ -251,7 +251,7 @@ macro_rules! roots {
             use super::*;
             #[derive(PSafe)]
             #[repr(C)]
-            pub struct R {
+            pub(super) struct R {
                 pub x: $x,
                 pub y: $y,
             }

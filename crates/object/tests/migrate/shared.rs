@@ -12,14 +12,14 @@ mod v1 {
     use super::*;
     #[derive(PSafe)]
     #[repr(C)]
-    pub struct Node<P: MemPool> {
+    pub(super) struct Node<P: MemPool> {
         pub n: u8,
         pub parent: Option<PWeak<Node<P>, P>>,
         pub children: PRefCell<PVec<Prc<Node<P>, P>, P>, P>,
     }
     #[derive(PSafe)]
     #[repr(C)]
-    pub struct Root<P: MemPool> {
+    pub(super) struct Root<P: MemPool> {
         pub tree: Prc<Node<P>, P>,
         pub again: Prc<Node<P>, P>,
         pub dead: PWeak<Node<P>, P>,
@@ -28,7 +28,7 @@ mod v1 {
     }
     #[derive(PSafe)]
     #[repr(C)]
-    pub struct Job {
+    pub(super) struct Job {
         pub id: u8,
     }
 }
@@ -38,7 +38,7 @@ mod v2 {
     #[derive(PSafe)]
     #[persist(version = 2, from = NodeV1<P>)]
     #[repr(C)]
-    pub struct Node<P: MemPool> {
+    pub(super) struct Node<P: MemPool> {
         pub n: u64,
         pub parent: Option<PWeak<Node<P>, P>>,
         pub children: PRefCell<PVec<Prc<Node<P>, P>, P>, P>,
@@ -48,7 +48,7 @@ mod v2 {
     #[derive(PSafe)]
     #[persist(name = "Node")]
     #[repr(C)]
-    pub struct NodeV1<P: MemPool> {
+    pub(super) struct NodeV1<P: MemPool> {
         n: u8,
         parent: Option<PWeak<Node<P>, P>>,
         children: PRefCell<PVec<Prc<Node<P>, P>, P>, P>,
@@ -61,7 +61,7 @@ mod v2 {
     }
     #[derive(PSafe)]
     #[repr(C)]
-    pub struct Root<P: MemPool> {
+    pub(super) struct Root<P: MemPool> {
         pub tree: Prc<Node<P>, P>,
         pub again: Prc<Node<P>, P>,
         pub dead: PWeak<Node<P>, P>,
@@ -71,14 +71,14 @@ mod v2 {
     #[derive(PSafe)]
     #[persist(version = 2, from = JobV1)]
     #[repr(C)]
-    pub struct Job {
+    pub(super) struct Job {
         pub id: u64,
         pub tries: u32,
     }
     #[derive(PSafe)]
     #[persist(name = "Job")]
     #[repr(C)]
-    pub struct JobV1 {
+    pub(super) struct JobV1 {
         id: u8,
     }
     impl<P: MemPool> Migrate<JobV1, P> for Job {
@@ -180,7 +180,7 @@ fn a_shared_object_is_of_one_type() {
         use super::*;
         #[derive(PSafe)]
         #[repr(C)]
-        pub struct Pair<P: MemPool> {
+        pub(crate) struct Pair<P: MemPool> {
             pub one: Prc<v2::Job, P>,
             pub other: Prc<v2::JobV1, P>,
         }
@@ -189,7 +189,7 @@ fn a_shared_object_is_of_one_type() {
         use super::*;
         #[derive(PSafe)]
         #[repr(C)]
-        pub struct Pair<P: MemPool> {
+        pub(crate) struct Pair<P: MemPool> {
             pub one: Prc<v1::Job, P>,
             pub other: Prc<v1::Job, P>,
         }

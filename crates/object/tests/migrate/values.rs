@@ -9,15 +9,15 @@ use everbyte_object::{Error, Journal, MemPool, Migrate, PCell, PRefCell, PSafe, 
 mod list {
     use super::*;
 
-    pub mod v1 {
+    pub(super) mod v1 {
         use super::*;
         #[derive(PSafe)]
         #[repr(C)]
-        pub struct Node<P: MemPool> {
+        pub(crate) struct Node<P: MemPool> {
             pub val: i32,
             pub next: PRefCell<Option<Pbox<Node<P>, P>>, P>,
         }
-        pub fn append<P: MemPool>(node: &Node<P>, val: i32, j: &Journal<P>) {
+        pub(crate) fn append<P: MemPool>(node: &Node<P>, val: i32, j: &Journal<P>) {
             let mut next = node.next.borrow_mut(j);
             match &*next {
                 Some(next) => append(next, val, j),
@@ -26,12 +26,12 @@ mod list {
         }
     }
 
-    pub mod v2 {
+    pub(super) mod v2 {
         use super::*;
         #[derive(PSafe)]
         #[persist(version = 2, from = NodeV1<P>)]
         #[repr(C)]
-        pub struct Node<P: MemPool> {
+        pub(crate) struct Node<P: MemPool> {
             pub val: i64,
             pub changes: u32,
             pub next: PRefCell<Option<Pbox<Node<P>, P>>, P>,
@@ -39,7 +39,7 @@ mod list {
         #[derive(PSafe)]
         #[persist(version = 1, name = "Node")]
         #[repr(C)]
-        pub struct NodeV1<P: MemPool> {
+        pub(crate) struct NodeV1<P: MemPool> {
             val: i32,
             next: PRefCell<Option<Pbox<Node<P>, P>>, P>,
         }
@@ -48,7 +48,7 @@ mod list {
                 Node { val: i64::from(old.val) << 32, changes: 1, next: old.next }
             }
         }
-        pub fn values<P: MemPool>(node: &Node<P>) -> Vec<(i64, u32)> {
+        pub(crate) fn values<P: MemPool>(node: &Node<P>) -> Vec<(i64, u32)> {
             let next = node.next.borrow().as_ref().map_or(Vec::new(), |next| values(next));
             [vec![(node.val, node.changes)], next].concat()
         }
@@ -104,13 +104,13 @@ fn a_field_is_split_in_a_vector() {
         use super::*;
         #[derive(PSafe)]
         #[repr(C)]
-        pub struct Book<P: MemPool> {
+        pub(crate) struct Book<P: MemPool> {
             pub entries: PRefCell<PVec<Entry<P>, P>, P>,
             pub title: PString<P>,
         }
         #[derive(PSafe)]
         #[repr(C)]
-        pub struct Entry<P: MemPool> {
+        pub(crate) struct Entry<P: MemPool> {
             pub name: PString<P>,
             pub lines: PVec<PString<P>, P>,
         }
@@ -119,14 +119,14 @@ fn a_field_is_split_in_a_vector() {
         use super::*;
         #[derive(PSafe)]
         #[repr(C)]
-        pub struct Book<P: MemPool> {
+        pub(crate) struct Book<P: MemPool> {
             pub entries: PRefCell<PVec<Entry<P>, P>, P>,
             pub title: PString<P>,
         }
         #[derive(PSafe)]
         #[persist(version = 2, from = EntryV1<P>)]
         #[repr(C)]
-        pub struct Entry<P: MemPool> {
+        pub(crate) struct Entry<P: MemPool> {
             pub first: PString<P>,
             pub last: PString<P>,
             pub lines: PVec<PString<P>, P>,
@@ -134,7 +134,7 @@ fn a_field_is_split_in_a_vector() {
         #[derive(PSafe)]
         #[persist(version = 1, name = "Entry")]
         #[repr(C)]
-        pub struct EntryV1<P: MemPool> {
+        pub(crate) struct EntryV1<P: MemPool> {
             name: PString<P>,
             lines: PVec<PString<P>, P>,
         }
@@ -181,7 +181,7 @@ fn a_variant_is_added_to_an_enum() {
         use super::*;
         #[derive(PSafe)]
         #[repr(u8)]
-        pub enum Shape<P: MemPool> {
+        pub(crate) enum Shape<P: MemPool> {
             Point,
             Circle(f64),
             Named { name: PString<P>, inside: Option<Pbox<Shape<P>, P>> },
@@ -192,7 +192,7 @@ fn a_variant_is_added_to_an_enum() {
         #[derive(PSafe)]
         #[persist(version = 2, from = ShapeV1<P>)]
         #[repr(u16)]
-        pub enum Shape<P: MemPool> {
+        pub(crate) enum Shape<P: MemPool> {
             Square(f32) = 10,
             Ellipse(f64, f64),
             Named { name: PString<P>, inside: Option<Pbox<Shape<P>, P>> },
@@ -201,7 +201,7 @@ fn a_variant_is_added_to_an_enum() {
         #[derive(PSafe)]
         #[persist(name = "Shape")]
         #[repr(u8)]
-        pub enum ShapeV1<P: MemPool> {
+        pub(crate) enum ShapeV1<P: MemPool> {
             Point,
             Circle(f64),
             Named { name: PString<P>, inside: Option<Pbox<Shape<P>, P>> },
@@ -216,7 +216,7 @@ fn a_variant_is_added_to_an_enum() {
             }
         }
         impl<P: MemPool> Shape<P> {
-            pub fn text(&self) -> String {
+            pub(crate) fn text(&self) -> String {
                 match self {
                     Shape::Square(side) => format!("square {side}"),
                     Shape::Ellipse(one, other) => format!("ellipse {one} {other}"),
@@ -248,7 +248,7 @@ fn versions_are_skipped_by_taking_each_step() {
         use super::*;
         #[derive(PSafe)]
         #[repr(C)]
-        pub struct Count<P: MemPool> {
+        pub(crate) struct Count<P: MemPool> {
             pub n: PCell<u8, P>,
             pub below: Option<Pbox<Count<P>, P>>,
         }
@@ -258,14 +258,14 @@ fn versions_are_skipped_by_taking_each_step() {
         #[derive(PSafe)]
         #[persist(version = 2, from = CountV1<P>)]
         #[repr(C)]
-        pub struct Count<P: MemPool> {
+        pub(crate) struct Count<P: MemPool> {
             pub n: PCell<u16, P>,
             pub below: Option<Pbox<Count<P>, P>>,
         }
         #[derive(PSafe)]
         #[persist(name = "Count")]
         #[repr(C)]
-        pub struct CountV1<P: MemPool> {
+        pub(crate) struct CountV1<P: MemPool> {
             n: PCell<u8, P>,
             below: Option<Pbox<Count<P>, P>>,
         }
@@ -280,14 +280,14 @@ fn versions_are_skipped_by_taking_each_step() {
         #[derive(PSafe)]
         #[persist(version = 3, from = CountV2<P>)]
         #[repr(C)]
-        pub struct Count<P: MemPool> {
+        pub(crate) struct Count<P: MemPool> {
             pub n: PCell<u64, P>,
             pub below: Option<Pbox<Count<P>, P>>,
         }
         #[derive(PSafe)]
         #[persist(version = 2, name = "Count", from = CountV1<P>)]
         #[repr(C)]
-        pub struct CountV2<P: MemPool> {
+        pub(crate) struct CountV2<P: MemPool> {
             n: PCell<u16, P>,
             below: Option<Pbox<Count<P>, P>>,
         }
@@ -299,7 +299,7 @@ fn versions_are_skipped_by_taking_each_step() {
         #[derive(PSafe)]
         #[persist(name = "Count")]
         #[repr(C)]
-        pub struct CountV1<P: MemPool> {
+        pub(crate) struct CountV1<P: MemPool> {
             n: PCell<u8, P>,
             below: Option<Pbox<Count<P>, P>>,
         }
@@ -308,7 +308,7 @@ fn versions_are_skipped_by_taking_each_step() {
                 CountV2 { n: PCell::new(u16::from(old.n.get()) + 1000), below: old.below }
             }
         }
-        pub fn values<P: MemPool>(count: &Count<P>) -> Vec<u64> {
+        pub(crate) fn values<P: MemPool>(count: &Count<P>) -> Vec<u64> {
             let below = count.below.as_ref().map_or(Vec::new(), |below| values(below));
             [vec![count.n.get()], below].concat()
         }
@@ -344,12 +344,12 @@ fn a_whole_graph_is_migrated_by_its_root() {
         use super::*;
         #[derive(PSafe)]
         #[repr(C)]
-        pub struct Shelf<P: MemPool> {
+        pub(crate) struct Shelf<P: MemPool> {
             pub books: PVec<Pbox<Book<P>, P>, P>,
         }
         #[derive(PSafe)]
         #[repr(C)]
-        pub struct Book<P: MemPool> {
+        pub(crate) struct Book<P: MemPool> {
             pub title: PString<P>,
             pub place: u32,
         }
@@ -359,19 +359,19 @@ fn a_whole_graph_is_migrated_by_its_root() {
         #[derive(PSafe)]
         #[persist(version = 2, from = ShelfV1<P>)]
         #[repr(C)]
-        pub struct Shelf<P: MemPool> {
+        pub(crate) struct Shelf<P: MemPool> {
             pub titles: PVec<(u32, PString<P>), P>,
         }
         #[derive(PSafe)]
         #[persist(name = "Shelf")]
         #[repr(C)]
-        pub struct ShelfV1<P: MemPool> {
+        pub(crate) struct ShelfV1<P: MemPool> {
             books: PVec<Pbox<BookV1<P>, P>, P>,
         }
         #[derive(PSafe)]
         #[persist(name = "Book")]
         #[repr(C)]
-        pub struct BookV1<P: MemPool> {
+        pub(crate) struct BookV1<P: MemPool> {
             title: PString<P>,
             place: u32,
         }
@@ -404,7 +404,7 @@ fn a_type_is_renamed() {
         use super::*;
         #[derive(PSafe)]
         #[repr(C)]
-        pub struct Cart {
+        pub(crate) struct Cart {
             pub items: u32,
         }
     }
@@ -413,12 +413,12 @@ fn a_type_is_renamed() {
         #[derive(PSafe)]
         #[persist(version = 2, from = Cart)]
         #[repr(C)]
-        pub struct Basket {
+        pub(crate) struct Basket {
             pub items: u32,
         }
         #[derive(PSafe)]
         #[repr(C)]
-        pub struct Cart {
+        pub(crate) struct Cart {
             pub items: u32,
         }
         impl<P: MemPool> Migrate<Cart, P> for Basket {

@@ -89,7 +89,7 @@ fn a_commit_that_fails_for_want_of_room_leaves_no_pointer_to_what_it_made() {
     pool!(P);
     const MANY: usize = 1500; // more operations than a lane holds
     let store = store();
-    let options = PoolOptions { span: Some(1 << 20), lanes: Some(1) };
+    let options = PoolOptions { span: Some((1 << 20).into()), lanes: Some(1) };
     let root = P::create_with::<Shelf<P>>(&store, "x", &options, |_| Shelf::new()).unwrap();
     let old = root.tx(|j, r| {
         r.small.lock(j).extend((0..MANY as u64).map(|n| Pbox::new([n; 8], j)), j);

@@ -14,7 +14,8 @@
 
 use crate::superblock::identity;
 use crate::{Error, Finding, Recovery, Result, Store};
-use everbyte_media::{Damage, Media, OpenOptions, Options, publish, seeded};
+use everbyte_media::museum::{misplaced, once};
+use everbyte_media::{Damage, Media, OpenOptions, Options, publish};
 use std::path::{Path, PathBuf};
 
 impl Store {
@@ -73,10 +74,8 @@ impl Store {
     /// As [`Store::clone_file`], and the errors of `publish`.
     pub fn finish_clone(media: Media, identity: [u8; 16], publish: impl FnOnce() -> Result<()>) -> Result<()> {
         let store = Store::attach(media)?;
-        if seeded("store-clone-named-early") {
-            publish()?;
-            return store.rebase(identity);
-        }
+        let mut publish = once(publish);
+        misplaced("store-clone-named-early", &mut publish)?;
         store.rebase(identity)?; // 3
         store.close()?; // 4
         drop(store);

@@ -49,10 +49,10 @@ fn read(source: &Path, args: &MergeArgs) -> Result<Store, Failure> {
 
 fn copy(merge: &Merge<'_>, steps: &[&MergeStep]) -> Result<(), Failure> {
     let bar = progress::bytes("merging");
-    bar.set_length(steps.iter().map(|step| step.bytes).sum());
+    bar.set_length(steps.iter().map(|step| step.bytes.get()).sum());
     let mut end = 0;
     for step in steps {
-        end += step.bytes; // an estimate for a table: only its entries are copied
+        end += step.bytes.get(); // an estimate for a table: only its entries are copied
         merge.copy(step, &mut |bytes| bar.set_position(end.min(bar.position() + bytes)))?;
         bar.set_position(end);
     }
@@ -61,9 +61,9 @@ fn copy(merge: &Merge<'_>, steps: &[&MergeStep]) -> Result<(), Failure> {
 }
 
 fn tell(step: &MergeStep, state: &str, output: &Output) -> Result<(), Failure> {
-    let (source, size) = (step.source_path(), text::bytes(step.bytes));
+    let (source, size) = (step.source_path(), text::bytes(step.bytes.get()));
     output.say(
         format!("  {}  {state}: `{}` of {}, engine {}, {size}", step.target, step.name, source.display(), step.engine),
-        json!({ "source": source, "object": step.name, "name": step.target, "state": state, "engine": step.engine.name(), "bytes": step.bytes }),
+        json!({ "source": source, "object": step.name, "name": step.target, "state": state, "engine": step.engine.name(), "bytes": step.bytes.get() }),
     )
 }

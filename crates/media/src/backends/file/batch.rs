@@ -12,7 +12,7 @@ use super::layout::{
     HEADER_WORDS, LINE_WORDS, RUN_MAX, RUN_WORDS, RecordHeader, padded, run_parts, run_word, words_mask,
 };
 use crate::bytes::mapping::Mapping;
-use crate::seeded;
+use crate::museum::misplaced;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes of the longest record of a log whose ring has `ring_len` bytes.
@@ -97,7 +97,7 @@ impl EpochBatch {
         let (slot, found) = self.index.find(line);
         let known = if found { self.index.slots[slot].mask() } else { 0 };
         let at = self.index.slots[slot].at as usize;
-        if mask & !known == 0 || known != 0 && seeded("media-words-lost") {
+        if mask & !known == 0 || misplaced("media-words-lost", || known != 0) {
             for word in bits(mask & known) {
                 let place = (known & ((1 << word) - 1)).count_ones() as usize;
                 self.words()[at + place] = mapping.load(line * crate::LINE + word * 8);

@@ -130,14 +130,17 @@ impl FileStore {
                 self.sync_if_due();
             }
         }
-        let len = self.measure()?; // CKPT-4
-        if seeded("media-pages-unsynced") {
-            return Ok(len);
-        }
+        let mut len = self.measure()?; // CKPT-4
+        unless("media-pages-unsynced", || self.sync_pages())?; // CKPT-2
+        misplaced("media-measure-after-sync", || self.measure().map(|after| len = after))?;
+        Ok(len)
+    }
+
+    fn sync_pages(&self) -> Result<()> {
         self.punched.store(false, Release);
-        self.try_io("sync pages", |disk| disk.sync())?; // CKPT-2
+        self.try_io("sync pages", |disk| disk.sync())?;
         self.disk.count(Counter::Syncs, 1);
-        if seeded("media-measure-after-sync") { self.measure() } else { Ok(len) }
+        Ok(())
     }
 
     fn measure(&self) -> Result<u64> {

@@ -100,28 +100,32 @@ pub(crate) fn continue_log(disk: &dyn Disk, path: &Path, head: Head, content: &m
         disk.allocate(len, end - len).map_err(io)?;
     }
     replay.expect_pages(content);
-    if seeded("media-no-life") {
-        return Ok(());
+    unless("media-no-life", || replay.begin_life(content))
+}
+
+impl Replay<'_> {
+    /// Writes the first record of the next life of the log.
+    fn begin_life(&self, content: &mut LogContent) -> Result<()> {
+        let mut life = EpochBatch::new(4096);
+        life.put_allocation((content.incarnation + 1) * LINE, 0);
+        let (checksum, bytes) = life.seal(RecordHeader {
+            checksum: 0,
+            magic: RECORD_MAGIC,
+            sequence: content.sequence,
+            incarnation: content.incarnation,
+            chain: content.chain,
+            synced: content.sequence,
+            payload_len: 0,
+            reserved: [0; 2],
+        });
+        let at = self.head.log_at + (self.head.log_head + content.position) % self.head.log_room;
+        let written = self.disk.write_sync_at(at, bytes); // REPLAY-3
+        written.map_err(|source| self.io("write the log", source))?;
+        content.position += bytes.len() as u64;
+        (content.sequence, content.chain) = (content.sequence + 1, checksum);
+        content.incarnation += 1;
+        Ok(())
     }
-    let mut life = EpochBatch::new(4096);
-    life.put_allocation((content.incarnation + 1) * LINE, 0);
-    let (checksum, bytes) = life.seal(RecordHeader {
-        checksum: 0,
-        magic: RECORD_MAGIC,
-        sequence: content.sequence,
-        incarnation: content.incarnation,
-        chain: content.chain,
-        synced: content.sequence,
-        payload_len: 0,
-        reserved: [0; 2],
-    });
-    let at = head.log_at + (head.log_head + content.position) % head.log_room;
-    let written = disk.write_sync_at(at, bytes); // REPLAY-3
-    written.map_err(|source| replay.io("write the log", source))?;
-    content.position += bytes.len() as u64;
-    (content.sequence, content.chain) = (content.sequence + 1, checksum);
-    content.incarnation += 1;
-    Ok(())
 }
 
 struct Replay<'a> {

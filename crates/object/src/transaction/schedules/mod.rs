@@ -59,7 +59,7 @@ fn pool_on<R: PSafe<P>>(
 ) -> Root<R, P> {
     SLOT.set(Some(Box::leak(Box::new(Slot::new()))));
     let store = Store::format(media, &FormatOptions { log_len: 0, identity: Some([5; 16]) }).expect("a store");
-    let options = PoolOptions { span: Some(2 << 20), lanes: Some(8) }; // more lanes than threads
+    let options = PoolOptions { span: Some((2 << 20).into()), lanes: Some(8) }; // more lanes than threads
     P::create_with::<R>(&store, "pool", &options, init).expect("room for a pool")
 }
 

@@ -77,7 +77,7 @@ fn is_wrong<V: Copy>(met: &HeapWalk<'_, V>, word: u64, tally: &Tally) -> bool {
 fn owners<V: Copy>(met: &HeapWalk<'_, V>, word: u64, mut paths: Vec<String>) -> Option<Fault> {
     paths.sort_unstable();
     let tally = met.tallies.get(&word)?;
-    let at = met.place(word);
+    let at = met.place(word).into();
     let found = (tally.strong, tally.weak);
     let (kind, detail) = match tally.stored {
         _ if tally.is_double() => {

@@ -1,6 +1,7 @@
 //! [`Report`]: the findings of a deep check, for programs and for tools.
 
 use everbyte_heap::Block;
+use everbyte_media::{Length, Offset};
 use everbyte_store::{Finding, FindingKind, Total};
 use std::collections::BTreeMap;
 
@@ -27,8 +28,8 @@ pub enum FaultKind {
 pub struct Fault {
     /// The kind of damage.
     pub kind: FaultKind,
-    /// The store offset: of a pointer or a value its own place, else of the block.
-    pub at: u64,
+    /// The place of the pointer or the value itself, else of the block.
+    pub at: Offset,
     /// How to get there from the root; several where a block is reached in several ways.
     pub paths: Vec<String>,
     /// In words.
@@ -79,10 +80,10 @@ pub struct Report {
 /// A block that no pointer leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leak<'r> {
-    /// The store offset.
-    pub at: u64,
+    /// Its place.
+    pub at: Offset,
     /// Usable bytes.
-    pub bytes: u64,
+    pub bytes: Length,
     /// The types of this pool that it could hold, if they are few.
     pub looks_like: &'r [String],
 }
@@ -110,10 +111,11 @@ impl Report {
     }
 
     fn leak(&self, block: &Block) -> Leak<'_> {
-        Leak { at: block.at, bytes: block.size, looks_like: self.likes.get(&block.at).map_or(&[], Vec::as_slice) }
+        let looks_like = self.likes.get(&block.at).map_or(&[][..], Vec::as_slice);
+        Leak { at: Offset::new(block.at), bytes: Length::new(block.size), looks_like }
     }
 
-    /// Everything, as every room's check says it.
+    /// Everything, in the form of every crate's check.
     pub fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut add = |kind, at, detail: String| {
@@ -121,7 +123,7 @@ impl Report {
         };
         for fault in &self.faults {
             let kind = if fault.kind == FaultKind::Owners { FindingKind::DoubleUse } else { FindingKind::Damage };
-            add(kind, fault.at, fault.to_string());
+            add(kind, fault.at.get(), fault.to_string());
         }
         if self.faults_left_out > 0 {
             add(FindingKind::Damage, 0, format!("and {} faults more", self.faults_left_out));

@@ -362,7 +362,7 @@ impl<'w, V: Copy> HeapWalk<'w, V> {
 
     pub(crate) fn fault(&mut self, kind: FaultKind, at: u64, detail: String) {
         if self.faults.len() < FAULTS {
-            self.faults.push(Fault { kind, at, paths: vec![self.trail.path()], detail });
+            self.faults.push(Fault { kind, at: at.into(), paths: vec![self.trail.path()], detail });
         } else {
             self.faults_left_out += 1;
         }

@@ -12,15 +12,16 @@ const BATCH: usize = 64;
 
 /// Carries out the plan. Settled on return.
 pub(crate) fn apply(inner: &OpenPool, plan: &RepairPlan) -> Result<()> {
-    let leaks: Vec<u64> = plan.leaks().map(|leak| leak.at).collect();
+    let leaks: Vec<u64> = plan.leaks().map(|leak| leak.at.get()).collect();
     let free = || each(inner, &leaks, |tx, &at| tx.free(at));
     let mend = || {
-        each(inner, plan.counts(), |tx, fault| match fault.kind {
-            FaultKind::Counts { found, .. } if is_lost(fault) => tx.store(fault.at + 8, found.1),
-            FaultKind::Counts { found, .. } => {
-                tx.store(fault.at, found.0).and_then(|()| tx.store(fault.at + 8, found.1))
+        each(inner, plan.counts(), |tx, fault| {
+            let at = fault.at.get();
+            match fault.kind {
+                FaultKind::Counts { found, .. } if is_lost(fault) => tx.store(at + 8, found.1),
+                FaultKind::Counts { found, .. } => tx.store(at, found.0).and_then(|()| tx.store(at + 8, found.1)),
+                _ => unreachable!("REPAIR-3: only counts are mended"),
             }
-            _ => unreachable!("REPAIR-3: only counts are mended"),
         })
     };
     inner.counts.forget_all(leaks.iter().chain(&plan.given_up).map(|at| at - inner.object.prime()));

@@ -79,7 +79,7 @@ pub(crate) fn plan(inner: &OpenPool, header: &Header, look: impl Fn(&BTreeSet<u6
     let mut report = look(&lost);
     require_sure(&report)?;
     for _ in 0..ROUNDS {
-        let new: Vec<u64> = report.faults.iter().filter(|fault| is_lost(fault)).map(|fault| fault.at).collect();
+        let new: Vec<u64> = report.faults.iter().filter(|fault| is_lost(fault)).map(|fault| fault.at.get()).collect();
         let before = given_up.len();
         given_up.extend(new.into_iter().filter(|at| lost.insert(at - prime)));
         if given_up.len() == before {
@@ -114,7 +114,7 @@ fn require_sure(report: &Report) -> Result<()> {
     }
     let is_mendable = |fault: &Fault| matches!(fault.kind, FaultKind::Counts { .. }) && fault.is_followed();
     if let Some(fault) = report.faults.iter().find(|fault| !is_mendable(fault)) {
-        return refuse(fault.at, format!("{fault}; nothing is sure to have leaked while that is so"));
+        return refuse(fault.at.get(), format!("{fault}; nothing is sure to have leaked while that is so"));
     }
     let has_work = report.leaked.blocks > 0 || !report.faults.is_empty();
     match report.unread.first() {
@@ -136,7 +136,7 @@ fn token(inner: &OpenPool, header: &Header, report: &Report, given_up: &[u64]) -
     }
     given_up.iter().for_each(|&at| hash.write_u64(at));
     for fault in &report.faults {
-        hash.write_u64(fault.at);
+        hash.write_u64(fault.at.get());
         if let FaultKind::Counts { stored, found } = fault.kind {
             [stored.0, stored.1, found.0, found.1].into_iter().for_each(|count| hash.write_u64(count));
         }

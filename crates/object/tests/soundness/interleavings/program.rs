@@ -551,13 +551,13 @@ fn is_told<E>(error: &TryError<E>) -> bool {
 ///
 /// # Panics
 /// If the pool differs from its twin.
-pub fn run(seed: u64) -> (u32, u32) {
+pub(super) fn run(seed: u64) -> (u32, u32) {
     let mut random = Random::new(seed);
     let (full, fails) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let failing = Failing { full: Arc::clone(&full), fails: Arc::clone(&fails), fence: 0 };
     let media = Media::recorded(16 << 20, &[], Box::new(failing)).expect("memory");
     let store = Store::format(media, &FormatOptions { log_len: 0, identity: Some([3; 16]) }).expect("a store");
-    let options = PoolOptions { span: Some(1 << 20), lanes: Some(1 + random.below(4) as u32) };
+    let options = PoolOptions { span: Some((1 << 20).into()), lanes: Some(1 + random.below(4) as u32) };
     drop(P::create_with::<Shelf<P>>(&store, "shelf", &options, |_| Shelf::new()).expect("a pool"));
     let (mut twin, mut next, mut old) = (Twin::default(), 1, Vec::new());
     let (mut committed, mut all) = (0, 0);

@@ -16,10 +16,10 @@ thread_local! {
 }
 
 /// The payload with which a fuse panics.
-pub struct Burnt;
+pub(super) struct Burnt;
 
 /// A call of the program's own code.
-pub fn burn() {
+pub(super) fn burn() {
     if let Some(left) = FUSE.get() {
         FUSE.set(left.checked_sub(1));
         if left == 0 {
@@ -31,10 +31,10 @@ pub fn burn() {
 /// A key whose every method may panic.
 #[derive(PSafe)]
 #[repr(C)]
-pub struct Key<P: MemPool>(PString<P>);
+pub(super) struct Key<P: MemPool>(PString<P>);
 
 impl<P: MemPool> Key<P> {
-    pub fn new(key: u64, j: &Journal<P>) -> Key<P> {
+    pub(super) fn new(key: u64, j: &Journal<P>) -> Key<P> {
         Key(PString::from_str(&name(key), j))
     }
 }
@@ -76,10 +76,10 @@ impl<P: MemPool> Ord for Key<P> {
 /// A value whose clone may panic.
 #[derive(PSafe)]
 #[repr(C)]
-pub struct Copied<P: MemPool>(pub u64, PCell<(), P>);
+pub(super) struct Copied<P: MemPool>(pub u64, PCell<(), P>);
 
 impl<P: MemPool> Copied<P> {
-    pub fn new(number: u64) -> Copied<P> {
+    pub(super) fn new(number: u64) -> Copied<P> {
         Copied(number, PCell::new(()))
     }
 }
@@ -94,17 +94,17 @@ impl<P: MemPool> Clone for Copied<P> {
 /// A value with two blocks of its own.
 #[derive(PSafe)]
 #[repr(C)]
-pub struct Item<P: MemPool> {
+pub(super) struct Item<P: MemPool> {
     number: Pbox<u64, P>,
     text: PString<P>,
 }
 
 impl<P: MemPool> Item<P> {
-    pub fn new(number: u64, j: &Journal<P>) -> Item<P> {
+    pub(super) fn new(number: u64, j: &Journal<P>) -> Item<P> {
         Item { number: Pbox::new(number, j), text: PString::from_str(&number.to_string(), j) }
     }
 
-    pub fn number(&self) -> u64 {
+    pub(super) fn number(&self) -> u64 {
         assert_eq!(*self.text, *self.number.to_string());
         *self.number
     }
@@ -112,14 +112,14 @@ impl<P: MemPool> Item<P> {
 
 #[derive(PSafe)]
 #[repr(C)]
-pub struct Link<P: MemPool> {
+pub(super) struct Link<P: MemPool> {
     pub number: u64,
     pub next: Option<Pbox<Link<P>, P>>,
 }
 
 #[derive(PSafe)]
 #[repr(C)]
-pub struct Shelf<P: MemPool> {
+pub(super) struct Shelf<P: MemPool> {
     pub boxed: PRefCell<Option<Pbox<[u64; 4], P>>, P>,
     pub list: PRefCell<PVec<Item<P>, P>, P>,
     pub hashed: PRefCell<PHashMap<Key<P>, Item<P>, P>, P>,
@@ -139,7 +139,7 @@ pub struct Shelf<P: MemPool> {
 
 /// The numbers of the cells that are borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub(super) enum Place {
     Boxed,
     List,
     Hashed,
@@ -152,10 +152,10 @@ pub enum Place {
     Filling,
 }
 
-pub const PLACES: usize = Place::Filling as usize + 1;
+pub(super) const PLACES: usize = Place::Filling as usize + 1;
 
 impl<P: MemPool> Shelf<P> {
-    pub fn new() -> Shelf<P> {
+    pub(super) fn new() -> Shelf<P> {
         Shelf {
             boxed: PRefCell::default(),
             list: PRefCell::default(),
@@ -178,7 +178,7 @@ impl<P: MemPool> Shelf<P> {
 
 /// The contents of the pool, in plain values.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Twin {
+pub(super) struct Twin {
     pub boxed: Option<[u64; 4]>,
     pub list: Vec<u64>,
     pub hashed: BTreeMap<u64, u64>,
@@ -201,7 +201,7 @@ pub struct Twin {
 impl Twin {
     /// The contents of the pool, read in a transaction. For a cell that cannot be borrowed the
     /// value is taken from `known`.
-    pub fn read<P: MemPool>(shelf: &Shelf<P>, j: &Journal<P>, known: &Twin) -> Twin {
+    pub(super) fn read<P: MemPool>(shelf: &Shelf<P>, j: &Journal<P>, known: &Twin) -> Twin {
         macro_rules! read {
             ($cell:ident, |$value:ident| $read:expr) => {
                 match shelf.$cell.try_borrow() {

@@ -3,9 +3,7 @@
 
 #![allow(clippy::redundant_closure)] // the function itself is not general enough in its brand
 
-mod common;
-
-use common::{BACKENDS, Shop, add, create, expected, fill, found, holds, new_shop, options, put};
+use crate::common::{BACKENDS, Shop, add, create, expected, fill, found, holds, new_shop, options, put};
 use everbyte::media::BackendChoice;
 use everbyte::object::PoolOptions;
 use everbyte::{Kv, Merge, MergeError, MergeOptions, PString, Pool, Root, pool};

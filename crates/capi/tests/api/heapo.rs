@@ -1,11 +1,7 @@
 //! C programs over `heapo.h`: compiled by the system's compiler, run, killed and run again.
 
-#[path = "programs/kills.rs"]
-mod kills;
-mod programs;
-
-use kills::killed_again_and_again;
-use programs::{compile, link, pkg_config, pkg_config_of, prefix, root, run, succeed, text};
+use crate::kills::killed_again_and_again;
+use crate::programs::{compile, link, pkg_config, pkg_config_of, prefix, root, run, succeed, text};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;

@@ -1,10 +1,8 @@
 //! C programs under tools that find mistakes: sparse and clang, Memcheck, AddressSanitizer.
 
-mod programs;
-
+use crate::programs::{compile, link, pkg_config_of, prefix, root, succeed, text};
 use everbyte_media::{BackendChoice, Options};
 use everbyte_store::{CreateOptions, Store};
-use programs::{compile, link, pkg_config_of, prefix, root, succeed, text};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

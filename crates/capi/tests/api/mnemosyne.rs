@@ -1,10 +1,7 @@
 //! Programs with persistent variables: compiled in several ways, run again, killed, rebuilt.
 
-#[path = "programs/kills.rs"]
-mod kills;
-mod programs;
-
-use programs::{compile, copy, pkg_config, prefix, root, run, succeed, text};
+use crate::kills;
+use crate::programs::{compile, copy, pkg_config, prefix, root, run, succeed, text};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
@@ -61,7 +58,7 @@ fn variables_keep_their_values_however_the_program_is_built() {
             for run in 41..44 {
                 assert_eq!(succeed(&program, &store, backend, &["count"]), format!("{run}\n"), "{words:?} {backend}");
             }
-            let killed = programs::run(&program, &store, backend, &["flushed"]);
+            let killed = crate::programs::run(&program, &store, backend, &["flushed"]);
             assert_eq!(String::from_utf8_lossy(&killed.stdout), "44\n", "{}", text(&killed));
             assert_eq!(succeed(&program, &store, backend, &["count"]), "45\n", "{words:?} {backend}, after a kill");
             std::fs::remove_file(&store).unwrap();
@@ -375,7 +372,7 @@ fn each_executable_file_has_variables_of_its_own_until_it_is_gone() {
     let other = dir.path().join("other");
     std::fs::create_dir(&other).unwrap();
     let copy = other.join("one");
-    programs::copy(&one, &copy);
+    crate::programs::copy(&one, &copy);
     runs(&copy, "11 13"); // a file of its own, of the same program
     runs(&one, "13 14");
     assert_eq!(sets(&store), 2);
@@ -389,7 +386,7 @@ fn each_executable_file_has_variables_of_its_own_until_it_is_gone() {
     assert_eq!(sets(&store), 1, "what is gone is given up");
     // Another build in the very same file.
     build(&[SOURCE], &["-O2", "-DBEGIN=20"], &one);
-    programs::copy(&one, &copy);
+    crate::programs::copy(&one, &copy);
     runs(&copy, "21 17");
     assert_eq!(sets(&store), 1, "the build that was written over is gone");
     std::fs::remove_dir_all(&other).unwrap();
@@ -397,7 +394,7 @@ fn each_executable_file_has_variables_of_its_own_until_it_is_gone() {
     assert_eq!(sets(&store), 1, "a directory that is gone takes its files with it");
     // The variables of a file that is deleted while it runs are removed after its end.
     let next = dir.path().join("next");
-    programs::copy(&one, &next);
+    crate::programs::copy(&one, &next);
     let mut running = Command::new(&one);
     running.arg("wait").env("EVERBYTE_STORE", &store).env("EVERBYTE_BACKEND", "shm");
     let mut running = running.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

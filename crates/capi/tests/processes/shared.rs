@@ -1,13 +1,11 @@
 //! C programs that share one object: each sees the changes of the others, and a killed process
 //! loses no settled change.
 
-mod programs;
-
+use crate::programs::{compile, succeed};
 use everbyte_hkv::Kv;
 use everbyte_media::{BackendChoice, Options};
 use everbyte_store::{FindingKind, Store};
 use everbyte_tx::Undo;
-use programs::{compile, succeed};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

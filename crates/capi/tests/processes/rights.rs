@@ -1,11 +1,9 @@
 //! C programs that may read and not write: by their own mapping, or by the rights that a broker
 //! grants their user.
 
-mod programs;
-
+use crate::programs::{compile, run, succeed, text};
 use everbyte_broker::{Broker, Client, Options};
 use everbyte_store::{CreateOptions, Store};
-use programs::{compile, run, succeed, text};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
