@@ -252,7 +252,7 @@ fn replay(shared: &OpenTree, mut state: State, chosen: usize) -> Result<()> {
 fn void_unfinished(shared: &OpenTree, mut voids: Voids, version: u64) -> Result<()> {
     let media = &shared.media;
     let closed = media.load(shared.header + CLOSED_AT) == version;
-    shared.writer.lock().suspicious = !closed && media.capabilities().fence_settles;
+    shared.writer.lock().suspicious = !closed && media.fences_settle();
     let next = voids.0.last().map_or(version, |last| last.1.max(version)) + 1;
     if closed || seeded("tree-void-forgotten") {
         shared.set_voids(voids);

@@ -6,7 +6,7 @@ use crate::log_record::LogState;
 use crate::{Error, Result};
 use everbyte_heap::Heap;
 use everbyte_media::{Damage, Format, sums_agree};
-use everbyte_media::{Mark, Media};
+use everbyte_media::{Media, Unsettled};
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use everbyte_tx::{Tx, Undo};
 use parking_lot::RwLockWriteGuard;
@@ -94,17 +94,22 @@ impl Base {
 
     /// The result of a change, or of a change that had nothing to do, once every commit up to
     /// `seen` is settled. The lock that `guard` holds is released before the wait for the disk.
-    pub(crate) fn answer<S, T>(&self, guard: RwLockWriteGuard<'_, S>, seen: Option<Mark>, value: T) -> Result<T> {
+    pub(crate) fn answer<S, T>(&self, guard: RwLockWriteGuard<'_, S>, seen: Unsettled<()>, value: T) -> Result<T> {
         drop(guard);
         self.settle(seen)?;
         Ok(value)
     }
 
     /// Settles commits before their answer (HKV-3).
-    pub(crate) fn settle(&self, mark: Option<Mark>) -> Result<()> {
-        // before the answer: damage that ends a chain early would hide a key
-        self.object().require_readable()?;
-        Ok(self.media().settle_unless("hkv-answer-unsettled", mark)?)
+    pub(crate) fn settle(&self, commits: Unsettled<()>) -> Result<()> {
+        self.require_readable()?;
+        Ok(commits.settle_unless(self.media(), "hkv-answer-unsettled")?)
+    }
+
+    /// Refuses an answer over a page that could not be read: damage that ends a chain early would
+    /// hide a key.
+    pub(crate) fn require_readable(&self) -> Result<()> {
+        Ok(self.object().require_readable()?)
     }
 }
 

@@ -2,9 +2,10 @@
 
 use crate::base::fingerprint;
 use crate::layout::TREE_MAGIC;
+use crate::raw::Raw;
 use crate::{Hash, Result, Tree};
-use everbyte_store::Finding;
 use everbyte_store::raw::{AsStore, IntoObject};
+use everbyte_store::{Finding, Object};
 
 /// The structure of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,5 +109,14 @@ impl Kv {
     /// [`Hash::logged`] or [`Tree::logged`].
     pub fn logged(&self) -> u64 {
         either!(self.logged())
+    }
+}
+
+impl Raw for Kv {
+    fn object(&self) -> &Object {
+        match self {
+            Kv::Hash(hash) => hash.object(),
+            Kv::Tree(tree) => tree.object(),
+        }
     }
 }

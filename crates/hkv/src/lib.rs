@@ -28,6 +28,7 @@ mod hasher;
 mod kind;
 pub mod layout;
 mod log_record;
+mod log_recovery;
 pub mod raw;
 mod record;
 mod shared;

@@ -24,13 +24,12 @@
 //! Threads: the caller holds the store's lock for changing.
 
 use crate::base::Base;
-use crate::hash::{linked, split};
-use crate::layout::{BUCKET, LOG_RECORD_AT, LOG_RECORD_STEP, LOG_RECORD_WORDS, PLACE_BITS};
-use crate::record::{Draft, Record};
-use crate::{Result, hasher, tree};
+use crate::layout::{LOG_RECORD_AT, LOG_RECORD_STEP, LOG_RECORD_WORDS};
+use crate::record::Draft;
+use crate::{Result, hasher};
 use everbyte_heap::{Block, Op};
 use everbyte_media::museum::unless;
-use everbyte_media::{Flusher, Mark, seeded, sums_agree};
+use everbyte_media::{Flusher, Unsettled, seeded};
 use everbyte_tx::Tx;
 use std::thread::{self, ThreadId};
 use zerocopy::IntoBytes;
@@ -39,7 +38,7 @@ use zerocopy::IntoBytes;
 #[derive(Default)]
 pub(crate) struct LogState {
     /// The newest commit (HKV-3).
-    pub last: Option<Mark>,
+    pub last: Unsettled<()>,
     /// Bytes of log records.
     pub logged: u64,
     /// Log records that were written.
@@ -53,13 +52,13 @@ pub(crate) struct LogState {
     freed: [Vec<Op>; 2],
 }
 
-type Words = [u64; LOG_RECORD_WORDS];
+pub(crate) type Words = [u64; LOG_RECORD_WORDS];
 
 /// A log record, decoded.
-struct LogRecord {
-    lap: u64,
-    ops: Vec<Op>,
-    words: Vec<(u64, u64)>,
+pub(crate) struct LogRecord {
+    pub lap: u64,
+    pub ops: Vec<Op>,
+    pub words: Vec<(u64, u64)>,
 }
 
 impl LogState {
@@ -70,7 +69,7 @@ impl LogState {
 }
 
 impl LogRecord {
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.ops.is_empty() && self.words.is_empty()
     }
 }
@@ -113,7 +112,7 @@ impl Base {
         media.rewrite(self.log_record_at(place), &record.as_bytes()[..len * 8]); // 1
         self.flush_unordered(log);
         media.fence_unless("hkv-note-unfenced");
-        log.last = log.last.max(Some(media.mark()));
+        log.last = Unsettled::new(media, ());
         let freed = &mut log.freed[place as usize];
         heap.finish(freed);
         freed.clear();
@@ -146,8 +145,8 @@ impl Base {
     pub(crate) fn run<T>(&self, log: &mut LogState, body: impl FnOnce(&Tx<'_>) -> Result<T>) -> Result<T> {
         self.retire(log);
         let done = self.undo.run_ordered(body)?;
-        log.last = log.last.max(done.mark);
-        Ok(done.value)
+        log.last = log.last.after(&done.result);
+        Ok(done.result.value)
     }
 
     /// A block of the heap; if there is no other, of those that log records have freed.
@@ -181,17 +180,17 @@ impl Base {
 
     /// Overwrites the older log record with an empty one that makes the newer one invalid. No
     /// fence.
-    fn retire_by(&self, lap: u64) {
+    pub(crate) fn retire_by(&self, lap: u64) {
         self.set_word(lap % 2, encode(lap, &[], &[], 0).0[0]);
     }
 
-    fn set_word(&self, place: u64, word: u64) {
+    pub(crate) fn set_word(&self, place: u64, word: u64) {
         let _section = self.media().section();
         self.media().store(self.log_record_at(place), word);
         self.media().flush(self.log_record_at(place), 8);
     }
 
-    fn redo(&self, ops: &[Op], words: &[(u64, u64)]) {
+    pub(crate) fn redo(&self, ops: &[Op], words: &[(u64, u64)]) {
         self.heap().apply(ops);
         let mut flusher = Flusher::new(self.media());
         for &(at, word) in words {
@@ -200,106 +199,16 @@ impl Base {
         }
     }
 
-    fn log_record_at(&self, place: u64) -> u64 {
+    pub(crate) fn log_record_at(&self, place: u64) -> u64 {
         self.object().prime() + LOG_RECORD_AT + place * LOG_RECORD_STEP
-    }
-
-    /// Applies log records that a crash may have cut off. May itself be repeated. Returns the lap
-    /// of the next log record.
-    pub(crate) fn recover(&self) -> Result<u64> {
-        let (heap, media) = (self.heap(), self.media());
-        let _section = media.section();
-        let records: [Words; 2] = [0, 1].map(|place| media.get(self.log_record_at(place)));
-        // A process may have died before it flushed them: changes that depend on them must not
-        // survive without them.
-        [0, 1].iter().for_each(|place| media.reflush(self.log_record_at(*place), size_of::<Words>() as u64));
-        let mut found: Vec<LogRecord> = records.iter().filter_map(|record| self.read(record)).collect();
-        if let [one, two] = &found[..]
-            && one.lap == (two.lap + 1) % LAPS
-        {
-            found.swap(0, 1); // the older first
-        }
-        let retired = found.last().is_some_and(LogRecord::is_empty);
-        let again = if retired { &[][..] } else { &found[..] };
-        for LogRecord { ops, words, .. } in again {
-            ops.iter().try_for_each(|op| heap.validate(*op))?;
-            if words.iter().any(|&(at, _)| !at.is_multiple_of(8) || !heap.may_hold_blocks(at, 8)) {
-                return Err(self.damaged(self.log_record_at(0), "a log record changes a word outside the heap"));
-            }
-        }
-        media.fence();
-        for LogRecord { ops, words, .. } in again {
-            self.redo(ops, words);
-            if let Some(new) = split::added(self, ops, words) {
-                split::sweep(self, new)?;
-            }
-            // the next log record may change the bytes that make this one valid
-            media.fence_unless("hkv-notes-together");
-        }
-        let lap = found.last().map_or(0, |newest| newest.lap + 1);
-        if again.is_empty() {
-            self.erase_invalid(&records, &found);
-            return Ok(lap);
-        }
-        self.retire_by(lap);
-        media.fence();
-        again.iter().flat_map(|parts| &parts.ops).filter(|op| op.frees()).for_each(|op| heap.finish(&[*op]));
-        Ok(lap + 1)
-    }
-
-    /// Erases an invalid log record, so that later bytes cannot make it valid.
-    fn erase_invalid(&self, records: &[Words; 2], found: &[LogRecord]) {
-        let stale = |place: &u64| records[*place as usize][0] != 0 && found.iter().all(|parts| parts.lap % 2 != *place);
-        (0..2).filter(stale).for_each(|place| self.set_word(place, 0));
-        self.media().fence();
-    }
-
-    /// `None`: no valid log record (HKV-7).
-    fn read(&self, record: &Words) -> Option<LogRecord> {
-        let parts = decode(record)?;
-        let checksum = self.written(&parts);
-        let believed = seeded("hkv-note-believed");
-        let (again, _) = encode(parts.lap, &parts.ops, &parts.words, checksum.or(believed.then_some(0))?);
-        (sums_agree(again[0], record[0]) || believed).then_some(parts)
-    }
-
-    /// The checksum of the bytes written for a log record. `None`: they are not whole, or absent.
-    fn written(&self, LogRecord { ops, words, .. }: &LogRecord) -> Option<u32> {
-        if let Some(new) = split::added(self, ops, words) {
-            return split::checksum(self, new);
-        }
-        let taken = ops.iter().filter(|op| !op.frees()).count();
-        if let &[parent, child] = &words[..] {
-            return match taken {
-                0 => tree::join::checksum(self, [parent, child]),
-                _ => tree::split::checksum(self, [parent, child]),
-            };
-        }
-        let at = words.first().map_or(0, |&(_, word)| word);
-        match taken {
-            0 => Some(0),
-            1 => self.record_checksum(at),
-            _ => {
-                let bucket = linked::read(self, at)?;
-                self.media().reflush(at, BUCKET);
-                Some(linked::checksum(self.record_checksum(bucket[0])?, &bucket))
-            }
-        }
-    }
-
-    /// The checksum of the record in a slot, if it is whole.
-    pub(crate) fn record_checksum(&self, slot: u64) -> Option<u32> {
-        let record = Record::read(self.heap(), slot & ((1 << PLACE_BITS) - 1)).ok()?;
-        self.media().reflush(record.at, record.len());
-        record.is_whole(self.heap()).then_some(record.head.checksum)
     }
 }
 
 /// Laps that a log record tells apart.
-const LAPS: u64 = 8;
+pub(crate) const LAPS: u64 = 8;
 
 /// The parts of a log record, if it is one.
-fn decode(record: &Words) -> Option<LogRecord> {
+pub(crate) fn decode(record: &Words) -> Option<LogRecord> {
     let (lap, ops, pairs) = (record[0] >> 5 & 7, (record[0] >> 2 & 7) as usize, (record[0] & 3) as usize);
     let rest = record.get(1..1 + ops + 2 * pairs).filter(|_| record[0] != 0)?;
     let (ops, pairs) = rest.split_at(ops);
@@ -308,7 +217,7 @@ fn decode(record: &Words) -> Option<LogRecord> {
 }
 
 /// The words of a log record, and their number.
-fn encode(lap: u64, ops: &[Op], words: &[(u64, u64)], checksum: u32) -> (Words, usize) {
+pub(crate) fn encode(lap: u64, ops: &[Op], words: &[(u64, u64)], checksum: u32) -> (Words, usize) {
     let mut record = [0; LOG_RECORD_WORDS];
     let pairs = words.iter().flat_map(|&(at, word)| [at, word]);
     let rest = ops.iter().map(|&op| u64::from(op)).chain(pairs);

@@ -1,6 +1,5 @@
 //! The way from a store of pairs to its object: for servers and tools.
 
-use crate::{Hash, Kv, Tree};
 use everbyte_store::Object;
 
 /// Gives access to the object, whose safe functions change any byte of it: see
@@ -8,25 +7,4 @@ use everbyte_store::Object;
 pub trait Raw {
     /// The object of the store.
     fn object(&self) -> &Object;
-}
-
-impl Raw for Hash {
-    fn object(&self) -> &Object {
-        self.base.object()
-    }
-}
-
-impl Raw for Tree {
-    fn object(&self) -> &Object {
-        self.base.object()
-    }
-}
-
-impl Raw for Kv {
-    fn object(&self) -> &Object {
-        match self {
-            Kv::Hash(hash) => hash.object(),
-            Kv::Tree(tree) => tree.object(),
-        }
-    }
 }

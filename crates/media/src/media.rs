@@ -299,7 +299,7 @@ impl Media {
     #[track_caller]
     pub fn reflush(&self, at: impl Into<Offset>, len: impl Into<Length>) {
         let (at, len) = (at.into().get(), len.into().get());
-        if self.capabilities().fence_settles && !seeded("media-adopt-nothing") {
+        if self.fences_settle() && !seeded("media-adopt-nothing") {
             let _section = self.section();
             self.flush(at, len);
         }

@@ -51,6 +51,12 @@ impl<T> Deref for Ordered<T> {
 }
 
 impl Media {
+    /// Whether a fence settles what is flushed before it, so that no barrier need follow.
+    #[inline(always)]
+    pub fn fences_settle(&self) -> bool {
+        self.capabilities().fence_settles
+    }
+
     /// [`Media::fence`]: everything that this thread has flushed, `value` among it, is ordered
     /// before its later stores.
     #[track_caller]
@@ -92,8 +98,8 @@ impl PublishWord {
 }
 
 /// A value that is ordered and not yet durable; it may not be acknowledged before
-/// [`Unsettled::settle`].
-#[derive(Clone, Copy, Debug)]
+/// [`Unsettled::settle`]. The default waits for nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "settle it before it is acknowledged"]
 pub struct Unsettled<T> {
     /// The value: other threads may use it, under the same condition.
@@ -108,23 +114,34 @@ impl<T> Unsettled<T> {
         Unsettled { value, mark: Some(media.mark()) }
     }
 
-    /// `value`, ordered at `mark`; `None` if nothing of it waits for the medium.
+    /// `value`, of which nothing waits for the medium.
     #[inline]
-    pub fn at(mark: Option<Mark>, value: T) -> Unsettled<T> {
-        Unsettled { value, mark }
+    pub fn nothing(value: T) -> Unsettled<T> {
+        Unsettled { value, mark: None }
     }
 
-    /// The position to settle; `None` if nothing waits.
+    /// `value`, which may not be acknowledged before `other` is durable, too.
     #[inline]
-    pub fn mark(&self) -> Option<Mark> {
-        self.mark
+    pub fn after<U>(self, other: &Unsettled<U>) -> Unsettled<T> {
+        Unsettled { value: self.value, mark: self.mark.max(other.mark) }
     }
 
-    /// Whether it is durable already: nothing waits, or the fences of this media settle. The one
-    /// place that decides between publishing a change to readers now and queueing it.
+    /// Another value that waits for the same fence.
+    #[inline]
+    pub fn with<U>(&self, value: U) -> Unsettled<U> {
+        Unsettled { value, mark: self.mark }
+    }
+
+    /// Whether nothing of it waits, on any medium.
+    #[inline]
+    pub fn is_nothing(&self) -> bool {
+        self.mark.is_none()
+    }
+
+    /// Whether it is durable already: nothing waits, or the fences of this media settle.
     #[inline]
     pub fn is_settled(&self, media: &Media) -> bool {
-        self.mark.is_none() || media.capabilities().fence_settles
+        self.mark.is_none() || media.fences_settle()
     }
 
     /// Waits until it is durable.

@@ -138,7 +138,7 @@ impl Iterations {
     pub(crate) fn new(shared: ServerState, waker: Arc<Waker>) -> Iterations {
         let ticked = shared.now;
         let media = shared.kv.store().media();
-        let slow = !media.capabilities().fence_settles && media.durability() == Durability::Always;
+        let slow = !media.fences_settle() && media.durability() == Durability::Always;
         let settler = if slow { Settler::start(&shared.kv, waker) } else { None };
         Iterations {
             shared,

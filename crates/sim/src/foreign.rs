@@ -60,7 +60,7 @@ impl Explorer {
         let stand = Stand { foreign, dir: dir.into(), pages: RefCell::new(pages_in_use(&image)) };
         let tapes = [stand.record(Settling::Fence, &image)?, stand.record(Settling::Barrier, &image)?];
         let program = |media: Media, oracle: &Oracle| {
-            let fence_settles = media.capabilities().fence_settles;
+            let fence_settles = media.fences_settle();
             play(&tapes[usize::from(!fence_settles)], &media, |line| match line {
                 Voice::Begin(name) => drop(oracle.begin(name)),
                 Voice::Acked(op) => oracle.acked(crate::Op(op)),
@@ -137,7 +137,7 @@ impl Stand<'_> {
 
     /// Runs the second command on what `media` holds.
     fn check(&self, media: &Media, seen: &Seen) -> Result<(), String> {
-        let settling = if media.capabilities().fence_settles { Settling::Fence } else { Settling::Barrier };
+        let settling = if media.fences_settle() { Settling::Fence } else { Settling::Barrier };
         let copy = self.dir.join(format!("image-{}.store", std::process::id()));
         self.write(&copy, media).map_err(|error| format!("{}: {error}", copy.display()))?;
         let outcome = self.run(&self.foreign.check, &copy, settling, Some(seen));

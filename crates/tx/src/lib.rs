@@ -47,7 +47,7 @@ mod undo;
 pub use error::{Error, Result, TxError};
 pub use lock::TxLock;
 pub use redo::Redo;
-pub use undo::engine::{Ordered, Quiet, Undo};
+pub use undo::engine::{Committed, Quiet, Undo};
 pub use undo::recover::Recovered;
 pub use undo::started::Started;
 pub use undo::tx::Tx;

@@ -2,12 +2,12 @@
 //!
 //! Locks are released before the barrier, so that other threads need not wait for the disk. The
 //! next holder reads data that is ordered but not yet settled; therefore a lock remembers its last
-//! writer's mark, and a transaction that takes it settles that mark before it returns.
+//! writer's commit, and a transaction that takes the lock settles that commit before it returns.
 //!
 //! Invariants
-//!   TX-5  A transaction returns only after the newest mark that it saw at a lock is settled.
+//!   TX-5  A transaction returns only after the newest commit that it saw at a lock is settled.
 
-use everbyte_media::Mark;
+use everbyte_media::Unsettled;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use std::sync::Arc;
 /// lock.
 #[derive(Clone, Default)]
 pub struct TxLock {
-    pub(crate) last: Arc<Mutex<Option<Mark>>>,
+    pub(crate) last: Arc<Mutex<Unsettled<()>>>,
 }
 
-pub(crate) type Guard = ArcMutexGuard<RawMutex, Option<Mark>>;
+pub(crate) type Guard = ArcMutexGuard<RawMutex, Unsettled<()>>;
 
 impl TxLock {
     /// A new lock, free.

@@ -15,4 +15,4 @@ pub(super) const IDS: usize = 0;
 /// Files that may import each other in a circle.
 pub(super) const CIRCLE_FILES: usize = 5;
 /// Circles of more files.
-pub(super) const CIRCLES: usize = 2;
+pub(super) const CIRCLES: usize = 0;

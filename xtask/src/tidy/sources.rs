@@ -52,6 +52,9 @@ fn one(text: &Text) -> Vec<String> {
             let detail = "only the facade is non-exhaustive: matches inside the workspace name every case";
             findings.push(format!("{path}:{}: {detail}", number + 1));
         }
+        if line.contains(concat!("capabilities().", "fence_settles")) && !path.ends_with("media/src/order.rs") {
+            findings.push(format!("{path}:{}: ask `Media::fences_settle`", number + 1));
+        }
         if is_open_clamp(line) {
             let detail = "write `x.clamp(C, D)`: rustc 1.95 with -O makes wrong code of this form";
             findings.push(format!("{path}:{}: {detail}", number + 1));

@@ -20,7 +20,7 @@ use std::sync::Arc;
 fn transact<T>(object: &Arc<Mapped>, body: impl Fn(&Tx<'_>) -> Result<T>) -> Result<T> {
     transactions::within(object, &body).unwrap_or_else(|| {
         let _exclusive = object.undo.enter()?;
-        Ok(object.undo.run_ordered(body)?.value)
+        Ok(object.undo.run_ordered(body)?.result.value)
     })
 }
 

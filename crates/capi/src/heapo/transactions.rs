@@ -11,7 +11,6 @@
 use super::mapped::Mapped;
 use super::writable;
 use crate::fault::{Fault, Result, done};
-use everbyte_media::Unsettled;
 use everbyte_store::Exclusive;
 use everbyte_tx::{Started, Tx};
 use std::cell::RefCell;
@@ -98,8 +97,8 @@ pub(crate) fn end(object: &Arc<Mapped>, how: End) -> Result<()> {
     let started = outermost.started.take().expect("taken once");
     match (how, outermost.doomed) {
         (End::Commit, false) => {
-            let committed = Unsettled::at(started.commit(|| ())?.mark, ());
-            Ok(committed.settle(object.undo.media())?)
+            let committed = started.commit(|| ())?;
+            Ok(committed.result.settle(object.undo.media())?)
         }
         (End::Commit, true) => {
             started.rollback()?;

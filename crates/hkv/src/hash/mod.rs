@@ -27,11 +27,12 @@ use crate::base::Base;
 use crate::hasher;
 use crate::layout::{BUCKETS_AT, HASH_MAGIC, HashRoot, LINK, PLACE_BITS, RootHead, SEGMENTS, SEGMENTS_AT, SLOTS};
 use crate::log_record::LogState;
-use crate::raw::Raw as _;
+use crate::raw::Raw;
 use crate::record::{Draft, Record};
 use crate::{Error, Result};
 use chain::Chain;
 use everbyte_heap::Heap;
+use everbyte_store::Object;
 use everbyte_store::raw::{AsStore, IntoObject};
 use everbyte_tx::Undo;
 use parking_lot::{RwLock, RwLockWriteGuard};
@@ -196,11 +197,11 @@ impl Hash {
             for (_, slot) in Chain::of(self, state.bucket_at(index)).slots()? {
                 let record = self.record(slot)?;
                 if !each(&record.key(self.heap()), &record.value(self.heap())) {
-                    return self.base.settle(None);
+                    return self.base.require_readable();
                 }
             }
         }
-        self.base.settle(None)
+        self.base.require_readable()
     }
 
     /// Buckets of the longest chain: 1 if no bucket is full.
@@ -283,5 +284,11 @@ const _: () = assert!(SLOTS == 7 && SEGMENTS_AT == 128);
 impl std::fmt::Debug for Hash {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Hash({}, {} buckets)", self.object().name(), self.state.read().buckets)
+    }
+}
+
+impl Raw for Hash {
+    fn object(&self) -> &Object {
+        self.base.object()
     }
 }

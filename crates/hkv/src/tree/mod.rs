@@ -32,10 +32,11 @@ mod view;
 use crate::base::Base;
 use crate::layout::{Node as Bytes, PLACE_AT, PREFIX_AT, RootHead, TOP_AT, TREE_MAGIC, TreeRoot};
 use crate::log_record::LogState;
-use crate::raw::Raw as _;
+use crate::raw::Raw;
 use crate::record::Draft;
 use crate::{Error, Result};
 use everbyte_heap::Heap;
+use everbyte_store::Object;
 use everbyte_store::raw::{AsStore, IntoObject};
 use everbyte_tx::Undo;
 use node::Node;
@@ -212,5 +213,11 @@ impl Tree {
 impl std::fmt::Debug for Tree {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Tree({})", self.object().name())
+    }
+}
+
+impl Raw for Tree {
+    fn object(&self) -> &Object {
+        self.base.object()
     }
 }

@@ -79,7 +79,7 @@ impl Tree {
             for index in indices {
                 let record = leaf.record(&self.base, index)?;
                 if self.is_beyond(&record, end, way) || !each(&record.key(self.heap()), &record.value(self.heap())) {
-                    return self.base.settle(None);
+                    return self.base.require_readable();
                 }
             }
             let bound = match way {
@@ -89,7 +89,7 @@ impl Tree {
             match bound {
                 Some(bound) if leads_on(&next, &bound, way) => next = bound,
                 Some(_) => return Err(self.base.damaged(leaf.at, "a leaf that is not behind the one before")),
-                None => return self.base.settle(None),
+                None => return self.base.require_readable(),
             }
         }
     }

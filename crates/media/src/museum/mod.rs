@@ -9,6 +9,7 @@
 //! inherits it, a spawned thread does not unless it runs a [`carried`] body).
 
 mod calls;
+mod media_calls;
 pub mod sites;
 
 pub use calls::{Omitted, misplaced, once, unless};

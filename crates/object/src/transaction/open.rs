@@ -204,8 +204,8 @@ fn attach(object: Object, generation: u64) -> Result<OpenPool> {
         generation,
         counts: SharedCounts::default(),
         locks: LockTable::default(),
-        newest: Mutex::new(None),
-        buffered: Mutex::new(None),
+        newest: Mutex::default(),
+        buffered: Mutex::default(),
         is_buffered: AtomicBool::new(false),
         object,
     })

@@ -5,7 +5,7 @@ use crate::transaction::locks::LockTable;
 use crate::transaction::sync::{AtomicBool, Mutex, meanwhile};
 use crate::{Error, Result};
 use everbyte_media::museum::unless;
-use everbyte_media::{Mark, Media, Unsettled};
+use everbyte_media::{Media, Unsettled};
 use everbyte_store::{Claim, Object};
 use everbyte_tx::Undo;
 use std::sync::atomic::Ordering;
@@ -24,9 +24,9 @@ pub(crate) struct OpenPool {
     pub counts: SharedCounts,
     pub locks: LockTable,
     /// The newest transaction that has met others (LOCK-4).
-    pub newest: Mutex<Option<Mark>>,
+    pub newest: Mutex<Unsettled<()>>,
     /// The newest transaction that returned unsettled, and whether there is one.
-    pub buffered: Mutex<Option<Mark>>,
+    pub buffered: Mutex<Unsettled<()>>,
     pub is_buffered: AtomicBool,
 }
 
@@ -46,12 +46,12 @@ impl OpenPool {
         if !self.is_buffered.load(Ordering::Acquire) {
             return Ok(());
         }
-        let mark = *self.buffered.lock();
-        if let Some(mark) = mark {
-            self.settle(Unsettled::at(Some(mark), ()))?;
+        let waiting = *self.buffered.lock();
+        if !waiting.is_nothing() {
+            self.settle(waiting)?;
             let mut buffered = self.buffered.lock();
-            if *buffered == Some(mark) {
-                *buffered = None;
+            if *buffered == waiting {
+                *buffered = Unsettled::default();
                 self.is_buffered.store(false, Ordering::Release);
             }
         }
@@ -60,9 +60,9 @@ impl OpenPool {
 
     /// Adds a transaction that returns before it is settled.
     pub(crate) fn add_buffered(&self, done: Unsettled<()>) {
-        if let Some(mark) = done.mark() {
+        if !done.is_nothing() {
             let mut buffered = self.buffered.lock();
-            *buffered = (*buffered).max(Some(mark));
+            *buffered = buffered.after(&done);
             self.is_buffered.store(true, Ordering::Release);
         }
     }
@@ -73,8 +73,8 @@ impl OpenPool {
             return done; // no thread can have seen anything unsettled
         }
         let mut newest = self.newest.lock();
-        *newest = (*newest).max(done.mark());
-        Unsettled::at(*newest, ())
+        *newest = newest.after(&done);
+        *newest
     }
 
     /// Settles a transaction and the transactions that returned unsettled before it.
@@ -83,9 +83,9 @@ impl OpenPool {
         if self.is_buffered.load(Ordering::Relaxed) {
             self.sync()?; // the body may have seen it
         }
-        match done.mark() {
-            Some(_) => unless("object-answer-unsettled", || self.settle(done)),
-            None => Ok(()),
+        match done.is_nothing() {
+            true => Ok(()),
+            false => unless("object-answer-unsettled", || self.settle(done)),
         }
     }
 

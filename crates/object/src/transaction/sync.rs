@@ -35,10 +35,6 @@ mod scheduled {
     pub(crate) struct MutexGuard<'a, T>(&'a Mutex<T>, Option<sync::MutexGuard<'a, T>>);
 
     impl<T> Mutex<T> {
-        pub(crate) const fn new(value: T) -> Mutex<T> {
-            Mutex(sync::Mutex::new(value))
-        }
-
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
             MutexGuard(self, Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
         }

@@ -20,7 +20,7 @@ use super::locks::STRIPE;
 use super::record;
 use super::recover::store_masked;
 use super::stripe::Stripe;
-use super::truncate::{Changes, Committed};
+use super::truncate::{Changes, Untruncated};
 use crate::{Error, Result};
 use everbyte_heap::{Block, Op};
 use everbyte_log as log;
@@ -125,14 +125,14 @@ impl Worker {
             if !ops.is_empty() {
                 engine.heap.apply(&ops);
             }
-            if !engine.fence_settles {
+            if !engine.media.fences_settle() {
                 self.flush_stores(); // a private page may be given back when the section ends
             }
         }
         let truncator = &engine.truncator;
         if truncator.is_asynchronous() || truncator.waiting.load(Ordering::Acquire) {
             let changes = Changes::new(ops, extents);
-            truncator.leave(&mut end.left, Committed { timestamp, end: position, changes }, lines(&self.stripes));
+            truncator.leave(&mut end.left, Untruncated { timestamp, end: position, changes }, lines(&self.stripes));
             log.committing.store(u64::MAX, Ordering::Release);
             let is_half_full = end.producer.is_half_full();
             drop(end);

@@ -35,8 +35,6 @@ pub struct Replayed {
 pub(super) struct RedoState {
     pub heap: Heap,
     pub media: Media,
-    /// Of the media: a fence settles.
-    pub fence_settles: bool,
     /// Unlike any other engine's of this process.
     pub number: u64,
     pub logs: Vec<CachePadded<Log>>,
@@ -120,7 +118,6 @@ impl Redo {
         };
         let inner = RedoState {
             media: heap.media().clone(),
-            fence_settles: heap.media().capabilities().fence_settles,
             heap,
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             logs: found.logs.into_iter().map(log).collect(),

@@ -220,7 +220,7 @@ impl Worker {
 pub(super) fn store_through(media: &Media, at: u64, mask: u8, value: u64) {
     let _section = media.section();
     store_masked(media, at, mask, value);
-    if !media.capabilities().fence_settles {
+    if !media.fences_settle() {
         media.flush(at, 8);
     }
 }

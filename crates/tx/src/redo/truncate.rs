@@ -42,7 +42,7 @@ pub enum Truncation {
 }
 
 /// A commit whose record is left for a pass.
-pub(super) struct Committed {
+pub(super) struct Untruncated {
     pub timestamp: u64,
     /// End of its record.
     pub end: Position,
@@ -68,14 +68,14 @@ impl Changes {
 #[derive(Default)]
 pub(super) struct Left {
     /// With each how many of the lines belong to it and to those before it.
-    commits: Vec<(Committed, usize)>,
+    commits: Vec<(Untruncated, usize)>,
     /// Addresses that they stored to.
     lines: Vec<u64>,
 }
 
 impl Left {
     #[inline]
-    fn push(&mut self, commit: Committed, lines: impl Iterator<Item = u64>) {
+    fn push(&mut self, commit: Untruncated, lines: impl Iterator<Item = u64>) {
         self.lines.extend(lines);
         self.commits.push((commit, self.lines.len()));
     }
@@ -123,7 +123,7 @@ impl Truncator {
 
     /// Leaves a commit, through the log that `left` is of, for a pass.
     #[inline]
-    pub(super) fn leave(&self, left: &mut Left, commit: Committed, lines: impl Iterator<Item = u64>) {
+    pub(super) fn leave(&self, left: &mut Left, commit: Untruncated, lines: impl Iterator<Item = u64>) {
         left.push(commit, lines);
         if !self.waiting.load(Ordering::Acquire) {
             self.waiting.store(true, Ordering::Release);

@@ -27,44 +27,37 @@
 
 use crate::undo::context::{Context, TxState, Work};
 use crate::undo::engine::UndoState;
-use crate::{Error, Result};
+use crate::{Committed, Error, Result};
 use everbyte_log as log;
 use everbyte_log::Journal;
 use everbyte_media::museum::unless;
-use everbyte_media::{Flusher, Mark, seeded};
+use everbyte_media::{Flusher, Unsettled, seeded};
 use std::sync::atomic::Ordering;
-
-/// Work left once the write section is closed.
-pub(crate) struct Committed {
-    /// To be settled.
-    pub mark: Option<Mark>,
-    pub hooks: Vec<Box<dyn FnOnce()>>,
-}
 
 /// A segment brought to a lane that had no room: at least this much, so that long transactions
 /// spill seldom.
 const SPILL: u64 = 16 << 10;
 
 impl UndoState {
-    /// Commits; ordered on return, and the caller settles the mark. If that fails, `failed` is
+    /// Commits; ordered on return, and the caller settles the result. If that fails, `failed` is
     /// called before anything is put back.
     #[inline]
-    pub(crate) fn commit(&self, context: &Context, failed: impl FnOnce()) -> Result<Committed> {
+    pub(crate) fn commit(&self, context: &Context, failed: impl FnOnce()) -> Result<Committed<()>> {
         let mut state = context.state.borrow_mut();
         let state = &mut *state;
         let readable = self.require_readable();
         if state.lane.is_none() && readable.is_ok() {
-            return Ok(Committed { mark: None, hooks: std::mem::take(&mut state.hooks) });
+            return Ok(Committed { result: Unsettled::default(), hooks: std::mem::take(&mut state.hooks) });
         }
         let ended = readable.and_then(|()| match state.work.allocated.is_empty() && state.work.frees.is_empty() {
             true => self.commit_bytes(state),
             false => self.commit_with_blocks(state),
         });
         match ended {
-            Ok(mark) => {
-                let seen = state.seen;
-                self.end(state, mark);
-                Ok(Committed { mark: mark.max(seen), hooks: std::mem::take(&mut state.hooks) })
+            Ok(done) => {
+                let result = done.after(&state.seen);
+                self.end(state, done);
+                Ok(Committed { result, hooks: std::mem::take(&mut state.hooks) })
             }
             Err(error) => {
                 failed();
@@ -81,12 +74,12 @@ impl UndoState {
         Ok(unless("tx-commits-over-lost-page", || self.heap.object().require_readable())?)
     }
 
-    /// `None`: nothing was changed.
+    /// Nothing waits if nothing was changed.
     #[inline]
-    fn commit_bytes(&self, state: &mut TxState) -> Result<Option<Mark>> {
+    fn commit_bytes(&self, state: &mut TxState) -> Result<Unsettled<()>> {
         let journal = &mut state.lane.as_mut().expect("a transaction with work has a lane").journal;
         if journal.is_empty() && !state.work.unlogged {
-            return Ok(None);
+            return Ok(Unsettled::default());
         }
         if !seeded("tx-data-not-flushed") {
             let mut flusher = Flusher::new(&self.media);
@@ -96,10 +89,10 @@ impl UndoState {
         journal.retire();
         self.media.fence();
         journal.fenced();
-        Ok(Some(self.media.mark()))
+        Ok(Unsettled::new(&self.media, ()))
     }
 
-    fn commit_with_blocks(&self, state: &mut TxState) -> Result<Option<Mark>> {
+    fn commit_with_blocks(&self, state: &mut TxState) -> Result<Unsettled<()>> {
         let lane = &mut **state.lane.as_mut().expect("a transaction with work has a lane");
         let Work { ranges, allocated, frees, .. } = &state.work;
         lane.ops.clear();
@@ -128,11 +121,11 @@ impl UndoState {
         lane.journal.retire(); // 4
         self.media.fence();
         lane.journal.fenced();
-        let mark = self.media.mark();
+        let done = Unsettled::new(&self.media, ());
         self.heap.finish(&lane.ops);
         state.work.allocated.clear();
         state.work.frees.clear();
-        Ok(Some(mark))
+        Ok(done)
     }
 
     /// Puts everything back; ordered on return.
@@ -161,23 +154,23 @@ impl UndoState {
         work.allocated.clear();
         self.heap.abandon(&work.frees);
         work.frees.clear();
-        self.end(state, Some(self.media.mark()));
+        self.end(state, Unsettled::new(&self.media, ()));
         self.media.forget_lost(); // its caller gets an error
         Ok(())
     }
 
-    /// After a rollback, with no section open: settles the newest mark that the transaction saw at
-    /// a lock. Its error, result or panic may tell what it read there (TX-5).
+    /// After a rollback, with no section open: settles the newest commit that the transaction saw
+    /// at a lock. Its error, result or panic may tell what it read there (TX-5).
     #[cold]
     pub(crate) fn settle_owed(&self, context: &Context) -> Result<()> {
-        let owed = context.state.borrow_mut().owed.take();
-        Ok(self.media.settle_unless("tx-failure-tells-unsettled", owed)?)
+        let owed = std::mem::take(&mut context.state.borrow_mut().owed);
+        Ok(owed.settle_unless(&self.media, "tx-failure-tells-unsettled")?)
     }
 
     /// The lane is retired and fenced, or was never used: locks fall, the lane is free (TX-6,
     /// TX-7).
     #[inline]
-    fn end(&self, state: &mut TxState, mark: Option<Mark>) {
+    fn end(&self, state: &mut TxState, done: Unsettled<()>) {
         let work = &mut state.work;
         if !work.discarded.is_empty() {
             work.discarded.drain(..).for_each(|block| self.heap.cancel(block));
@@ -189,9 +182,9 @@ impl UndoState {
             self.take_back(&mut lane.journal);
         }
         for mut guard in state.locks.drain(..) {
-            *guard = (*guard).max(mark);
+            *guard = guard.after(&done);
         }
-        state.seen = None;
+        state.seen = Unsettled::default();
         state.lane = None;
     }
 

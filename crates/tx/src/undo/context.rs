@@ -10,7 +10,7 @@ use crate::owned::Owned;
 use crate::undo::engine::Lane;
 use crate::undo::ranges::Ranges;
 use everbyte_heap::{Block, Op};
-use everbyte_media::Mark;
+use everbyte_media::Unsettled;
 use parking_lot::{ArcMutexGuard, RawMutex};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -37,10 +37,10 @@ impl Context {
 #[derive(Default)]
 pub(crate) struct TxState {
     pub lane: Option<ArcMutexGuard<RawMutex, Lane>>,
-    /// The newest mark seen at a lock.
-    pub seen: Option<Mark>,
-    /// After a rollback: the mark to settle before the caller is told of it (TX-5).
-    pub owed: Option<Mark>,
+    /// The newest commit seen at a lock.
+    pub seen: Unsettled<()>,
+    /// After a rollback: what is settled before the caller is told of it (TX-5).
+    pub owed: Unsettled<()>,
     pub work: Work,
     pub locks: Vec<Guard>,
     pub hooks: Vec<Box<dyn FnOnce()>>,

@@ -16,7 +16,7 @@ use crate::undo::context::{self, Context};
 use crate::{Error, Recovered, Result, Tx, TxError, table, undo::recover};
 use everbyte_heap::{Heap, Op};
 use everbyte_log::Journal;
-use everbyte_media::{Mark, Media, Section};
+use everbyte_media::{Media, Section, Unsettled};
 use everbyte_store::Object;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use std::cell::Cell;
@@ -185,21 +185,21 @@ impl Undo {
     /// [`Error::Media`]: unknown until the store is opened again.
     #[inline]
     pub fn run<T, E>(&self, body: impl FnOnce(&Tx<'_>) -> Result<T, E>) -> Result<T, TxError<E>> {
-        let Ordered { value, mark, hooks } = self.run_ordered(body)?;
-        let settled = self.inner.media.settle_unless("tx-answer-unsettled", mark);
-        settled.map_err(|error| TxError::Engine(error.into()))?;
+        let Committed { result, hooks } = self.run_ordered(body)?;
+        let settled = result.settle_unless(&self.inner.media, "tx-answer-unsettled");
+        let value = settled.map_err(|error| TxError::Engine(error.into()))?;
         hooks.into_iter().for_each(|hook| hook());
         Ok(value)
     }
 
     /// [`Undo::run`] that returns once the commit is ordered: other threads may see the state that
-    /// the caller releases now, but it is not acknowledged before the mark is settled. An error
+    /// the caller releases now, but it is not acknowledged before the result is settled. An error
     /// returns settled, as that of [`Undo::run`].
     ///
     /// # Errors
     /// As [`Undo::run`].
     #[inline]
-    pub fn run_ordered<T, E>(&self, body: impl FnOnce(&Tx<'_>) -> Result<T, E>) -> Result<Ordered<T>, TxError<E>> {
+    pub fn run_ordered<T, E>(&self, body: impl FnOnce(&Tx<'_>) -> Result<T, E>) -> Result<Committed<T>, TxError<E>> {
         let inner = &*self.inner;
         let context = context::mine(inner.number);
         let depth = context.depth.get();
@@ -214,7 +214,7 @@ impl Undo {
         context.depth.set(depth);
         if depth > 0 {
             return match outcome {
-                Ok(value) => Ok(Ordered { value, mark: None, hooks: Vec::new() }),
+                Ok(value) => Ok(Committed::nothing(value)),
                 Err(error) => {
                     context.doomed.set(true);
                     Err(TxError::Aborted(error))
@@ -225,7 +225,7 @@ impl Undo {
             // Nothing was done: not even what a commit answers is moved.
             Ok(value) if context.is_idle() => {
                 return match inner.require_readable() {
-                    Ok(()) => Ok(Ordered { value, mark: None, hooks: Vec::new() }),
+                    Ok(()) => Ok(Committed::nothing(value)),
                     Err(error) => Err(TxError::Engine(error)),
                 };
             }
@@ -246,20 +246,28 @@ impl Undo {
                 return Err(error);
             }
         };
-        Ok(Ordered { value, mark: committed.mark, hooks: committed.hooks })
+        Ok(committed.with(value))
     }
 }
 
 /// A transaction that has committed, ordered and not settled; see [`Undo::run_ordered`].
-#[must_use = "settle the mark before the result is acknowledged"]
-pub struct Ordered<T> {
-    /// The body's result.
-    pub value: T,
-    /// To be settled; `None` if nothing was changed or seen that is not settled, or inside another
-    /// transaction.
-    pub mark: Option<Mark>,
-    /// To be called then.
+#[must_use = "settle the result before it is acknowledged"]
+pub struct Committed<T> {
+    /// The body's result. Nothing of it waits if nothing was changed or seen that is not settled,
+    /// or inside another transaction.
+    pub result: Unsettled<T>,
+    /// To be called once the result is settled.
     pub hooks: Vec<Box<dyn FnOnce()>>,
+}
+
+impl<T> Committed<T> {
+    fn nothing(value: T) -> Committed<T> {
+        Committed { result: Unsettled::nothing(value), hooks: Vec::new() }
+    }
+
+    fn with<U>(self, value: U) -> Committed<U> {
+        Committed { result: self.result.with(value), hooks: self.hooks }
+    }
 }
 
 /// A body is running; dropped only by a panic.

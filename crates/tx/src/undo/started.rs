@@ -3,7 +3,7 @@
 
 use crate::undo::context::Context;
 use crate::undo::engine::UndoState;
-use crate::{Ordered, Result, Tx, Undo};
+use crate::{Committed, Result, Tx, Undo};
 use everbyte_media::Section;
 use std::cell::Cell;
 
@@ -42,29 +42,28 @@ impl Started<'_> {
         Tx { inner: self.inner, context: self.context.as_ref().expect("taken at the end alone") }
     }
 
-    /// Commits; ordered on return, the outcome is not reported before the mark is settled. If it
+    /// Commits; ordered on return, the outcome is not reported before the result is settled. If it
     /// cannot be committed, `failed` is called before anything is put back: no other transaction
     /// has got a block of this one by then.
     ///
     /// # Errors
     /// As [`Undo::run`]'s [`crate::TxError::Engine`].
     #[inline]
-    pub fn commit(mut self, failed: impl FnOnce()) -> Result<Ordered<()>> {
-        let committed = self.end(|inner, context, section| {
+    pub fn commit(mut self, failed: impl FnOnce()) -> Result<Committed<()>> {
+        self.end(|inner, context, section| {
             inner.commit(context, failed).or_else(|error| {
                 *section = None;
                 inner.settle_owed(context).and(Err(error)) // TX-5
             })
-        })?;
-        Ok(Ordered { value: (), mark: committed.mark, hooks: committed.hooks })
+        })
     }
 
-    /// Puts everything back; on return it is ordered, and the newest mark that the transaction saw
+    /// Puts everything back; on return it is ordered, and every commit that the transaction saw
     /// at a lock is settled.
     ///
     /// # Errors
     /// [`crate::Error::Log`] if the log cannot be read: the engine is poisoned.
-    /// [`crate::Error::Media`] if the mark cannot be settled.
+    /// [`crate::Error::Media`] if that cannot be settled.
     pub fn rollback(mut self) -> Result<()> {
         self.end(put_back)
     }
@@ -81,7 +80,7 @@ impl Started<'_> {
     }
 }
 
-/// Rolls back, closes the section and settles the newest mark seen at a lock: the caller may tell
+/// Rolls back, closes the section and settles the commits seen at locks: the caller may tell
 /// what it read there (TX-5).
 fn put_back(inner: &UndoState, context: &Context, section: &mut Option<Section<'_>>) -> Result<()> {
     let ended = inner.rollback(context);

@@ -192,7 +192,7 @@ impl Tx<'_> {
         }
         self.lane(&mut state)?; // never waited for while a lock is held
         let guard = lock.last.lock_arc();
-        state.seen = state.seen.max(*guard);
+        state.seen = state.seen.after(&guard);
         state.locks.push(guard);
         Ok(())
     }

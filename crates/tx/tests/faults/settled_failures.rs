@@ -2,7 +2,7 @@
 
 use everbyte_media::{BackendChoice, Durability, Options, museum};
 use everbyte_store::{CreateOptions, Engine, ObjectOptions, Store};
-use everbyte_tx::{Error, Ordered, TxError, TxLock, Undo};
+use everbyte_tx::{Committed, Error, TxError, TxLock, Undo};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 struct Stage {
@@ -34,7 +34,7 @@ impl Stage {
 
     /// A commit that is ordered and not settled: its lock has been released, its caller has not yet
     /// waited for the disk.
-    fn unsettled(&self, value: u64) -> Ordered<()> {
+    fn unsettled(&self, value: u64) -> Committed<()> {
         self.undo.run_ordered(|tx| tx.lock(&self.lock).and_then(|()| tx.store(self.root, value))).unwrap()
     }
 

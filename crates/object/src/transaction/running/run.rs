@@ -91,7 +91,7 @@ struct Left {
 impl Left {
     #[inline(always)]
     fn nothing() -> Left {
-        Left { done: Unsettled::at(None, ()), closing: false }
+        Left { done: Unsettled::default(), closing: false }
     }
 }
 
@@ -154,11 +154,11 @@ impl Running {
         meanwhile();
         let done = if commit {
             let revert = || unless("object-failed-commit-counts", || self.revert_counts());
-            Unsettled::at(started.commit(revert)?.mark, ())
+            started.commit(revert)?.result
         } else {
             self.revert_counts();
             started.rollback()?;
-            Unsettled::at(None, ())
+            Unsettled::default()
         };
         if !self.met.get() || seeded("object-answer-seen") {
             return Ok(done);
@@ -190,7 +190,7 @@ pub(crate) fn rooted<G: PoolTag, O, E>(
     inside::<G, _, _, _>(body, |body| {
         let mut left = Left::nothing();
         let ended = outermost::<G, _, _>(inner, &mut left, body);
-        if left.done.mark().is_some() || inner.is_buffered.load(Ordering::Relaxed) {
+        if !left.done.is_nothing() || inner.is_buffered.load(Ordering::Relaxed) {
             // also when it was rolled back: its error may tell of what it saw
             inner.settle_all(left.done)?;
         }
