@@ -3,6 +3,7 @@
 //! Two records of a line each, written alternately: the whole record with the higher `turn` is
 //! valid. So a change of rights is whole or absent.
 
+use everbyte_media::Checked;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The properties of a domain. They lie behind the store's part of the prime page.
@@ -38,18 +39,14 @@ pub(crate) const MAGIC: [u8; 8] = *b"EVRBDOMN";
 pub(crate) const ENTRIES: u64 = 128;
 
 impl Entry {
-    /// The checksum of its fields.
-    pub(crate) fn sum(&self) -> u32 {
-        crc32c::crc32c(Entry { checksum: 0, ..*self }.as_bytes())
-    }
-
-    /// With its checksum set.
-    pub(crate) fn sealed(self) -> Entry {
-        Entry { checksum: self.sum(), ..self }
-    }
-
     /// Whether its magic and its checksum agree.
     pub(crate) fn is_whole(&self) -> bool {
-        self.magic == MAGIC && self.checksum == self.sum()
+        self.magic == MAGIC && self.checksum_agrees()
+    }
+}
+
+impl Checked for Entry {
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::Case;
 use everbyte_cold::layout::{SWAP_SLOTS, SwapHeader};
-use everbyte_media::{Disk, Media};
+use everbyte_media::{Checked, Disk, Media};
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
 use everbyte_store::{CLUSTER, Error, Files, FindingKind, FormatOptions, Object, ObjectOptions, Store};
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ impl Disk for Range {
         let header: SwapHeader = self.media.get(self.at);
         Ok(match header.magic {
             [0, ..] => 0,
-            _ if header.checksum == header.sum() => self.media.len() - self.at,
+            _ if header.checksum_agrees() => self.media.len() - self.at,
             _ => SWAP_SLOTS,
         })
     }

@@ -317,7 +317,7 @@ fn calls_of(file: &str, source: &str) -> Vec<Name> {
 }
 
 /// How a call on media is written.
-const CALLS: [(&str, Call); 23] = [
+const CALLS: [(&str, Call); 24] = [
     ("media.flush(", Call::Flush),
     ("media().flush(", Call::Flush),
     ("media.flush_unless(", Call::Flush),
@@ -341,6 +341,7 @@ const CALLS: [(&str, Call); 23] = [
     (".settle_unless(", Call::Settle),
     (" sums_agree(", Call::Sum),
     ("!sums_agree(", Call::Sum),
+    (".checksum_agrees()", Call::Sum),
 ];
 
 /// The call of a name, for the command line.

@@ -1,5 +1,6 @@
 //! Cases of the name space: the trie's form changes, the table gives way to it, and records lie
 //! outside of the table.
+use everbyte_media::Checked as _;
 
 use crate::Case;
 use crate::store::{Names, image, make, observe};

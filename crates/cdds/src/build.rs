@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::layout::*;
 use crate::node::{Node, head_of, parts};
-use everbyte_media::LINE;
+use everbyte_media::{Checked, LINE};
 use std::mem::offset_of;
 use zerocopy::IntoBytes;
 
@@ -112,15 +112,9 @@ pub(crate) fn image(level: u8, birth: u64, size: usize, items: &Items, range: st
         prefix: [0; PREFIX_MAX],
     };
     header.prefix[..prefix.len()].copy_from_slice(&prefix);
-    header.checksum = header_sum(header);
+    header = header.sealed();
     put(&mut bytes, 0, header.as_bytes());
     bytes
-}
-
-/// The checksum of a header: of everything that never changes in it.
-pub(crate) fn header_sum(mut header: NodeHeader) -> u32 {
-    (header.order, header.checksum) = (0, 0);
-    crc32c::crc32c(header.as_bytes())
 }
 
 fn put(bytes: &mut [u8], at: usize, part: &[u8]) {

@@ -2,7 +2,6 @@
 //! finds.
 
 use crate::batch::owned_blocks;
-use crate::build::header_sum;
 use crate::error::{Error, Result};
 use crate::hash::OffsetSet;
 use crate::layout::*;
@@ -11,7 +10,7 @@ use crate::pins::Published;
 use crate::sum::Sum;
 use crate::tree::{OpenTree, Tree};
 use crate::version::{Life, View};
-use everbyte_media::ErrorInfo;
+use everbyte_media::{Checked, ErrorInfo};
 use everbyte_store::{Finding, FindingKind};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -133,7 +132,7 @@ impl Walk<'_> {
         let media = &self.shared.media;
         let node = Node::open(media, at)?;
         let header: NodeHeader = media.get(at);
-        if header.checksum != header_sum(header) {
+        if !header.checksum_agrees() {
             self.find(FindingKind::Damage, at, "a node's header fails its checksum");
         }
         if level.is_some_and(|level| level != node.level) {

@@ -9,7 +9,7 @@ use crate::tree::{Commit, OpenTree};
 use crate::version::Voids;
 use everbyte_heap::Op;
 use everbyte_media::museum::{misplaced, unless};
-use everbyte_media::{Offset, PublishWord, Unsettled, seeded};
+use everbyte_media::{Checked, Offset, PublishWord, Unsettled, seeded};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use zerocopy::IntoBytes;
@@ -122,7 +122,7 @@ impl TreeBatch<'_> {
         if !words.is_empty() {
             media.copy_nt(ledger, words.as_bytes());
         }
-        let mut state = State {
+        let state = State {
             version: next.version,
             root: next.root,
             keys: next.keys,
@@ -132,8 +132,8 @@ impl TreeBatch<'_> {
             ledger_sum: crc32c::crc32c(words.as_bytes()),
             checksum: 0,
             reserved: 0,
-        };
-        state.checksum = state_sum(state);
+        }
+        .sealed();
         media.copy_nt(self.shared.header + STATES_AT[other], state.as_bytes());
         self.writer.state = other;
         Ok(())
@@ -204,11 +204,6 @@ pub(crate) fn apply_drops(shared: &OpenTree, drops: &[u64]) {
         shared.media.store(slot + START_AT, 0);
         shared.media.flush(slot + START_AT, 8);
     }
-}
-
-pub(crate) fn state_sum(mut state: State) -> u32 {
-    state.checksum = 0;
-    crc32c::crc32c(state.as_bytes())
 }
 
 impl Drop for TreeBatch<'_> {

@@ -4,7 +4,7 @@
 //! slots, and records. The first `base` slots were written with the node, sorted by key; the last
 //! [`APPENDS`] are filled later, in any order, and are sorted by the permutation word `order`.
 
-use everbyte_media::LINE;
+use everbyte_media::{Checked, LINE};
 use std::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -311,3 +311,25 @@ pub(crate) const VOID_RANGE: u64 = size_of::<VoidRange>() as u64;
 /// Bytes of the area.
 pub(crate) const AREA: u64 = size_of::<TreeArea>() as u64;
 const _: () = assert!(VOID_COUNT_AT < VOIDS_AT && VOIDS_AT + VOIDS_MAX as u64 * VOID_RANGE == AREA);
+
+impl Checked for TreeHeader {
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
+    }
+}
+
+impl Checked for State {
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
+    }
+}
+
+impl Checked for NodeHeader {
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
+    }
+
+    fn fixed(self) -> NodeHeader {
+        NodeHeader { order: 0, ..self }
+    }
+}

@@ -17,7 +17,7 @@
 
 use crate::batch::Writer;
 use crate::build::{Items, image, size_for};
-use crate::commit::{apply_drops, state_sum};
+use crate::commit::apply_drops;
 use crate::error::{Error, Result, damaged};
 use crate::hash::OffsetSet;
 use crate::layout::*;
@@ -29,7 +29,7 @@ use crate::version::{Held, Life, View, Voids};
 use arc_swap::ArcSwap;
 use everbyte_heap::{Heap, Op};
 use everbyte_media::museum::unless;
-use everbyte_media::{Format, sums_agree};
+use everbyte_media::{Checked, Format, sums_agree};
 use everbyte_media::{LINE, Media, seeded};
 use everbyte_store::Object;
 use parking_lot::Mutex;
@@ -90,12 +90,12 @@ fn format(object: &Object) -> Result<()> {
     let mut state = State::new_zeroed();
     (state.version, state.root, state.ledger, state.ops) = (FIRST, root.at, area.at + LEDGERS_AT[0], ops.len() as u64);
     state.ledger_sum = crc32c::crc32c(words.as_bytes());
-    state.checksum = state_sum(state);
+    state = state.sealed();
     media.put(header_at + STATES_AT[0], &state);
     media.zero(header_at + STATES_AT[1], size_of::<State>() as u64);
     let mut header = TreeHeader::new_zeroed();
     (header.magic, header.format, header.area) = (TREE_MAGIC, TREE_FORMAT, area.at);
-    header.checksum = header_sum(header);
+    header = header.sealed();
     media.put(header_at, &header);
     media.store(header_at + COMMIT_AT, FIRST << 1);
     media.store(header_at + CLOSED_AT, 0);
@@ -106,11 +106,6 @@ fn format(object: &Object) -> Result<()> {
     heap.apply(&ops);
     heap.finish(&ops);
     Ok(())
-}
-
-fn header_sum(mut header: TreeHeader) -> u32 {
-    header.checksum = 0;
-    crc32c::crc32c(header.as_bytes())
 }
 
 fn open(object: Object) -> Result<Tree> {
@@ -129,10 +124,7 @@ fn open(object: Object) -> Result<Tree> {
             "a tree of format 1 or 2, which no release wrote; export it with the build that made it",
         );
     }
-    if !sums_agree(header.checksum, header_sum(header))
-        || !header.area.is_multiple_of(8)
-        || !media.holds(header.area, AREA)
-    {
+    if !header.checksum_agrees() || !header.area.is_multiple_of(8) || !media.holds(header.area, AREA) {
         return damaged(header_at, "the tree's header fails its checksum");
     }
     // The death of a process, without the machine, may have left the commit in the caches: later
@@ -144,7 +136,7 @@ fn open(object: Object) -> Result<Tree> {
     let commit = media.load(header_at + COMMIT_AT);
     let (version, chosen) = (commit >> 1, (commit & 1) as usize);
     let state: State = media.get(header_at + STATES_AT[chosen]);
-    if !sums_agree(state.checksum, state_sum(state)) || state.version > version || version == 0 || version >> 62 != 0 {
+    if !state.checksum_agrees() || state.version > version || version == 0 || version >> 62 != 0 {
         return damaged(header_at + COMMIT_AT, "the commit word chooses a state that fails its checksum");
     }
     let voids = load_voids(&media, header.area, version)?;
@@ -235,7 +227,7 @@ fn replay(shared: &OpenTree, mut state: State, chosen: usize) -> Result<()> {
         let other = 1 - chosen;
         (state.ledger, state.ops, state.drops) = (shared.area + LEDGERS_AT[other], 0, 0);
         state.ledger_sum = crc32c::crc32c(&[]);
-        state.checksum = state_sum(state);
+        state = state.sealed();
         media.copy_nt(shared.header + STATES_AT[other], state.as_bytes());
         media.fence();
         media.store(shared.header + COMMIT_AT, state.version << 1 | other as u64);

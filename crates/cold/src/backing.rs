@@ -14,7 +14,7 @@
 
 use crate::layout::{SWAP_FORMAT, SWAP_MAGIC, SWAP_SLOTS, SwapHeader};
 use crate::{Error, Result, Tier};
-use everbyte_media::{Disk, disk_alone, sums_agree};
+use everbyte_media::{Checked, Disk, disk_alone, sums_agree};
 use everbyte_space::CLUSTER;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -139,7 +139,7 @@ impl Owner {
         if header.format < SWAP_FORMAT {
             return Err("an older Everbyte has made it; lift the object's limit with that one first".into());
         }
-        if !sums_agree(header.checksum, header.sum()) {
+        if !header.checksum_agrees() {
             return Err("the checksum of its header is wrong".into());
         }
         if header.format != SWAP_FORMAT || header.slot != CLUSTER {
@@ -229,7 +229,7 @@ fn holds_nothing(disk: &dyn Disk) -> io::Result<bool> {
     let header = read_header(disk)?;
     // Any word of the header may be missing; a header of another format may have another checksum.
     let known = [0, SWAP_FORMAT].contains(&header.format);
-    let torn = header.magic == SWAP_MAGIC && known && !sums_agree(header.checksum, header.sum());
+    let torn = header.magic == SWAP_MAGIC && known && !header.checksum_agrees();
     Ok(torn || header.as_bytes().iter().all(|&byte| byte == 0))
 }
 
@@ -272,7 +272,7 @@ impl Backing {
         let room = header.home.get_mut(..home.len());
         room.ok_or_else(|| owner.error("the path of the store is longer than 4024 bytes".into()))?
             .copy_from_slice(home);
-        header.checksum = header.sum();
+        header = header.sealed();
         let written = self.disk.write_at(0, header.as_bytes()).and_then(|()| self.disk.sync());
         written.map_err(owner.failed("write"))
     }

@@ -1,6 +1,7 @@
 //! The bytes of cold clusters: the head of a cold table, the head of a backing file. Format:
 //! docs/formats/swap.md.
 
+use everbyte_media::Checked;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The head of a cold table. Section 2 of the format page.
@@ -58,16 +59,14 @@ pub const SWAP_SLOTS: u64 = 4096;
 /// The word of a cold cluster of zeros, which has no slot.
 pub const COLD_ZEROS: u64 = 0xffff_ffff << 32;
 
-impl ColdHeader {
-    /// The checksum of its fields.
-    pub fn sum(&self) -> u32 {
-        crc32c::crc32c(ColdHeader { checksum: 0, ..*self }.as_bytes())
+impl Checked for ColdHeader {
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
     }
 }
 
-impl SwapHeader {
-    /// The checksum of its fields.
-    pub fn sum(&self) -> u32 {
-        crc32c::crc32c(SwapHeader { checksum: 0, ..*self }.as_bytes())
+impl Checked for SwapHeader {
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
     }
 }

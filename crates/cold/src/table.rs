@@ -3,7 +3,7 @@
 //! Format: docs/formats/swap.md, section 2.
 
 use crate::layout::{COLD_MAGIC, COLD_ZEROS, ColdHeader};
-use everbyte_media::{Media, sums_agree};
+use everbyte_media::{Checked, Media};
 use everbyte_space::{CLUSTER, Span, clusters_up};
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -59,7 +59,7 @@ impl ColdTable {
             ColdHeader { magic: COLD_MAGIC, pair, path_len: bytes.len() as u32, ..ColdHeader::new_zeroed() };
         let place = header.path.get_mut(..bytes.len()).ok_or("the path is longer than 4064 bytes")?;
         place.copy_from_slice(bytes);
-        header.checksum = header.sum();
+        header = header.sealed();
         let _section = self.media.section();
         self.media.put(self.at, &header);
         self.media.flush(self.at, size_of::<ColdHeader>() as u64);
@@ -80,7 +80,7 @@ impl ColdTable {
         if header.magic != COLD_MAGIC {
             return wrong("has no header");
         }
-        if !sums_agree(header.checksum, header.sum()) {
+        if !header.checksum_agrees() {
             return wrong("has a header whose checksum is wrong");
         }
         let Some(path) = header.path.get(..header.path_len as usize) else { return wrong("has no path") };

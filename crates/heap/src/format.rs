@@ -10,7 +10,8 @@ use crate::layout::{
     ZONES_MAX,
 };
 use crate::{Error, Result};
-use everbyte_media::{Damage, Format, sums_agree};
+use everbyte_media::sealed::{seal_for, unseal_for};
+use everbyte_media::{Checked, Damage, Format};
 use everbyte_store::Object;
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -57,8 +58,8 @@ pub(crate) fn format(object: &Object) -> Result<()> {
     let mut header = HeapHeader { magic: MAGIC, format: FORMAT, ..HeapHeader::new_zeroed() };
     (header.span_len, header.first_records) = (span.end - span.start, records);
     header.zones = zones_of(header.span_len);
-    header.end = layout::seal(end as u32, layout::END);
-    header.checksum = header.sum();
+    header.end = seal_for(layout::END, end as u32);
+    header = header.sealed();
     media.write(prime + HEADER, header.as_bytes());
     media.flush(prime + HEADER, size_of::<HeapHeader>() as u64);
     media.fence();
@@ -79,12 +80,12 @@ pub(crate) fn adapt(object: &Object) {
     let mut header: HeapHeader = media.get(at);
     header.span_len = span.end - span.start;
     // Existing tables keep their places; later batches follow the new span.
-    let begun = layout::unseal(header.end, layout::END).map_or(0, u64::from).div_ceil(ZONE_CLUSTERS);
+    let begun = unseal_for(layout::END, header.end).map_or(0, u64::from).div_ceil(ZONE_CLUSTERS);
     let zones = zones_of(header.span_len);
     if header.format >= FORMAT && layout::tabled_zones(begun, zones) == layout::tabled_zones(begun, header.zones) {
         header.zones = zones;
     }
-    header.checksum = header.sum();
+    header = header.sealed();
     let _section = media.section();
     media.write(at, header.as_bytes());
     media.flush(at, size_of::<HeapHeader>() as u64);
@@ -102,7 +103,7 @@ pub(crate) fn read(object: &Object) -> Result<Plan> {
     if header.format > FORMAT {
         return Err(Error::NewerFormat { object: name(), format: Format::new(header.format, FORMAT) });
     }
-    if !sums_agree(header.checksum, header.sum()) {
+    if !header.checksum_agrees() {
         return Err(damaged(prime + HEADER, "the heap's header fails its checksum"));
     }
     if header.format >= FORMAT && !(1..=ZONES_MAX).contains(&header.zones) {
@@ -112,7 +113,7 @@ pub(crate) fn read(object: &Object) -> Result<Plan> {
         return Err(damaged(prime + HEADER, "the heap's header speaks of another span"));
     }
     media.reflush(prime + layout::END, 8); // HEAP-10; recovery of the heap's log fences it
-    let end = layout::unseal(header.end, layout::END).map(u64::from);
+    let end = unseal_for(layout::END, header.end).map(u64::from);
     let backed = (object.backed() - prime) / CLUSTER;
     match end {
         Some(end) if end <= backed && end * 16 >= system_pages(header.first_records) => {

@@ -8,6 +8,8 @@
 //! are a free cluster.
 
 use crate::classes::{BITMAP_WORDS, COUNT};
+use everbyte_media::Checked;
+use everbyte_media::sealed::{mix, seal_for, unseal_for};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Bytes of a cluster.
@@ -89,11 +91,11 @@ pub const DIRECT_AT: u64 = HEADER + std::mem::offset_of!(HeapHeader, direct) as 
 /// Offset of [`HeapHeader::directories`] from the prime page.
 pub const DIRECTORIES_AT: u64 = HEADER + std::mem::offset_of!(HeapHeader, directories) as u64;
 
-impl HeapHeader {
-    /// The checksum of its fields.
-    pub fn sum(&self) -> u32 {
-        let plain = HeapHeader { checksum: 0, ..*self };
-        crc32c::crc32c(&plain.as_bytes()[..HEADER_FIXED])
+impl Checked for HeapHeader {
+    const COVERED: usize = HEADER_FIXED;
+
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
     }
 }
 
@@ -162,8 +164,8 @@ const KIND_SYSTEM: u32 = 0x5359_0000;
 pub fn seal_kind(kind: ClusterKind, cluster: u64) -> u64 {
     match kind {
         ClusterKind::Pages => 0,
-        ClusterKind::Run(class) => seal(KIND_RUN | class as u32, cluster),
-        ClusterKind::System => seal(KIND_SYSTEM, cluster),
+        ClusterKind::Run(class) => seal_for(cluster, KIND_RUN | class as u32),
+        ClusterKind::System => seal_for(cluster, KIND_SYSTEM),
     }
 }
 
@@ -172,37 +174,13 @@ pub fn unseal_kind(word: u64, cluster: u64) -> Option<ClusterKind> {
     if word == 0 {
         return Some(ClusterKind::Pages);
     }
-    match unseal(word, cluster)? {
+    match unseal_for(cluster, word)? {
         KIND_SYSTEM => Some(ClusterKind::System),
         value if value & 0xffff_0000 == KIND_RUN && ((value & 0xffff) as usize) < COUNT => {
             Some(ClusterKind::Run((value & 0xffff) as usize))
         }
         _ => None,
     }
-}
-
-/// A word with 32 bits and a check of them and of its place. Never 0.
-pub fn seal(value: u32, place: u64) -> u64 {
-    u64::from(value) | u64::from(check_bits(value, place)) << 32
-}
-
-/// The value of a sealed word; `None` if a bit has changed or the word was sealed for another
-/// place.
-pub fn unseal(word: u64, place: u64) -> Option<u32> {
-    let value = word as u32;
-    ((word >> 32) as u32 == check_bits(value, place)).then_some(value)
-}
-
-fn check_bits(value: u32, place: u64) -> u32 {
-    // The lowest bit is always set, so that a sealed word is never zeros.
-    (mix(u64::from(value) << 32 ^ place ^ 0x9e37_79b9_7f4a_7c15) >> 32) as u32 | 1
-}
-
-/// Spreads every bit of a word over all of it.
-fn mix(word: u64) -> u64 {
-    let word = (word ^ word >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    let word = (word ^ word >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    word ^ word >> 32
 }
 
 /// Relative to a record: word `index` of its bitmap.

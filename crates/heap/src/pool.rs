@@ -29,6 +29,7 @@ use crate::op::PAGES_MAX;
 use crate::shard::Lists;
 use crate::zone::{Use, Zone, words_of};
 use crate::{Error, Result};
+use everbyte_media::sealed::{seal_for, unseal_for};
 use everbyte_media::seeded;
 use everbyte_store::Error as StoreError;
 use std::sync::atomic::Ordering;
@@ -186,7 +187,7 @@ impl HeapState {
 
     /// The cluster below `end` that the word at `at` names.
     fn follow(&self, at: u64, end: u64) -> Result<u64> {
-        match layout::unseal(self.media.load(at), at - self.prime) {
+        match unseal_for(at - self.prime, self.media.load(at)) {
             Some(cluster) if (1..end).contains(&u64::from(cluster)) => Ok(self.at(u64::from(cluster))),
             _ => Err(self.damaged(at, "this word should name a table of the heap and does not")),
         }
@@ -377,7 +378,7 @@ impl HeapState {
         }
         self.media.fence_unless("heap-end-before-tables");
         // 3
-        self.media.store(self.prime + layout::END, layout::seal((end + total) as u32, layout::END));
+        self.media.store(self.prime + layout::END, seal_for(layout::END, (end + total) as u32));
         self.media.flush(self.prime + layout::END, 8);
         self.media.fence();
         self.end.store(end + total, Ordering::Release);
@@ -389,7 +390,7 @@ impl HeapState {
     fn name_tables(&self, end: u64, new_end: u64) -> Result<()> {
         let mut next = end;
         let mut put = |at: u64| {
-            self.media.store(at, layout::seal(next as u32, at - self.prime));
+            self.media.store(at, seal_for(at - self.prime, next as u32));
             self.media.flush(at, 8);
             next += 1;
         };

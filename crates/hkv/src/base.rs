@@ -5,7 +5,7 @@ use crate::layout::{FORMAT, RootHead};
 use crate::log_record::LogState;
 use crate::{Error, Result};
 use everbyte_heap::Heap;
-use everbyte_media::{Damage, Format, sums_agree};
+use everbyte_media::{Checked, Damage, Format};
 use everbyte_media::{Media, Unsettled};
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use everbyte_tx::{Tx, Undo};
@@ -57,7 +57,7 @@ impl Base {
             return Err(self.damaged(self.object().root_at(), "the root word leads to no store"));
         }
         let head: RootHead = self.media().get(root);
-        if head.magic != magic || !sums_agree(head.checksum, head.sum()) {
+        if head.magic != magic || !head.checksum_agrees() {
             return Err(self.damaged(root, "the root of the store is not whole"));
         }
         let (found, known, name) = (head.format, FORMAT, || self.object().name().into());

@@ -1,5 +1,6 @@
 //! The bytes of the stores of this crate. Format: docs/formats/hkv.md.
 
+use everbyte_media::Checked;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// `b"EVRBHKVH"`.
@@ -159,12 +160,13 @@ impl RootHead {
     /// The head of a new store.
     pub fn new(magic: [u8; 8], seed: [u64; 2]) -> RootHead {
         let head = RootHead { magic, checksum: 0, format: FORMAT, seed, reserved: [0; 32] };
-        RootHead { checksum: head.sum(), ..head }
+        head.sealed()
     }
+}
 
-    /// The checksum of its fields.
-    pub fn sum(&self) -> u32 {
-        crc32c::crc32c(RootHead { checksum: 0, ..*self }.as_bytes())
+impl Checked for RootHead {
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
     }
 }
 

@@ -1,5 +1,6 @@
 //! The bytes of a program's object. Format: docs/formats/program.md.
 
+use everbyte_media::Checked;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// `b"EVRBPROG"`.
@@ -88,10 +89,10 @@ pub const PAGE: u64 = 4096;
 /// Pieces of a page.
 pub const PIECES: u64 = PAGE / 64 - 1;
 
-impl ProgramHeader {
-    /// The checksum of its fields.
-    pub fn sum(&self) -> u32 {
-        let plain = ProgramHeader { checksum: 0, ..*self };
-        crc32c::crc32c(&plain.as_bytes()[..HEADER_FIXED])
+impl Checked for ProgramHeader {
+    const COVERED: usize = HEADER_FIXED;
+
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
     }
 }

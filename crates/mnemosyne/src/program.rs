@@ -14,8 +14,7 @@ use crate::layout::{BUILD_MAX, FORMAT, HEADER_FIXED, MAGIC, PATH_AT, ProgramHead
 use crate::{Error, Result};
 use everbyte_heap::{Block, Heap};
 use everbyte_media::museum::{misplaced, unless};
-use everbyte_media::sums_agree;
-use everbyte_media::{Damage, Format, Media};
+use everbyte_media::{Checked, Damage, Format, Media};
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use everbyte_tx::Redo;
 use std::ops::Range;
@@ -183,7 +182,7 @@ fn header_of(object: &Object) -> Result<(u64, ProgramHeader)> {
         return Err(damaged(object.root_at(), "the root does not lead to a header"));
     }
     let header: ProgramHeader = object.media().get(at);
-    if header.magic != MAGIC || !sums_agree(header.checksum, header.sum()) {
+    if header.magic != MAGIC || !header.checksum_agrees() {
         return Err(damaged(at, "the program's header is not whole"));
     }
     match header.format > FORMAT {
@@ -206,7 +205,7 @@ fn make(object: &Object, variables: &Variables<'_>) -> Result<()> {
         ..ProgramHeader::new_zeroed()
     };
     header.build[..build.len()].copy_from_slice(build);
-    header.checksum = header.sum();
+    header = header.sealed();
     let at = heap.alloc_with(size_of::<ProgramHeader>() as u64, object.root_at(), |media, block| {
         media.write(block.at, header.as_bytes());
     })?;

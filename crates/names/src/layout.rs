@@ -1,9 +1,11 @@
 //! The bytes of the name space: words, head, slabs, nodes. Format: docs/formats/names.md.
 //!
-//! Each change is a store of one sealed word (`everbyte_space::seal`). A node's head has a checksum
-//! and never changes while a word leads to the node.
+//! Each change is a store of one sealed word (`everbyte_media::sealed::seal`). A node's head has a
+//! checksum and never changes while a word leads to the node.
 
-use everbyte_space::{CLUSTER, seal, unseal};
+use everbyte_media::Checked;
+use everbyte_media::sealed::{seal, unseal};
+use everbyte_space::CLUSTER;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// `b"EVRBNAME"`.
@@ -141,12 +143,13 @@ impl NodeHead {
     pub fn new(skip: &[u8]) -> NodeHead {
         let mut head = NodeHead { skip_len: skip.len() as u32, ..NodeHead::new_zeroed() };
         head.skip[..skip.len()].copy_from_slice(skip);
-        NodeHead { checksum: head.sum(), ..head }
+        head.sealed()
     }
+}
 
-    /// The checksum of its fields.
-    pub fn sum(&self) -> u32 {
-        crc32c::crc32c(NodeHead { checksum: 0, ..*self }.as_bytes())
+impl Checked for NodeHead {
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
     }
 }
 

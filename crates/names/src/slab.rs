@@ -11,7 +11,8 @@ use crate::layout::{Block, BlockKind, Head, SLAB_BITS, SLAB_BLOCKS, head, of_sla
 use crate::trie::Trie;
 use crate::{Clusters, PRIME_LEN, Records, Result};
 use everbyte_media::Media;
-use everbyte_space::{CLUSTER, seal, unseal};
+use everbyte_media::sealed::{seal, unseal};
+use everbyte_space::CLUSTER;
 use std::collections::HashMap;
 
 /// Bits of blocks in a word; the other 16 check them.

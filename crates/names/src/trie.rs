@@ -19,7 +19,7 @@ use crate::burst_policy::BurstPolicy;
 use crate::layout::{Block, BlockKind, CONTAINER, Head, NODE_HEAD, NodeHead, head, may_have_tag, of_entry_word, tag};
 use crate::slab::FreeBlocks;
 use crate::{Damaged, PRIME_LEN, Records, Result};
-use everbyte_media::{Media, sums_agree};
+use everbyte_media::{Checked, Media};
 use everbyte_space::CLUSTER;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -227,7 +227,7 @@ impl<R: Records> Trie<R> {
 
     pub(crate) fn node_head(&self, node: u64) -> Result<NodeHead> {
         let head: NodeHead = self.media.get(node);
-        let good = sums_agree(head.checksum, head.sum()) && head.skip_len as usize <= head.skip.len();
+        let good = head.checksum_agrees() && head.skip_len as usize <= head.skip.len();
         if good { Ok(head) } else { Err(self.damaged(node, "a node's checksum is wrong".into())) }
     }
 

@@ -1,6 +1,6 @@
 //! The bytes of a pool's header. Format: docs/formats/object.md.
 
-use everbyte_media::Length;
+use everbyte_media::{Checked, Length};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Offset of the header in the prime page: behind the table of lanes.
@@ -51,14 +51,17 @@ pub const GENERATION: u64 = HEADER + std::mem::offset_of!(Header, generation) as
 pub const SCHEMA_MAX: Length = Length::new(1 << 20);
 
 impl Header {
-    /// The checksum its fields ask for.
-    pub fn sum(&self) -> u32 {
-        crc32c::crc32c(&Header { checksum: 0, ..*self }.as_bytes()[..FIXED])
-    }
-
     /// The root's checksum that its fields ask for.
     pub fn root_sum(&self) -> u64 {
         u64::from(crc32c::crc32c(&self.as_bytes()[FIXED + 8..FIXED + 48]))
+    }
+}
+
+impl Checked for Header {
+    const COVERED: usize = FIXED;
+
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
     }
 }
 

@@ -18,7 +18,8 @@
 //! Threads: changes are made under the lock of [`crate::Space`]; reads may run at any time, and see
 //! each word whole.
 
-use crate::{CLUSTER, Result, error::Error, seal, unseal};
+use crate::{CLUSTER, Result, error::Error};
+use everbyte_media::sealed::{seal, unseal};
 use everbyte_media::{Damage, Media};
 use std::ops::Range;
 use std::sync::Arc;

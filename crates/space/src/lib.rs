@@ -14,7 +14,6 @@
 mod bitmap;
 mod error;
 mod prepare;
-mod seal;
 mod space;
 mod span;
 mod states;
@@ -23,7 +22,6 @@ mod zeroing;
 pub use bitmap::Bitmap;
 pub use error::{Error, Result};
 pub use prepare::{PREPARE_STEP, PREPARED_MAX};
-pub use seal::{seal, unseal};
 pub use space::{Space, SpaceLayout};
 pub use span::{Span, Spans};
 pub use zeroing::{KEPT_MAX, ZeroedParts};

@@ -1,9 +1,10 @@
 //! The bytes of a store: superblock, object records, object headers. Format: docs/formats/store.md.
 //!
 //! Everything is little-endian. A record has a checksum, or is a single word with check bits
-//! (`everbyte_space::seal`, or one of the `STATE_` words), so that no change needs more than the
-//! crash rule gives.
+//! (`everbyte_media::sealed::seal`, or one of the `STATE_` words), so that no change needs more
+//! than the crash rule gives.
 
+use everbyte_media::Checked;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// The offsets of the two copies of the superblock; each has a page of its own.
@@ -89,6 +90,12 @@ impl Superblock {
     /// One past the last address that a span may have.
     pub fn end(&self) -> u64 {
         if self.addresses == 0 { self.max } else { self.addresses }
+    }
+}
+
+impl Checked for Superblock {
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
     }
 }
 
@@ -283,16 +290,6 @@ impl Superblock {
     pub fn new() -> Superblock {
         Superblock { magic: SUPERBLOCK_MAGIC, format: FORMAT, ..Superblock::new_zeroed() }
     }
-
-    /// The checksum of its fields.
-    pub fn sum(&self) -> u32 {
-        crc32c::crc32c(Superblock { checksum: 0, ..*self }.as_bytes())
-    }
-
-    /// With its checksum set.
-    pub fn sealed(self) -> Superblock {
-        Superblock { checksum: self.sum(), ..self }
-    }
 }
 
 impl Default for Superblock {
@@ -301,16 +298,13 @@ impl Default for Superblock {
     }
 }
 
-impl Record {
-    /// The checksum of its fields.
-    pub fn sum(&self) -> u32 {
-        let fixed = Record { state: 0, checksum: 0, access: [AccessWords::default(); 2], choice: 0, ..*self };
-        crc32c::crc32c(fixed.as_bytes())
+impl Checked for Record {
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
     }
 
-    /// With its checksum set.
-    pub fn sealed(self) -> Record {
-        Record { checksum: self.sum(), ..self }
+    fn fixed(self) -> Record {
+        Record { state: 0, access: [AccessWords::default(); 2], choice: 0, ..self }
     }
 }
 
@@ -322,14 +316,10 @@ impl AccessWords {
     }
 }
 
-impl Header {
-    /// The checksum of its fixed fields.
-    pub fn sum(&self) -> u32 {
-        crc32c::crc32c(&Header { checksum: 0, ..*self }.as_bytes()[..HEADER_FIXED])
-    }
+impl Checked for Header {
+    const COVERED: usize = HEADER_FIXED;
 
-    /// With its checksum set.
-    pub fn sealed(self) -> Header {
-        Header { checksum: self.sum(), ..self }
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
     }
 }

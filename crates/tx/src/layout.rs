@@ -1,5 +1,6 @@
 //! The bytes of the lane table. Format: docs/formats/lane.md. A lane itself is an undo journal.
 
+use everbyte_media::Checked;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Offset of the lane table in the prime page.
@@ -44,9 +45,10 @@ pub const ENGINE_END: u64 = TABLE + size_of::<Table>() as u64;
 /// Offset of [`Table::lanes_at`] from the prime page.
 pub const LANES_AT: u64 = TABLE + std::mem::offset_of!(Table, lanes_at) as u64;
 
-impl Table {
-    /// The checksum its fields ask for.
-    pub fn sum(&self) -> u32 {
-        crc32c::crc32c(&Table { checksum: 0, ..*self }.as_bytes()[..TABLE_FIXED])
+impl Checked for Table {
+    const COVERED: usize = TABLE_FIXED;
+
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
     }
 }

@@ -7,8 +7,7 @@ use crate::layout::{LANES_AT, LANES_MAX, TABLE, Table};
 use crate::{Error, Result};
 use everbyte_heap::Heap;
 use everbyte_log as log;
-use everbyte_media::sums_agree;
-use everbyte_media::{Damage, Format, Media};
+use everbyte_media::{Checked, Damage, Format, Media};
 use everbyte_store::{Object, PRIME_LEN};
 use std::ops::Range;
 use zerocopy::{FromZeros, IntoBytes};
@@ -45,7 +44,7 @@ pub(crate) fn format(
     let heap = Heap::open(object.clone())?;
     let (media, prime) = (object.media(), object.prime());
     let mut table = Table { magic, format, lanes: count, lane_len: len, ..Table::new_zeroed() };
-    table.checksum = table.sum();
+    table = table.sealed();
     {
         let _section = media.section();
         media.write(prime + TABLE, table.as_bytes());
@@ -78,8 +77,7 @@ pub(crate) fn read(heap: &Heap, (magic, known): MagicAndFormat) -> Result<Parts>
     if table.format > known {
         return Err(Error::NewerFormat { object: name(), format: Format::new(table.format, known) });
     }
-    if !sums_agree(table.checksum, table.sum()) || !(1..=LANES_MAX).contains(&table.lanes) || table.lane_len >= 1 << 30
-    {
+    if !table.checksum_agrees() || !(1..=LANES_MAX).contains(&table.lanes) || table.lane_len >= 1 << 30 {
         return Err(damaged(prime + TABLE, "the lane table fails its checksum"));
     }
     if table.format < known {

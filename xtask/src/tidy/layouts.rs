@@ -42,7 +42,7 @@ pub(super) fn check(tree: &Tree, bless: bool) -> Result<Vec<String>> {
 fn describes_media(text: &Text) -> bool {
     let sources = text.path.starts_with("crates/") && text.path.contains("/src/");
     let layout = text.path.ends_with("/layout.rs");
-    sources && (layout || (text.body.contains("repr(C") && text.body.contains("IntoBytes")))
+    sources && (layout || (text.body.contains("\n#[repr(C") && text.body.contains("IntoBytes")))
 }
 
 /// The `repr(C)` items and constants of a file, one token-ish run of text.

@@ -1,4 +1,5 @@
 //! Freed blocks serve every size again, in heaps of many zones.
+use everbyte_media::Checked as _;
 
 use crate::common::{create, heap_of};
 use everbyte_heap::{Block, Heap};
@@ -109,7 +110,7 @@ fn a_heap_of_format_1_goes_on_as_it_is() {
     drop(heap);
     let mut header: everbyte_heap::layout::HeapHeader = media.get(at);
     (header.format, header.zones) = (1, 0);
-    header.checksum = header.sum();
+    header = header.sealed();
     media.put(at, &header);
     let heap = heap_of(&store);
     let blocks: Vec<_> = std::iter::from_fn(|| allocate(&heap, CLUSTER)).collect();

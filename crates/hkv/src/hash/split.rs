@@ -6,9 +6,8 @@ use crate::Result;
 use crate::base::{Base, set_all};
 use crate::layout::{BUCKET, BUCKETS_AT, FIRST_SEGMENT, HASH_MAGIC, HashRoot, LINK, SEGMENTS, SEGMENTS_AT, SLOTS};
 use everbyte_heap::Op;
-use everbyte_media::Flusher;
 use everbyte_media::museum::unless;
-use everbyte_media::sums_agree;
+use everbyte_media::{Checked, Flusher};
 use everbyte_tx::Tx;
 use std::ops::Range;
 use zerocopy::IntoBytes;
@@ -198,7 +197,7 @@ fn segments(base: &Base) -> Option<[u64; SEGMENTS]> {
     let len = size_of::<HashRoot>() as u64;
     let good = base.root.is_multiple_of(BUCKET) && base.heap().may_hold_blocks(base.root, len);
     let root: HashRoot = good.then(|| base.media().get(base.root))?;
-    (root.head.magic == HASH_MAGIC && sums_agree(root.head.checksum, root.head.sum())).then_some(root.segments)
+    (root.head.magic == HASH_MAGIC && root.head.checksum_agrees()).then_some(root.segments)
 }
 
 /// The checksum of the buckets of a group.

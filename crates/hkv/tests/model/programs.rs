@@ -3,7 +3,7 @@
 use everbyte_hkv::layout::{FORMAT, HASH_MAGIC, LOG_RECORD_AT, LOG_RECORD_STEP, RootHead, TREE_MAGIC};
 use everbyte_hkv::raw::Raw as _;
 use everbyte_hkv::{Direction, Error, Hash, Kv, KvKind, Tree};
-use everbyte_media::{BackendChoice, Media, Options};
+use everbyte_media::{BackendChoice, Checked, Media, Options};
 use everbyte_sim::Image;
 use everbyte_store::{CreateOptions, Engine, FormatOptions, ObjectOptions, Store};
 use proptest::prelude::*;
@@ -277,7 +277,7 @@ fn a_store_of_another_format_is_refused_and_stays_as_it_is() {
         let before = media.read_vec(records, 2 * LOG_RECORD_STEP as usize);
         for format in [FORMAT - 1, FORMAT + 1] {
             let head = RootHead { format, ..RootHead::new(magic, [0; 2]) };
-            media.put(object.root(), &RootHead { checksum: head.sum(), ..head });
+            media.put(object.root(), &head.sealed());
             let refused = Kv::open(object.clone()).expect_err("it has another format");
             assert!(refused.to_string().contains(&format!("has format {format}")), "{refused}");
             assert_eq!(media.read_vec(records, before.len()), before);

@@ -4,6 +4,7 @@
 //! entries; its last line is kept for the link to a further segment. A further segment is entry
 //! lines alone, the last kept likewise.
 
+use everbyte_media::Checked;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The first bytes of a lane.
@@ -165,10 +166,8 @@ pub(crate) fn fold(one: u64, other: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-impl LaneHeader {
-    pub(crate) fn sum(&self) -> u32 {
-        let mut plain = *self;
-        plain.checksum = 0;
-        crc32c::crc32c(plain.as_bytes())
+impl Checked for LaneHeader {
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
     }
 }

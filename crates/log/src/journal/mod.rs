@@ -38,7 +38,7 @@ mod walk;
 pub use recover::{Outcome, Recovery, Undo};
 
 use crate::{Error, Result};
-use everbyte_media::{Damage, Media};
+use everbyte_media::{Checked, Damage, Media};
 use layout::{ENTRIES_AT, FORMAT, LINE, LaneHeader, MAGIC, WORD_AT, lane_word};
 use std::ops::Range;
 use zerocopy::{FromZeros, IntoBytes};
@@ -96,7 +96,7 @@ impl Journal {
         check_lane(media, &range)?;
         let len = range.end - range.start;
         let mut header = LaneHeader { magic: MAGIC, format: FORMAT, salt, len, ..LaneHeader::new_zeroed() };
-        header.checksum = header.sum();
+        header = header.sealed();
         let mut first = [0; 128];
         first[..64].copy_from_slice(header.as_bytes());
         first[64..72].copy_from_slice(&lane_word(salt, 1, false, 0).to_le_bytes());

@@ -10,7 +10,7 @@ use super::layout::{COMMITTED, ENTRIES_AT, FORMAT, GENERATION, LaneHeader, MAGIC
 use super::walk::{JournalWalk, walk};
 use super::{Journal, check_lane};
 use crate::{Error, Result};
-use everbyte_media::{Damage, Format, sums_agree};
+use everbyte_media::{Checked, Damage, Format};
 use everbyte_media::{Media, seeded};
 use std::ops::Range;
 
@@ -81,7 +81,7 @@ fn read_lane(media: &Media, range: &Range<u64>) -> Result<(LaneHeader, u64)> {
     if header.magic != MAGIC {
         return Err(Error::NotALog { what: "undo journal", at });
     }
-    if !sums_agree(header.checksum, header.sum()) {
+    if !header.checksum_agrees() {
         return Err(Error::from(Damage::at(at, "the lane's header fails its checksum")));
     }
     if header.format > FORMAT {

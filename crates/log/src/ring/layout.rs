@@ -4,6 +4,7 @@
 //! words.
 
 use crate::journal::layout::fold;
+use everbyte_media::Checked;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The first bytes of a word log.
@@ -37,11 +38,9 @@ pub(crate) struct RingHeader {
 }
 const _: () = assert!(size_of::<RingHeader>() == 64);
 
-impl RingHeader {
-    pub(crate) fn sum(&self) -> u32 {
-        let mut plain = *self;
-        plain.checksum = 0;
-        crc32c::crc32c(plain.as_bytes())
+impl Checked for RingHeader {
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
     }
 }
 

@@ -42,7 +42,7 @@ pub use recover::{Recovered, Stop};
 
 use crate::{Error, Result};
 use crossbeam_utils::CachePadded;
-use everbyte_media::Media;
+use everbyte_media::{Checked, Media};
 use layout::{FORMAT, HEAD_AT, MAGIC, POSITION, RING_AT, RingHeader, TAIL_AT, TORN, position_word};
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
@@ -124,7 +124,7 @@ impl WordLog {
             Form::Base => 2,
         };
         let mut header = RingHeader { magic: MAGIC, format: FORMAT, salt, words, form, ..RingHeader::new_zeroed() };
-        header.checksum = header.sum();
+        header = header.sealed();
         let mut first = [0; RING_AT as usize];
         first[..64].copy_from_slice(header.as_bytes());
         for at in [HEAD_AT as usize, TAIL_AT as usize] {

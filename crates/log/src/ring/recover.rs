@@ -13,7 +13,7 @@ use super::layout::{FORMAT, HEAD_AT, MAGIC, RING_AT, RingHeader, TAIL_AT, TORN};
 use super::{Consumer, Form, Full, Producer, Ring, SharedPositions, WordLog, check_range, parse_position};
 use crate::{Error, Result};
 use crossbeam_utils::CachePadded;
-use everbyte_media::{Damage, Format, sums_agree};
+use everbyte_media::{Checked, Damage, Format};
 use everbyte_media::{Media, seeded};
 use std::ops::Range;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ fn open(media: &Media, range: &Range<u64>) -> Result<Ring> {
     if header.magic != MAGIC {
         return Err(Error::NotALog { what: "word log", at });
     }
-    if !sums_agree(header.checksum, header.sum()) {
+    if !header.checksum_agrees() {
         return Err(Error::from(Damage::at(at, "the word log's header fails its checksum")));
     }
     if header.format > FORMAT {

@@ -2,10 +2,12 @@
 //! ranges.
 
 pub(crate) mod access;
+pub(crate) mod checked;
 pub(crate) mod extent;
 pub(crate) mod flusher;
 pub(crate) mod isa;
 pub(crate) mod line_words;
 pub(crate) mod mapping;
+pub mod sealed;
 pub(crate) mod sizes;
 pub(crate) mod window;

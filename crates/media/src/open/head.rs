@@ -20,7 +20,7 @@
 use crate::backends::file::disk::Disk;
 use crate::backends::file::limits::{LOG_MAX, LOG_MIN};
 use crate::pages::binding;
-use crate::{Damage, Error, Format, Result, seeded, sums_agree};
+use crate::{Checked, Damage, Error, Format, Result, seeded};
 use std::io;
 use std::path::Path;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
@@ -41,17 +41,11 @@ impl Head {
         (self.binding != 0).then_some(self.binding)
     }
 
-    fn sum(&self) -> u32 {
-        let mut plain = *self;
-        plain.checksum = 0;
-        crc32c::crc32c(plain.as_bytes())
-    }
-
     /// The offset and the bytes of the next head (HEAD-2), in our format.
     pub(crate) fn next(&mut self) -> (u64, &[u8]) {
         self.sequence += 1;
         self.format = FORMAT;
-        self.checksum = self.sum();
+        *self = self.sealed();
         (COPIES[(self.sequence % 2) as usize], self.as_bytes())
     }
 
@@ -91,18 +85,14 @@ impl Head {
 
     /// Whether these bytes are a whole head (HEAD-1).
     pub(crate) fn is_whole(bytes: &[u8]) -> bool {
-        Head::read_from_bytes(bytes).is_ok_and(|head| head.magic == MAGIC && sums_agree(head.checksum, head.sum()))
+        Head::read_from_bytes(bytes).is_ok_and(|head| head.magic == MAGIC && head.checksum_agrees())
     }
 
     /// The copy that counts, of the bytes read at [`COPIES`].
     pub(crate) fn choose(path: &Path, copies: [&[u8]; 2]) -> Result<Head> {
         let parse = |bytes: &[u8]| Head::read_from_bytes(bytes).ok().filter(|head| head.magic == MAGIC);
         let found = copies.map(parse);
-        let whole = found
-            .into_iter()
-            .flatten()
-            .filter(|head| sums_agree(head.checksum, head.sum()))
-            .max_by_key(|head| head.sequence);
+        let whole = found.into_iter().flatten().filter(|head| head.checksum_agrees()).max_by_key(|head| head.sequence);
         let Some(mut head) = whole else {
             return Err(match found.iter().flatten().next() {
                 Some(_) => Error::from(
@@ -149,6 +139,12 @@ impl Head {
     }
 }
 
+impl Checked for Head {
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,7 +179,7 @@ mod tests {
         assert!(matches!(Head::choose(path, [&torn, &torn]), Err(Error::Damaged { .. })));
         assert!(matches!(Head::choose(path, [&[0; 512], &[7; 512]]), Err(Error::NotAStore { .. })));
         (old.format, old.checksum) = (9, 0);
-        old.checksum = old.sum();
+        old = old.sealed();
         let bytes = old.as_bytes().to_vec();
         assert!(matches!(
             Head::choose(path, [&bytes, &bytes]),

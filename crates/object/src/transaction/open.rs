@@ -21,7 +21,7 @@ use crate::transaction::running::{self, Running};
 use crate::transaction::sync::{AtomicBool, Mutex, RwLockWriteGuard};
 use crate::{Error, Journal, PSafe, PoolTag, Result, Root, migrate};
 use everbyte_media::sums_agree;
-use everbyte_media::{Damage, Format, Length, Offset, seeded};
+use everbyte_media::{Checked, Damage, Format, Length, Offset, seeded};
 use everbyte_store::{Engine, Object, ObjectOptions, Store};
 use everbyte_tx::{Tx, Undo};
 use std::marker::PhantomData;
@@ -174,7 +174,7 @@ fn format(object: &Object, options: &PoolOptions) -> Result<()> {
         None => Undo::format(object)?,
     }
     let mut header = Header { magic: MAGIC, format: FORMAT, generation: 1, ..Header::new_zeroed() };
-    header.checksum = header.sum();
+    header = header.sealed();
     let (media, at) = (object.media(), object.prime() + HEADER);
     let _section = media.section();
     media.write(at, header.as_bytes());
@@ -241,7 +241,7 @@ pub(crate) fn read_header(object: &Object) -> Result<Header> {
     if header.magic != MAGIC {
         return Err(Error::NotTyped { object: name(), detail: "it has no header of a pool" });
     }
-    if !sums_agree(header.checksum, header.sum()) {
+    if !header.checksum_agrees() {
         return Err(damaged(object, at, "the pool's header fails its checksum"));
     }
     if header.format > FORMAT {

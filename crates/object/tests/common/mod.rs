@@ -1,7 +1,7 @@
 //! Shared by the tests: stores in memory, and the list of most tests.
 #![allow(dead_code, clippy::type_complexity)]
 
-use everbyte_media::{Length, Media, Options};
+use everbyte_media::{Checked, Length, Media, Options};
 use everbyte_object::layout::{HEADER, Header, fingerprint};
 use everbyte_object::{Journal, MemPool, PRefCell, PSafe, Pbox};
 use everbyte_store::{FormatOptions, Store};
@@ -34,7 +34,7 @@ pub(crate) fn make_old(store: &Store, name: &str, format: u32, text: &str) {
     store.media().write(prime + header.schema, text.as_bytes());
     (header.format, header.schema_len, header.fingerprint) =
         (format, Length::new(text.len() as u64), fingerprint(text));
-    header.checksum = header.sum();
+    header = header.sealed();
     header.root_checksum = header.root_sum();
     store.media().write(prime + HEADER, header.as_bytes());
 }

@@ -18,9 +18,8 @@ use crate::layout::{
     FLAG_SMALL, Record, STATE_CREATING, STATE_FREE, STATE_LIVE, STATE_REMOVING, STATE_REPLACING, Superblock,
 };
 use crate::object::access::{self, Access};
-use everbyte_media::Media;
 use everbyte_media::museum::misplaced;
-use everbyte_media::sums_agree;
+use everbyte_media::{Checked, Media};
 use everbyte_space::{Span, Spans};
 use std::collections::HashMap;
 use std::mem::offset_of;
@@ -151,7 +150,7 @@ pub(crate) fn live_id(media: &Media, at: u64) -> Option<u64> {
 pub(crate) fn name_of(media: &Media, at: u64) -> Option<Vec<u8>> {
     let record: Record = media.get(at);
     let name = record.name.get(..record.name_len as usize)?;
-    sums_agree(record.checksum, record.sum()).then(|| name.to_vec())
+    record.checksum_agrees().then(|| name.to_vec())
 }
 
 fn parse(at: u64, record: &Record, superblock: &Superblock) -> Result<Slot, String> {
@@ -163,7 +162,7 @@ fn parse(at: u64, record: &Record, superblock: &Superblock) -> Result<Slot, Stri
         STATE_REMOVING => Slot::Removing,
         other => return Err(format!("its state word {other:#018x} is none that exists")),
     };
-    if !sums_agree(record.checksum, record.sum()) {
+    if !record.checksum_agrees() {
         return Err("its checksum is wrong".into());
     }
     // The id is also the slot that processes lock for the object.

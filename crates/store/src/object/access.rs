@@ -13,7 +13,8 @@
 use crate::Result;
 use crate::layout::{AccessWords, Record};
 use everbyte_media::Media;
-use everbyte_space::{seal, unseal};
+use everbyte_media::sealed::{seal, unseal};
+
 use std::mem::offset_of;
 
 /// Owner, group and mode of an object.

@@ -7,8 +7,9 @@ use crate::catalogue::record::Entry;
 use crate::layout::{FLAG_SMALL, HEADER_MAGIC, Header, header};
 use crate::{Error, Result};
 use everbyte_cold::ColdTable;
-use everbyte_media::{Damage, Media, sums_agree};
-use everbyte_space::{CLUSTER, Span, seal, unseal};
+use everbyte_media::sealed::{seal, unseal};
+use everbyte_media::{Checked, Damage, Media};
+use everbyte_space::{CLUSTER, Span};
 use zerocopy::FromZeros;
 
 /// Bytes of the prime page that belong to the store; the rest is the engine's.
@@ -109,7 +110,7 @@ pub(crate) fn read(media: &Media, entry: &Entry) -> Result<Extent, (u64, String)
     if found.magic != HEADER_MAGIC {
         return wrong(0, "it has no header".into());
     }
-    if !sums_agree(found.checksum, found.sum()) {
+    if !found.checksum_agrees() {
         return wrong(8, "its header's checksum is wrong".into());
     }
     let expected = of(entry, 0);

@@ -15,7 +15,8 @@ use crate::superblock::head::Head;
 use crate::{Engine, Error, Result};
 use everbyte_media::Media;
 use everbyte_media::lock_order::{RankedMutex, RankedMutexGuard, rank};
-use everbyte_space::{CLUSTER, unseal};
+use everbyte_media::sealed::unseal;
+use everbyte_space::CLUSTER;
 use std::sync::Arc;
 
 /// The quotas of an open store.

@@ -11,7 +11,7 @@
 use super::words::Words;
 use crate::layout::{FEATURE_ADDRESSES, FEATURES, FORMAT, Record, SUPERBLOCK_MAGIC, SUPERBLOCKS, Superblock};
 use crate::{Error, Result};
-use everbyte_media::{Damage, Format, Media, seeded, sums_agree};
+use everbyte_media::{Checked, Damage, Format, Media, seeded};
 use everbyte_space::{Bitmap, CLUSTER};
 use zerocopy::IntoBytes;
 
@@ -37,7 +37,7 @@ pub(crate) fn copies(media: &Media) -> [Copy; 2] {
         }
         let superblock: Superblock = media.get(at);
         if superblock.magic == SUPERBLOCK_MAGIC {
-            if sums_agree(superblock.checksum, superblock.sum()) { Copy::Whole(superblock) } else { Copy::Torn }
+            if superblock.checksum_agrees() { Copy::Whole(superblock) } else { Copy::Torn }
         } else if superblock.as_bytes().iter().all(|&byte| byte == 0) {
             Copy::Blank
         } else {

@@ -6,8 +6,8 @@ use super::copies;
 use super::words::Words;
 use crate::Result;
 use crate::layout::{SUPERBLOCKS, Superblock};
-use everbyte_media::Media;
 use everbyte_media::lock_order::{RankedMutex, RankedRwLock, rank};
+use everbyte_media::{Checked, Media};
 use everbyte_space::CLUSTER;
 
 /// The part of an open store that owns its superblock.

@@ -14,7 +14,7 @@
 use crate::layout::{SUPERBLOCKS, Superblock};
 use crate::{Error, Result};
 use everbyte_media::lock_order::{RankedMutex, rank};
-use everbyte_media::{binding, sums_agree};
+use everbyte_media::{Checked, binding};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
@@ -80,7 +80,7 @@ pub(crate) fn refuse_copy(path: &Path) -> Result<()> {
     let whole = SUPERBLOCKS.iter().filter_map(|&at| {
         let mut found = Superblock::new_zeroed();
         file.read_exact_at(found.as_mut_bytes(), at).ok()?;
-        sums_agree(found.checksum, found.sum()).then_some(found)
+        found.checksum_agrees().then_some(found)
     });
     let Some(newest) = whole.max_by_key(|found| found.sequence) else { return Ok(()) };
     match open.get(&newest.identity) {

@@ -2,8 +2,9 @@
 
 use crate::layout::{SUPERBLOCKS, WORDS, words};
 use crate::{Error, Result};
+use everbyte_media::sealed::{seal, unseal};
 use everbyte_media::{Damage, Media};
-use everbyte_space::{seal, unseal};
+
 use std::ops::Range;
 
 /// The words, as one value.

@@ -2,7 +2,7 @@
 //! header is this object's.
 
 use everbyte_cold::layout::{COLD_MAGIC, ColdHeader};
-use everbyte_media::{BackendChoice, Options};
+use everbyte_media::{BackendChoice, Checked, Options};
 use everbyte_store::{CLUSTER, CreateOptions, Error, ObjectOptions, Store};
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -227,7 +227,7 @@ fn plant(store: &Path, path: &Path) {
     header.path.fill(0);
     header.path[..text.len()].copy_from_slice(text.as_bytes());
     header.path_len = text.len() as u32;
-    header.checksum = header.sum();
+    header = header.sealed();
     file.write_all_at(header.as_bytes(), at as u64).unwrap();
 }
 

@@ -1,7 +1,7 @@
 //! Bytes that another user of the file, or another program, has put there, under good checksums.
 
 use crate::common::{after, record};
-use everbyte_media::{Media, Options, museum::with};
+use everbyte_media::{Checked, Media, Options, museum::with};
 use everbyte_members::SLOTS;
 use everbyte_store::layout::{Header, Record, SUPERBLOCKS, Superblock, WORDS, words};
 use everbyte_store::{CLUSTER, Engine, Error, FormatOptions, ObjectOpen, ObjectOptions, Store};
@@ -22,7 +22,7 @@ fn change_id(media: &Media, slot: u64, id: u64) {
     let superblock: Superblock = media.get(SUPERBLOCKS[0]);
     let at = superblock.table_at + slot * size_of::<Record>() as u64;
     let mut record = Record { id, ..media.get(at) };
-    record.checksum = record.sum();
+    record = record.sealed();
     media.put(at, &record);
     let header: Header = media.get(record.span_at);
     media.put(record.span_at, &Header { id, ..header }.sealed());

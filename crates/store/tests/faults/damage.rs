@@ -1,7 +1,7 @@
 //! Bytes of the metadata that changed by themselves: nothing panics, and whatever could matter is
 //! noticed.
 
-use everbyte_media::{Format, Media, Options};
+use everbyte_media::{Checked, Format, Media, Options};
 use everbyte_store::layout::{Header, Record, Superblock, header};
 use everbyte_store::{CLUSTER, Engine, Error, FormatOptions, ObjectOptions, Plan, Store};
 use proptest::prelude::*;

@@ -2,7 +2,7 @@
 //! an error, no change, the space given back, and no signal. Sampled; `EVERBYTE_SOAK=1` takes
 //! every step (`cargo xtask soak`).
 
-use everbyte_media::{BackendChoice, Geometry, OpenOptions, Options, museum};
+use everbyte_media::{BackendChoice, Checked, Geometry, OpenOptions, Options, museum};
 use everbyte_space::{Space, SpaceLayout};
 use everbyte_store::{CLUSTER, CreateOptions, Error, ObjectOptions, Store};
 use std::fs::{self, File};
@@ -288,7 +288,7 @@ fn a_creation_that_was_cut_off_is_taken_back_on_a_full_disk() {
     );
     record.span_len = 2 << 30;
     record.name[0] = b'x';
-    record.checksum = record.sum();
+    record = record.sealed();
     media.put(free, &record);
     drop((media, store));
     mount.leave(0);

@@ -1,8 +1,9 @@
 //! Walking an engine: its table, its floor, and the heap under them. Changes nothing on media.
 
 use super::Redo;
-use super::layout::{FLOOR, FORMAT, MAGIC, unseal_floor};
+use super::layout::{FLOOR, FORMAT, MAGIC};
 use crate::table;
+use everbyte_media::sealed::unseal_low;
 use everbyte_store::{Finding, FindingKind};
 use std::collections::BTreeSet;
 
@@ -22,7 +23,7 @@ impl Redo {
         if let Err(error) = table::read(heap, (MAGIC, FORMAT)) {
             add(prime + crate::layout::TABLE, error.to_string());
         }
-        if unseal_floor(media.load(prime + FLOOR)).is_none() {
+        if unseal_low(media.load(prime + FLOOR)).is_none() {
             add(prime + FLOOR, "the floor of the logs fails its check bits".into());
         }
         let reachable = reachable.map(|blocks| {

@@ -1,7 +1,7 @@
 //! [`Redo`]: the engine of an object, its word logs, and how they are made and opened.
 
 use super::active::Active;
-use super::layout::{ENGINE_END, FLOOR, FORMAT, MAGIC, seal_floor};
+use super::layout::{ENGINE_END, FLOOR, FORMAT, MAGIC};
 use super::locks::Locks;
 use super::truncate::{Left, Truncation, Truncator};
 use super::{Worker, recover};
@@ -9,6 +9,7 @@ use crate::{Error, Result, table};
 use crossbeam_utils::CachePadded;
 use everbyte_heap::Heap;
 use everbyte_log::{Consumer, Form, Producer, WordLog};
+use everbyte_media::sealed::seal_low;
 use everbyte_media::{Latch, LatchGuard, Media};
 use everbyte_store::{Engine, Object};
 use parking_lot::Mutex;
@@ -95,7 +96,7 @@ impl Redo {
         })?;
         let (media, at) = (object.media(), object.prime() + FLOOR);
         let _section = media.section();
-        media.store(at, seal_floor(0));
+        media.store(at, seal_low(0));
         media.flush(at, 8);
         Ok(())
     }

@@ -5,22 +5,11 @@ use crate::layout::TABLE;
 
 /// `b"EVRBREDO"`: what the lane table of this engine begins with. Its lanes are word logs.
 pub const MAGIC: [u8; 8] = *b"EVRBREDO";
-/// Offset of the floor in the prime page, on a line of its own.
+/// Offset of the floor in the prime page, on a line of its own: the timestamp up to which records
+/// are nothing any more, sealed by `seal_low`.
 pub const FLOOR: u64 = TABLE + 128;
 /// End of the engine's part of the prime page.
 pub const ENGINE_END: u64 = FLOOR + 64;
-
-/// The word at [`FLOOR`]: records up to this timestamp are nothing any more.
-pub fn seal_floor(timestamp: u64) -> u64 {
-    debug_assert!(timestamp < TIMESTAMPS);
-    timestamp | u64::from(crc32c::crc32c(&timestamp.to_le_bytes())) << 48
-}
-
-/// The timestamp of a floor word; `None` if a bit of it has changed.
-pub fn unseal_floor(word: u64) -> Option<u64> {
-    let timestamp = word & (TIMESTAMPS - 1);
-    (seal_floor(timestamp) == word).then_some(timestamp)
-}
 
 /// Timestamps are less: nine years at a million transactions a second.
 pub const TIMESTAMPS: u64 = 1 << 48;

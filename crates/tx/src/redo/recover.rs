@@ -8,13 +8,14 @@
 //!   4. every log is emptied; blocks that were freed become allocatable
 
 use super::engine::Replayed;
-use super::layout::{ENGINE_END, FLOOR, FORMAT, MAGIC, seal_floor, unseal_floor};
+use super::layout::{ENGINE_END, FLOOR, FORMAT, MAGIC};
 use super::record::RedoRecord;
 use crate::table::{self, holds_data};
 use crate::{Error, Result};
 use everbyte_heap::{Heap, Op};
 use everbyte_log::{Full, WordLog};
 use everbyte_media::museum::unless;
+use everbyte_media::sealed::{seal_low, unseal_low};
 use everbyte_media::{Damage, Flusher, Media};
 use std::ops::Range;
 
@@ -31,8 +32,7 @@ pub(super) fn recover(heap: &Heap) -> Result<RecoveredLogs> {
     let (object, media) = (heap.object(), heap.media());
     let floor_at = object.prime() + FLOOR;
     let damaged = |at, detail: &str| Error::from(Damage::at(at, detail).of_object(object.name()));
-    let floor =
-        unseal_floor(media.load(floor_at)).ok_or_else(|| damaged(floor_at, "the floor fails its check bits"))?;
+    let floor = unseal_low(media.load(floor_at)).ok_or_else(|| damaged(floor_at, "the floor fails its check bits"))?;
     media.reflush(floor_at, 8); // the fence of the logs' own recovery orders it
     let (mut logs, mut records) = (Vec::with_capacity(parts.count as usize), Vec::new());
     for part in parts.each() {
@@ -89,7 +89,7 @@ fn replay(heap: &Heap, records: &[RedoRecord]) {
 /// Says that records up to `timestamp` are nothing any more; flushed, and fenced by the caller.
 pub(super) fn raise_floor(media: &Media, floor_at: u64, timestamp: u64) {
     let _section = media.section();
-    media.store(floor_at, seal_floor(timestamp));
+    media.store(floor_at, seal_low(timestamp));
     media.flush(floor_at, 8);
 }
 

@@ -3,7 +3,7 @@
 use crate::layout::{LANES_AT, TABLE, Table};
 use crate::{Result, Undo};
 use everbyte_log::{Journal, Outcome};
-use everbyte_media::sums_agree;
+use everbyte_media::Checked;
 use everbyte_store::{Finding, FindingKind};
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ impl Undo {
             findings.push(Finding { room: "tx", kind: FindingKind::Damage, at, object, detail });
         };
         let table: Table = media.get(prime + TABLE);
-        if !sums_agree(table.checksum, table.sum()) {
+        if !table.checksum_agrees() {
             add(prime + TABLE, "the lane table fails its checksum".into());
         }
         let needed = self.inner.lanes.len() as u64 * table.lane_len;

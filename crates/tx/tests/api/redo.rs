@@ -1,7 +1,7 @@
 //! The redo engine: isolation, fences, logs that fill, transactions that do not fit one.
 
 use crate::common::options;
-use everbyte_media::{Media, Options};
+use everbyte_media::{Checked, Media, Options};
 use everbyte_sim::{Image, fault_loop};
 use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
 use everbyte_tx::layout::{TABLE, Table};
@@ -60,7 +60,7 @@ fn other_formats_are_refused() {
         let media = store.media();
         let mut table: Table = media.get(at);
         table.format = format;
-        table.checksum = table.sum();
+        table = table.sealed();
         media.put(at, &table);
         let refused = Redo::open(store.object("test").unwrap()).unwrap_err().to_string();
         assert!(refused.contains(expected), "{refused}");
@@ -250,7 +250,7 @@ fn a_transaction_beyond_the_last_timestamp_is_refused() {
     redo.atomically(|tx| tx.store(at, 1)).unwrap();
     let floor = redo.heap().object().prime() + layout::FLOOR;
     drop(redo);
-    store.media().store(floor, layout::seal_floor(layout::TIMESTAMPS_LAST - 2));
+    store.media().store(floor, everbyte_media::sealed::seal_low(layout::TIMESTAMPS_LAST - 2));
     let redo = Redo::open(store.object("test").unwrap()).unwrap();
     redo.set_truncation(Truncation::Asynchronous);
     for value in [2, 3] {
@@ -259,7 +259,9 @@ fn a_transaction_beyond_the_last_timestamp_is_refused() {
     let refused = |redo: &Redo| redo.atomically(|tx| tx.store(at, 4)).unwrap_err();
     assert!(matches!(refused(&redo), TxError::Engine(Error::TimestampsExhausted { .. })));
     redo.truncate();
-    assert!(layout::unseal_floor(store.media().load(floor)).is_some_and(|floor| floor < layout::TIMESTAMPS));
+    assert!(
+        everbyte_media::sealed::unseal_low(store.media().load(floor)).is_some_and(|floor| floor < layout::TIMESTAMPS)
+    );
     drop(redo);
     let redo = Redo::open(store.object("test").unwrap()).unwrap();
     assert!(matches!(refused(&redo), TxError::Engine(Error::TimestampsExhausted { .. })), "after opening, too");
