@@ -19,7 +19,7 @@
 use crate::error::{No, renamed};
 use crate::layout::{ENTRIES, Entry, MAGIC};
 use crate::{Error, Result};
-use everbyte_media::{Checked, Damage, Media, seeded};
+use everbyte_media::{Checked, Damage, Length, Media, seeded};
 use everbyte_store::{Access, Caller, CreateOptions, HEADER_LEN, Object, ObjectOptions, Store, Want};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -153,7 +153,7 @@ impl Domains {
             turn: 1,
             number,
             base: 0,
-            max,
+            max: Length::new(max),
             reserved: 0,
         };
         let base = self.make_file(&self.path(&draft), max)?;
@@ -181,7 +181,7 @@ impl Domains {
             store.close()?;
             drop(store);
             let set = std::fs::set_permissions(path, PermissionsExt::from_mode(0o600));
-            let overlaps = |entry: &Entry| base < entry.base + entry.max && entry.base < base + max;
+            let overlaps = |entry: &Entry| base < entry.base + entry.max.get() && entry.base < base + max;
             if set.is_ok() && !self.known.values().any(overlaps) {
                 return Ok(base);
             }
@@ -200,14 +200,14 @@ impl Domains {
     /// if a client has grown it beyond.
     fn charge(&self, entry: &Entry) -> u64 {
         let taken = std::fs::metadata(self.path(entry)).map_or(0, |found| found.blocks() * 512);
-        entry.max.max(taken)
+        entry.max.max(Length::new(taken)).get()
     }
 
     /// Cuts files that are longer than the store of a domain can become: a client with the right to
     /// write can grow its file. No store has data there.
     pub(crate) fn cut_overgrown(&self) {
         for entry in self.known.values() {
-            let (path, most) = (self.path(entry), file_most(entry.max));
+            let (path, most) = (self.path(entry), file_most(entry.max.get()));
             // Blocks may also lie behind the end of the file.
             let is_over = |found: std::fs::Metadata| found.len() > most || found.blocks() * 512 > most;
             if std::fs::metadata(&path).is_ok_and(is_over)
@@ -357,12 +357,12 @@ fn access(entry: &Entry) -> Access {
 }
 
 fn about(name: &str, entry: &Entry) -> About {
-    About { name: name.into(), access: access(entry), base: entry.base, max: entry.max }
+    About { name: name.into(), access: access(entry), base: entry.base, max: entry.max.get() }
 }
 
 fn at(object: &Object, turn: u64) -> u64 {
     let turn = if seeded("broker-entry-in-place") { 0 } else { turn };
-    object.prime() + HEADER_LEN + turn % 2 * (ENTRIES / 2)
+    (object.prime() + HEADER_LEN + turn % 2 * (ENTRIES / 2)).get()
 }
 
 /// Writes the older of the two records, and flushes it; no fence.
@@ -406,7 +406,7 @@ mod tests {
             turn,
             number: 1,
             base: 0,
-            max: 0,
+            max: Length::new(0),
             reserved: 0,
         }
         .sealed()
@@ -453,7 +453,8 @@ mod tests {
         let media = Image::zeroed(512 << 10).with_max(1 << 20).media();
         let store = Store::format(media, &FormatOptions { identity: Some([7; 16]), ..Default::default() }).unwrap();
         let options = ObjectOptions { span: Some(64 << 10), ..ObjectOptions::default() };
-        let made = Entry { mode: 0o640, uid: 1000, gid: 100, base: 0x2000_4000_0000, max: 64 << 20, ..entry(1) };
+        let made =
+            Entry { mode: 0o640, uid: 1000, gid: 100, base: 0x2000_4000_0000, max: Length::new(64 << 20), ..entry(1) };
         let object = store.create_object("d", options, |object| -> everbyte_store::Result<()> {
             write(object, &made.sealed());
             Ok(())

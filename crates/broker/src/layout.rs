@@ -3,7 +3,7 @@
 //! Two records of a line each, written alternately: the whole record with the higher `turn` is
 //! valid. So a change of rights is whole or absent.
 
-use everbyte_media::Checked;
+use everbyte_media::{Checked, Length};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The properties of a domain. They lie behind the store's part of the prime page.
@@ -27,7 +27,7 @@ pub(crate) struct Entry {
     /// The address that its store is bound to.
     pub base: u64,
     /// Bytes that it may grow to.
-    pub max: u64,
+    pub max: Length,
     /// Zeros.
     pub reserved: u64,
 }

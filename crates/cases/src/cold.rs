@@ -169,7 +169,7 @@ fn words() -> Words {
 }
 
 fn bytes_of(object: &Object, clusters: std::ops::Range<u64>) -> std::ops::Range<u64> {
-    object.prime() + clusters.start * CLUSTER..object.prime() + clusters.end * CLUSTER
+    (object.prime() + clusters.start * CLUSTER).get()..(object.prime() + clusters.end * CLUSTER).get()
 }
 
 fn put(object: &Object, cluster: u64, word: u64) {

@@ -154,7 +154,7 @@ fn heap_put(store: &Store, number: u64) -> Said<()> {
     let heap = heap(store)?;
     let root = heap.object().root_at();
     if heap.media().load(root) == 0 {
-        heap.alloc_set(64, root, 0).map_err(text)?;
+        heap.alloc_set(64, root.get(), 0).map_err(text)?;
     }
     let at = heap.media().load(root);
     heap.alloc_set(64 + number % 8 * 100, at, number as u8).map(drop).map_err(text)?;
@@ -192,7 +192,7 @@ fn undo_put(store: &Store, number: u64) -> Said<()> {
     let outcome: Result<(), TxError<Error>> = undo.run(|tx| {
         if tx.media().load(root) == 0 {
             let block = tx.allocate(64)?;
-            tx.store(root, block.at)?;
+            tx.store(root.get(), block.at.get())?;
         }
         let at = tx.media().load(root);
         (0..8).try_for_each(|word| tx.store(at + word * 8, number))?;
@@ -221,10 +221,10 @@ fn redo_put(store: &Store, number: u64) -> Said<()> {
     let mut worker = redo.worker();
     worker.begin().map_err(text)?;
     let mut put = || {
-        let mut at = worker.load(root)?;
+        let mut at = worker.load(root.get())?;
         if at == 0 {
-            at = worker.allocate(64)?.at;
-            worker.store(root, at)?;
+            at = (worker.allocate(64)?.at).get();
+            worker.store(root.get(), at)?;
         }
         (0..8).try_for_each(|word| worker.store(at + word * 8, number))?;
         worker.commit()

@@ -37,7 +37,7 @@ fn set(store: &Store, value: u64) -> Result<(), Error> {
         let line = object.prime() + 4096;
         for word in WORDS {
             media.store(line + word, value);
-            media.flush_words(&[Words::new(line, 1 << (word / 8))]);
+            media.flush_words(&[Words::new(line.get(), 1 << (word / 8))]);
         }
     }
     Ok(store.media().barrier()?)

@@ -99,7 +99,7 @@ fn image(ops: &[Do]) -> Image {
         let options = ObjectOptions { engine: Engine::Heap, fingerprint: 0, span: Some(64 << 20) };
         let object = store.create_object("heap", options, Heap::format).expect("room for an object");
         let heap = Heap::open(object.clone()).expect("a fresh heap");
-        heap.alloc_set(SLOTS * 8, object.root_at(), 0).expect("room in the heap");
+        heap.alloc_set(SLOTS * 8, object.root_at().get(), 0).expect("room in the heap");
         ops.iter().for_each(|op| op.run(&heap));
         drop((heap, object));
         store.close().expect("sim barriers do not fail");
@@ -174,7 +174,8 @@ fn observe(media: &Media, seen: &Seen, ops: &[Do]) -> Result<Held, String> {
     // Of use again: a new allocation has one owner.
     for size in [64, 700, 9000] {
         let block = heap.reserve(size).map_err(|error| error.to_string())?;
-        let overlaps = |&at: &u64| at < block.end() && heap.size_of(at).is_ok_and(|len| at + len > block.at);
+        let overlaps =
+            |&at: &u64| at < block.end().get() && heap.size_of(at).is_ok_and(|len| at + len > block.at.get());
         if let Some(at) = reachable.iter().find(|at| overlaps(at)) {
             return Err(format!("{} bytes at {:#x} are handed out, and {at:#x} is in use", block.size, block.at));
         }

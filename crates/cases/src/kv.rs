@@ -117,7 +117,7 @@ fn repair(explorer: Explorer) -> Result<Report, Box<Failure>> {
         let heap = Heap::open(store.object("pairs").expect("a table")).expect("a whole heap");
         let target = heap.object().prime() + NOWHERE;
         for size in [100, 9000] {
-            heap.alloc_into(size, target).expect("room");
+            heap.alloc_into(size, target.get()).expect("room");
         }
         drop(heap);
         store.close().expect("sim barriers do not fail");

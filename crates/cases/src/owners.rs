@@ -59,7 +59,7 @@ fn require(object: &Object, clusters: Range<u64>, allowed: &[u64]) -> Result<(),
 }
 
 fn second(object: &Object) -> Range<u64> {
-    object.prime() + CLUSTER..object.prime() + 2 * CLUSTER
+    (object.prime() + CLUSTER).get()..(object.prime() + 2 * CLUSTER).get()
 }
 
 fn owners(explorer: Explorer, kept: bool) -> Result<Report, Box<Failure>> {
@@ -108,7 +108,7 @@ fn check(media: &Media, seen: &Seen) -> Result<(), String> {
         require(&object, object.span(), &[0])?;
     }
     let other = store.object("other").map_err(failed)?;
-    require(&other, other.prime()..other.prime() + CLUSTER, &[2])?;
+    require(&other, other.prime().get()..(other.prime() + CLUSTER).get(), &[2])?;
     if other.is_backed(second(&other).start) {
         let allowed: &[u64] = match (seen.acked_count(), seen.begun_count()) {
             (_, ..=3) => &[2],
@@ -125,7 +125,7 @@ fn check(media: &Media, seen: &Seen) -> Result<(), String> {
 
 /// The cluster that the growth of this number, from 1, gives an object.
 fn grown(object: &Object, number: u64) -> Range<u64> {
-    object.prime() + number * CLUSTER..object.prime() + (number + 1) * CLUSTER
+    (object.prime() + number * CLUSTER).get()..(object.prime() + (number + 1) * CLUSTER).get()
 }
 
 fn grows(explorer: Explorer) -> Result<Report, Box<Failure>> {

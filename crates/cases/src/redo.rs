@@ -49,8 +49,8 @@ fn image(log_len: u64) -> Image {
         let redo = Redo::open(made.expect("room for an object")).expect("a fresh engine");
         let outcome = redo.atomically(|tx| {
             let block = tx.allocate(WORDS * 8)?;
-            (0..WORDS).try_for_each(|word| tx.store(block.at + word * 8, 0))?;
-            tx.store(redo.heap().object().root_at(), block.at)
+            (0..WORDS).try_for_each(|word| tx.store((block.at + word * 8).get(), 0))?;
+            tx.store(redo.heap().object().root_at().get(), block.at.get())
         });
         outcome.expect("room in the heap");
         drop(redo);
@@ -186,8 +186,8 @@ fn apply(redo: &Redo, tx: &mut Worker, (name, tag, size): (u64, u64, u64)) -> Re
     let (old, mut new) = (tx.load(place)?, 0);
     if tag != 0 {
         let block = tx.allocate(size)?;
-        (0..block.size / 8).try_for_each(|word| tx.store(block.at + word * 8, tag))?;
-        new = block.at;
+        (0..block.size / 8).try_for_each(|word| tx.store((block.at + word * 8).get(), tag))?;
+        new = block.at.get();
     }
     tx.store(place, new)?;
     if old != 0 { tx.free(old) } else { Ok(()) }

@@ -92,7 +92,7 @@ fn user(media: &Media) -> Result<Undo, String> {
 }
 
 fn word(undo: &Undo, index: u64) -> u64 {
-    undo.heap().object().prime() + WORDS_AT + index * 64
+    (undo.heap().object().prime() + WORDS_AT + index * 64).get()
 }
 
 /// Puts a new block of `len` times `value` in the place of what the word leads to.
@@ -104,7 +104,7 @@ fn replace(undo: &Undo, index: u64, value: u8, len: usize) -> Result<(), Error> 
         tx.media().store(block.at, len as u64);
         tx.media().write(block.at + 8, &vec![value; len]);
         let old = tx.media().load(at);
-        tx.store(at, block.at)?;
+        tx.store(at, block.at.get())?;
         if old == 0 { Ok(()) } else { tx.free(old) }
     });
     replaced.map_err(|error| match error {

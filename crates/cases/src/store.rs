@@ -92,7 +92,7 @@ pub(crate) fn make(store: &Store, name: &str, word: u64) {
         let at = object.prime() + WORD_AT;
         object.media().store(at, word);
         object.media().flush(at, 8);
-        object.set_root(at);
+        object.set_root(at.get());
         Ok::<(), Error>(())
     });
     made.map(drop).expect("room for an object");
@@ -172,7 +172,7 @@ fn growth(explorer: Explorer) -> Result<Report, Box<Failure>> {
         |media, seen| {
             let store = attach(&media, seen)?;
             let object = store.object("grows").map_err(|error| error.to_string())?;
-            let clusters = ((object.backed() - object.span().start) / CLUSTER) as usize;
+            let clusters = ((object.backed().get() - object.span().start) / CLUSTER) as usize;
             let holes = object.holes().len();
             let (acked, begun) = (seen.acked_count(), seen.begun_count());
             let grown = 1 + acked.min(2)..=1 + begun.min(2);

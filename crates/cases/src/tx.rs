@@ -51,7 +51,7 @@ fn image(lane_len: u64) -> Image {
         let outcome = undo.run(|tx| {
             let block = tx.allocate(WORDS * 8)?;
             tx.media().zero(block.at, block.size);
-            tx.store(tx.heap().object().root_at(), block.at)
+            tx.store(tx.heap().object().root_at().get(), block.at.get())
         });
         outcome.expect("room in the heap");
         drop(undo);
@@ -94,7 +94,7 @@ pub(crate) fn read_table(store: &Store, heap: &Heap) -> Result<NameTable, String
     // One block is the engine's own: its lanes. Any other without a name has leaked.
     let mut others = Vec::new();
     heap.blocks(|block| {
-        if !named.remove(&block.at) {
+        if !named.remove(&block.at.get()) {
             others.push(block.at)
         }
     })
@@ -210,8 +210,8 @@ fn blocks(explorer: Explorer) -> Result<Report, Box<Failure>> {
                         let mut new = 0;
                         if tag != 0 {
                             let block = tx.allocate(size)?;
-                            (0..block.size / 8).try_for_each(|word| tx.store(block.at + word * 8, tag))?;
-                            new = block.at;
+                            (0..block.size / 8).try_for_each(|word| tx.store((block.at + word * 8).get(), tag))?;
+                            new = block.at.get();
                         }
                         tx.store(place, new)?;
                         if old != 0 {

@@ -24,13 +24,14 @@ use crate::error::{Error, Result};
 use crate::hash::{OffsetMap, OffsetSet};
 use crate::layout::*;
 use crate::node::{Node, Query, below, order_indexes};
+use crate::number::Version;
 use crate::pins::Published;
 use crate::prefetch::Prefetched;
 use crate::record;
 use crate::tree::OpenTree;
 use crate::version::View;
 use everbyte_heap::{Block, Op};
-use everbyte_media::{LINE, Section, seeded};
+use everbyte_media::{LINE, Offset, Section, seeded};
 use parking_lot::MutexGuard;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -43,7 +44,7 @@ pub(crate) struct Writer {
     /// Which of the two states counts.
     pub state: usize,
     /// The number the next batch gets (VER-1).
-    pub next: u64,
+    pub next: Version,
     /// The version the tree was opened at.
     pub opened: u64,
     /// Dead entries that own something, in the order of their ends.
@@ -84,7 +85,7 @@ pub(crate) struct Writer {
 /// A dead entry that owns blocks or a subtree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grave {
-    pub end: u64,
+    pub end: Version,
     pub node: u64,
     pub index: usize,
 }
@@ -356,7 +357,7 @@ impl<'t> TreeBatch<'t> {
                     if flags & KEY_OUT != 0 {
                         // The key's block has no owner yet: without this the commit would mark it.
                         let (key, _) = LongKey::read_from_prefix(&bytes[RECORD_KEY_AT..]).expect("the key part");
-                        self.release(key.block)?;
+                        self.release(key.block.get())?;
                     }
                     return Err(error);
                 }
@@ -375,7 +376,7 @@ impl<'t> TreeBatch<'t> {
             *flags |= KEY_OUT;
             let block = self.block_of(key)?;
             let head = *key.first_chunk().expect("longer than a short key");
-            bytes.extend_from_slice(LongKey { block, head }.as_bytes());
+            bytes.extend_from_slice(LongKey { block: Offset::new(block), head }.as_bytes());
         } else {
             bytes.extend_from_slice(key);
             bytes.resize(bytes.len().next_multiple_of(8), 0);
@@ -387,7 +388,7 @@ impl<'t> TreeBatch<'t> {
     fn block_of(&mut self, content: &[u8]) -> Result<u64> {
         let block = self.reserve(content.len() as u64)?;
         self.shared.media.copy_nt(block.at, content);
-        Ok(block.at)
+        Ok(block.at.get())
     }
 
     /// Stores a value, and behind it the table of its chunks, in a block of its own (PART-2).
@@ -398,14 +399,14 @@ impl<'t> TreeBatch<'t> {
         }
         let block = self.reserve(record::block_len(value.len() as u64))?;
         self.shared.media.copy_nt(block.at, value);
-        let table_at = (block.at + value.len() as u64).next_multiple_of(8);
+        let table_at = (block.at + value.len() as u64).align_up(8);
         self.shared.media.copy_nt_unless("tree-parts-unflushed", table_at, &table);
-        Ok(block.at)
+        Ok(block.at.get())
     }
 
     pub(crate) fn reserve(&mut self, size: u64) -> Result<Block> {
         let block = self.shared.heap.reserve(size)?;
-        self.allocated.insert(block.at, block);
+        self.allocated.insert(block.at.get(), block);
         Ok(block)
     }
 
@@ -429,7 +430,7 @@ impl<'t> TreeBatch<'t> {
     }
 
     /// Whether what ended at `end` is of no more use to anyone (TREE-2).
-    pub(crate) fn past(&mut self, end: u64) -> bool {
+    pub(crate) fn past(&mut self, end: Version) -> bool {
         if end > self.writer.horizon && !self.horizon_fresh {
             self.writer.horizon = self.shared.pins.oldest();
             self.horizon_fresh = true;
@@ -458,7 +459,7 @@ impl<'t> TreeBatch<'t> {
     pub(crate) fn bury(&mut self, node: &Node<'_>, index: usize) {
         let (at, slot) = (node.slot_at(index), node.slot(index));
         self.touch(node, at);
-        self.store(at + END_AT, self.view.version);
+        self.store(at + END_AT, self.view.version.get());
         if !node.is_leaf() || slot.has(KEY_OUT | VALUE_OUT) {
             self.graves.push(Grave { end: self.view.version, node: node.at, index });
         }
@@ -468,13 +469,13 @@ impl<'t> TreeBatch<'t> {
     /// goes with it as a whole.
     #[inline]
     fn touch(&mut self, node: &Node<'_>, at: u64) {
-        if node.birth() != self.view.version {
+        if node.birth() != self.view.version.get() {
             self.touched.push(at);
         }
     }
 
     /// Puts a record into an empty slot of `node`. `false`: there is no room.
-    pub(crate) fn append(&mut self, node: &Node<'_>, key: &[u8], record: &NewRecord, start: u64) -> Result<bool> {
+    pub(crate) fn append(&mut self, node: &Node<'_>, key: &[u8], record: &NewRecord, start: Version) -> Result<bool> {
         if node.birth() <= self.writer.unlisted {
             self.list_dead(node);
         }
@@ -557,7 +558,7 @@ impl<'t> TreeBatch<'t> {
     }
 
     /// Writes slot `index`, its start last.
-    fn fill(&mut self, node: &Node<'_>, index: usize, offset: u64, key: &[u8], record: &NewRecord, start: u64) {
+    fn fill(&mut self, node: &Node<'_>, index: usize, offset: u64, key: &[u8], record: &NewRecord, start: Version) {
         let at = node.slot_at(index);
         let head = node.query_head(key);
         self.touch(node, at);
@@ -572,7 +573,7 @@ impl<'t> TreeBatch<'t> {
             let word = self.shared.media.load(byte & !7) & !(0xff << shift) | u64::from(record.key_sum) << shift;
             self.store(byte & !7, word);
         }
-        self.store(at + START_AT, start);
+        self.store(at + START_AT, start.get());
     }
 
     /// Puts `index` at its place in the permutation word and leaves out what is empty or void

@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::layout::*;
 use crate::node::{Node, head_of, parts};
+use crate::number::Version;
 use everbyte_media::{Checked, LINE};
 use std::mem::offset_of;
 use zerocopy::IntoBytes;
@@ -10,8 +11,8 @@ use zerocopy::IntoBytes;
 /// An entry on its way into a new node: its stamps and its finished record.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
-    pub start: u64,
-    pub end: u64,
+    pub start: Version,
+    pub end: Version,
     /// Flags of the slot; the record's place is not yet known.
     pub flags: u64,
     pub key_len: usize,
@@ -79,7 +80,7 @@ pub(crate) fn size_for(level: u8, count: usize, record_bytes: usize) -> usize {
 
 /// The first bytes of a node of `size` bytes: header, heads, slots, records. The rest is room to
 /// append.
-pub(crate) fn image(level: u8, birth: u64, size: usize, items: &Items, range: std::ops::Range<usize>) -> Vec<u8> {
+pub(crate) fn image(level: u8, birth: Version, size: usize, items: &Items, range: std::ops::Range<usize>) -> Vec<u8> {
     let list = &items.list[range.clone()];
     let (heads_at, slots_at, records_at) = parts(level, list.len());
     let prefix = common_prefix(items, list);
@@ -172,10 +173,18 @@ mod tests {
                 items.bytes.extend_from_slice(&key);
                 items.bytes.resize(items.bytes.len().next_multiple_of(8), 0);
                 let record = begin..items.bytes.len();
-                items.list.push(Item { start: 1, end: 0, flags: 0, key_len: key.len(), value: 0, record, key_sum: 0 });
+                items.list.push(Item {
+                    start: Version::new(1),
+                    end: Version::NONE,
+                    flags: 0,
+                    key_len: key.len(),
+                    value: 0,
+                    record,
+                    key_sum: 0,
+                });
             }
             let media = everbyte_media::Media::anonymous(1 << 16, &Default::default()).unwrap();
-            media.write(4096, &image(0, 1, 4096, &items, 0..2));
+            media.write(4096, &image(0, Version::new(1), 4096, &items, 0..2));
             let node = crate::node::Node::open(&media, 4096).unwrap();
             let by_words: Vec<u64> = keys.iter().map(|key| node.query_head(key)).collect();
             assert_eq!(heads, by_words, "prefix {prefix:?}");

@@ -4,6 +4,7 @@
 use crate::batch::TreeBatch;
 use crate::error::Result;
 use crate::layout::*;
+use crate::number::Version;
 use crate::pins::Published;
 use crate::tree::{Commit, OpenTree};
 use crate::version::Voids;
@@ -59,7 +60,7 @@ impl TreeBatch<'_> {
             (self.allocated, self.frees) = (Default::default(), ops); // as above
             return Err(error.into());
         }
-        let word = next.version << 1 | self.writer.state as u64;
+        let word = next.version.commit_word(self.writer.state);
         shared.commit_word().publish(&shared.media, word, &ordered);
         shared.media.fence();
         // From here on the version may be real whatever happens: it is never voided.
@@ -76,7 +77,7 @@ impl TreeBatch<'_> {
         let writer = &mut *self.writer;
         writer.applied_by = crate::thread::current();
         writer.committed = next;
-        writer.next = next.version + 1;
+        writer.next = next.version.next();
         writer.graveyard.extend(self.graves.drain(..));
         writer.recent.clear();
         if !self.drops.is_empty() {
@@ -117,16 +118,16 @@ impl TreeBatch<'_> {
             // further work.
             let block = self.shared.heap.reserve(words.len() as u64 * 8)?;
             self.writer.long_ledgers[other] = Some(block);
-            block.at
+            block.at.get()
         };
         if !words.is_empty() {
             media.copy_nt(ledger, words.as_bytes());
         }
         let state = State {
             version: next.version,
-            root: next.root,
+            root: Offset::new(next.root),
             keys: next.keys,
-            ledger,
+            ledger: Offset::new(ledger),
             ops: ops.len() as u64,
             drops: self.drops.len() as u64,
             ledger_sum: crc32c::crc32c(words.as_bytes()),
@@ -161,11 +162,11 @@ impl TreeBatch<'_> {
     fn undo(&mut self) {
         let (version, media) = (self.view.version, &self.shared.media);
         for at in std::mem::take(&mut self.touched) {
-            if media.load(at + START_AT) == version {
+            if media.load(at + START_AT) == version.get() {
                 self.store(at + START_AT, 0);
                 self.emptied.insert(at);
             }
-            if media.load(at + END_AT) == version && !seeded("tree-abort-keeps-ends") {
+            if media.load(at + END_AT) == version.get() && !seeded("tree-abort-keeps-ends") {
                 self.store(at + END_AT, 0);
             }
         }
@@ -222,9 +223,9 @@ impl Drop for TreeBatch<'_> {
 
 impl Voids {
     /// Adds one version, joining it to its neighbours.
-    pub(crate) fn add(&mut self, version: u64) {
+    pub(crate) fn add(&mut self, version: Version) {
         match self.0.last_mut() {
-            Some(last) if last.1 + 1 == version => last.1 = version,
+            Some(last) if last.1.next() == version => last.1 = version,
             Some(last) if last.1 >= version => {}
             _ => self.0.push((version, version)),
         }
@@ -232,7 +233,7 @@ impl Voids {
 }
 
 impl OpenTree {
-    pub(crate) fn commit_of(&self, version: u64) -> Commit {
+    pub(crate) fn commit_of(&self, version: Version) -> Commit {
         Commit { tree: self.number, version: Unsettled::new(&self.media, version) }
     }
 

@@ -7,6 +7,7 @@
 use crate::error::{Result, damaged};
 use crate::layout::Slot;
 use crate::node::{Node, Shape};
+use crate::number::Version;
 use crate::sum::Sum;
 use crate::tree::TreeSnapshot;
 use crate::version::View;
@@ -117,7 +118,7 @@ struct Level {
 
 impl<'t> Cursor<'t> {
     pub(crate) fn new(media: Media, view: View, root: u64, keeper: Option<TreeSnapshot>) -> Cursor<'t> {
-        let slot = Slot { start: 0, end: 0, place: 0, value: 0 };
+        let slot = Slot { start: Version::NONE, end: Version::NONE, place: 0, value: 0 };
         let last = Last { media: media.clone(), leaf: None, slot, bytes: Vec::new() };
         let (stack, leaf, entries, ahead) = (Vec::with_capacity(6), None, Entries::NONE, (0, 0));
         Cursor { media, view, root, keeper, batch: PhantomData, stack, leaf, entries, ahead, last }

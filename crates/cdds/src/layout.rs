@@ -4,7 +4,8 @@
 //! slots, and records. The first `base` slots were written with the node, sorted by key; the last
 //! [`APPENDS`] are filled later, in any order, and are sorted by the permutation word `order`.
 
-use everbyte_media::{Checked, LINE};
+use crate::number::Version;
+use everbyte_media::{Checked, LINE, Offset};
 use std::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -55,7 +56,7 @@ pub(crate) struct NodeHeader {
     /// End of the base's records; appended records may begin there.
     pub base_end: u32,
     /// The version that made the node.
-    pub birth: u64,
+    pub birth: Version,
     /// Which appended slots are in use, in key order: count in the low 4 bits, then 4 bits a slot.
     pub order: u64,
     /// crc32c of the header with `order` and this field zero.
@@ -103,9 +104,9 @@ pub(crate) use field_of;
 #[repr(C)]
 pub(crate) struct Slot {
     /// First version that sees it; 0: the slot is empty.
-    pub start: u64,
+    pub start: Version,
     /// First version that no longer sees it; 0: live.
-    pub end: u64,
+    pub end: Version,
     /// Record offset / 8 (16 bits), key length (32 bits), flags (16 bits).
     pub place: u64,
     /// Leaf: value length in bytes. Inner: offset of the child.
@@ -154,7 +155,7 @@ pub(crate) const RECORD_KEY_AT: usize = size_of::<RecordSums>();
 #[repr(C)]
 pub(crate) struct LongKey {
     /// Offset of the block.
-    pub block: u64,
+    pub block: Offset,
     /// The first bytes of the key.
     pub head: [u8; OUT_KEY_HEAD],
 }
@@ -168,8 +169,8 @@ impl Slot {
     #[inline(always)]
     pub(crate) fn from_words(words: [u64; SLOT_WORDS]) -> Slot {
         Slot {
-            start: words[const { START_AT as usize / 8 }],
-            end: words[const { END_AT as usize / 8 }],
+            start: Version::new(words[const { START_AT as usize / 8 }]),
+            end: Version::new(words[const { END_AT as usize / 8 }]),
             place: words[const { PLACE_AT as usize / 8 }],
             value: words[const { VALUE_AT as usize / 8 }],
         }
@@ -213,12 +214,12 @@ impl Slot {
 #[repr(C)]
 pub(crate) struct State {
     /// The version that wrote this state; later versions that change nothing here keep using it.
-    pub version: u64,
-    pub root: u64,
+    pub version: Version,
+    pub root: Offset,
     /// Live keys.
     pub keys: u64,
     /// Offset of the ledger of `version`.
-    pub ledger: u64,
+    pub ledger: Offset,
     /// Heap operations in it.
     pub ops: u64,
     /// Slots to empty, after the operations.
@@ -240,7 +241,7 @@ pub(crate) struct TreeHeader {
     /// crc32c of the header with this field zero.
     pub checksum: u32,
     /// The block that holds ledgers and void list.
-    pub area: u64,
+    pub area: Offset,
     pub reserved: [u64; 5],
 }
 const _: () = assert!(size_of::<TreeHeader>() == 64);
@@ -258,7 +259,7 @@ pub(crate) struct TreePage {
     /// The newest version, shifted by one, and the state that counts in the lowest bit.
     pub commit: u64,
     /// The version at which the tree was closed, or 0.
-    pub closed: u64,
+    pub closed: Version,
     pub reserved: [u64; 6],
     pub states: [State; 2],
 }
@@ -282,8 +283,8 @@ pub(crate) const VOIDS_MAX: usize = 256;
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct VoidRange {
-    pub first: u64,
-    pub last: u64,
+    pub first: Version,
+    pub last: Version,
 }
 const _: () = assert!(size_of::<VoidRange>() == 16);
 

@@ -26,6 +26,7 @@ mod hash;
 #[allow(missing_docs)] // documented in docs/formats/tree.md
 mod layout;
 mod node;
+mod number;
 mod parts;
 mod pins;
 mod prefetch;
@@ -43,5 +44,6 @@ pub use batch::TreeBatch;
 pub use cursor::{Cursor, Entry};
 pub use error::{Error, Result};
 pub use layout::{KEY_MAX, VALUE_MAX};
+pub use number::Version;
 pub use record::fetched;
 pub use tree::{Commit, Stats, Tree, TreeSnapshot, UNSETTLED_MAX};

@@ -23,6 +23,7 @@
 
 use crate::error::{Result, damaged};
 use crate::layout::*;
+use crate::number::Version;
 use crate::record::{count_fetched, record_sum};
 use crate::sum::Sum;
 use crate::version::View;
@@ -220,8 +221,8 @@ impl<'m> Node<'m> {
     }
 
     #[inline]
-    pub(crate) fn start(&self, index: usize) -> u64 {
-        self.window.load(self.slot_offset(index) + START_AT as usize)
+    pub(crate) fn start(&self, index: usize) -> Version {
+        Version::new(self.window.load(self.slot_offset(index) + START_AT as usize))
     }
 
     /// Whether `view` sees the entry of slot `index`.
@@ -235,15 +236,18 @@ impl<'m> Node<'m> {
     #[inline]
     pub(crate) fn sees_base(&self, view: &View, index: usize) -> bool {
         let at = self.slot_offset(index);
-        view.sees(self.window.load(at + START_AT as usize), self.window.load(at + END_AT as usize))
+        view.sees(
+            Version::new(self.window.load(at + START_AT as usize)),
+            Version::new(self.window.load(at + END_AT as usize)),
+        )
     }
 
     /// Start and end of a slot, read as one; `None` where the writer is reusing it.
     #[inline]
-    fn stamps(&self, index: usize) -> Option<(u64, u64)> {
+    fn stamps(&self, index: usize) -> Option<(Version, Version)> {
         let at = self.slot_offset(index);
         let (start, end) = (self.window.load(at + START_AT as usize), self.window.load(at + END_AT as usize));
-        (self.window.load(at + START_AT as usize) == start).then_some((start, end))
+        (self.window.load(at + START_AT as usize) == start).then_some((Version::new(start), Version::new(end)))
     }
 
     #[inline]
@@ -256,8 +260,8 @@ impl<'m> Node<'m> {
         self.window.load(self.heads as usize + index * 8)
     }
 
-    pub(crate) fn birth(&self) -> u64 {
-        self.window.load(BIRTH_AT)
+    pub(crate) fn birth(&self) -> Version {
+        Version::new(self.window.load(BIRTH_AT))
     }
 
     /// The prefix that all base keys share, in `buffer`.
@@ -460,7 +464,7 @@ impl<'m> Node<'m> {
         // The second look: the writer may have emptied the slot and reused the block in the middle
         // of the comparison.
         std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
-        if self.start(index) == slot.start || unchecked { order.map(Some) } else { Ok(None) }
+        if self.start(index) == slot.start.get() || unchecked { order.map(Some) } else { Ok(None) }
     }
 
     /// How many base entries are not larger than `key`. Emptied entries may be counted or not: no
@@ -561,7 +565,7 @@ impl<'m> Node<'m> {
                 // The second look: a slot in the middle of being reused may show anything, an error
                 // among it.
                 std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
-                if self.start(index) == slot.start && order? == Ordering::Equal {
+                if self.start(index) == slot.start.get() && order? == Ordering::Equal {
                     self.require_readable()?;
                     return Ok(Some((index, slot)));
                 }
@@ -578,7 +582,7 @@ impl<'m> Node<'m> {
 
     /// The slots whose stamps `wanted` accepts, in key order. `wanted` must refuse empty and void
     /// entries (NODE-3).
-    pub(crate) fn select(&self, into: &mut Vec<u16>, wanted: impl Fn(u64, u64) -> bool) -> Result<()> {
+    pub(crate) fn select(&self, into: &mut Vec<u16>, wanted: impl Fn(Version, Version) -> bool) -> Result<()> {
         into.clear();
         let keep = |index: usize| self.stamps(index).is_some_and(|(start, end)| wanted(start, end));
         let mut seen = 0_u16;
@@ -596,7 +600,10 @@ impl<'m> Node<'m> {
         for index in 0..self.base() {
             // Slots of the base are never reused: no need to look twice.
             let at = self.slot_offset(index);
-            if !wanted(self.window.load(at + START_AT as usize), self.window.load(at + END_AT as usize)) {
+            if !wanted(
+                Version::new(self.window.load(at + START_AT as usize)),
+                Version::new(self.window.load(at + END_AT as usize)),
+            ) {
                 continue;
             }
             if !appended.is_empty() {

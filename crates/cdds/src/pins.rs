@@ -7,6 +7,7 @@
 //!
 //! Threads: any. `Pinned` may move between threads.
 
+use crate::number::Version;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -18,7 +19,7 @@ const SLOTS: usize = 128;
 /// The newest settled version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Published {
-    pub version: u64,
+    pub version: Version,
     pub root: u64,
     pub keys: u64,
 }
@@ -39,7 +40,7 @@ pub(crate) struct Pins {
 /// The place of a pin.
 pub(crate) struct Ticket {
     slot: Option<usize>,
-    version: u64,
+    version: Version,
 }
 
 thread_local! {
@@ -50,7 +51,7 @@ impl Pins {
     pub(crate) fn new(first: Published) -> Pins {
         Pins {
             sequence: AtomicU64::new(0),
-            version: AtomicU64::new(first.version),
+            version: AtomicU64::new(first.version.get()),
             root: AtomicU64::new(first.root),
             keys: AtomicU64::new(first.keys),
             slots: (0..SLOTS).map(|_| CachePadded::new(AtomicU64::new(0))).collect(),
@@ -67,7 +68,7 @@ impl Pins {
         }
         let sequence = self.sequence.load(SeqCst);
         self.sequence.store(sequence + 1, SeqCst);
-        self.version.store(next.version, SeqCst);
+        self.version.store(next.version.get(), SeqCst);
         self.root.store(next.root, SeqCst);
         self.keys.store(next.keys, SeqCst);
         self.sequence.store(sequence + 2, SeqCst);
@@ -79,7 +80,7 @@ impl Pins {
             if before.is_multiple_of(2) {
                 let (version, root, keys) = (self.version.load(SeqCst), self.root.load(SeqCst), self.keys.load(SeqCst));
                 if self.sequence.load(SeqCst) == before {
-                    return (before, Published { version, root, keys });
+                    return (before, Published { version: Version::new(version), root, keys });
                 }
             }
             std::hint::spin_loop();
@@ -98,20 +99,20 @@ impl Pins {
         let (mut sequence, mut seen) = self.read();
         let slot = (0..SLOTS).map(|step| (hint + step) % SLOTS).find(|&slot| {
             self.slots[slot].load(SeqCst) == 0
-                && self.slots[slot].compare_exchange(0, seen.version, SeqCst, SeqCst).is_ok()
+                && self.slots[slot].compare_exchange(0, seen.version.get(), SeqCst, SeqCst).is_ok()
         });
         let Some(slot) = slot else {
             // The map's lock orders this with `oldest`, which takes it too.
             let mut overflow = self.overflow.lock();
             let seen = self.read().1;
-            *overflow.entry(seen.version).or_default() += 1;
+            *overflow.entry(seen.version.get()).or_default() += 1;
             return (Ticket { slot: None, version: seen.version }, seen);
         };
         HINT.with(|hint| hint.set(slot));
         // PIN-1: pairs with the publication before `oldest` reads the slots.
         while self.sequence.load(SeqCst) != sequence {
             (sequence, seen) = self.read();
-            self.slots[slot].store(seen.version, SeqCst);
+            self.slots[slot].store(seen.version.get(), SeqCst);
         }
         (Ticket { slot: Some(slot), version: seen.version }, seen)
     }
@@ -121,10 +122,10 @@ impl Pins {
             Some(slot) => self.slots[slot].store(0, std::sync::atomic::Ordering::Release),
             None => {
                 let mut overflow = self.overflow.lock();
-                if let Some(count) = overflow.get_mut(&ticket.version) {
+                if let Some(count) = overflow.get_mut(&ticket.version.get()) {
                     *count -= 1;
                     if *count == 0 {
-                        overflow.remove(&ticket.version);
+                        overflow.remove(&ticket.version.get());
                     }
                 }
             }
@@ -139,7 +140,7 @@ impl Pins {
         fence(SeqCst);
         let pinned = self.slots.iter().map(|slot| slot.load(SeqCst)).filter(|&version| version != 0).min();
         let crowded = overflow.keys().next().copied();
-        published.min(pinned.unwrap_or(u64::MAX)).min(crowded.unwrap_or(u64::MAX))
+        published.min(Version::new(pinned.unwrap_or(u64::MAX))).min(Version::new(crowded.unwrap_or(u64::MAX))).get()
     }
 }
 
@@ -149,16 +150,16 @@ mod tests {
 
     #[test]
     fn the_oldest_pin_holds_the_horizon() {
-        let pins = Pins::new(Published { version: 5, root: 0, keys: 0 });
+        let pins = Pins::new(Published { version: Version::new(5), root: 0, keys: 0 });
         let (early, seen) = pins.pin();
         assert_eq!(seen.version, 5);
-        pins.publish(Published { version: 9, root: 1, keys: 2 });
+        pins.publish(Published { version: Version::new(9), root: 1, keys: 2 });
         let many: Vec<_> = (0..2 * SLOTS).map(|_| pins.pin()).collect();
         assert!(many.iter().all(|(_, seen)| seen.version == 9));
         assert_eq!(pins.oldest(), 5);
         pins.unpin(&early);
         assert_eq!(pins.oldest(), 9);
-        pins.publish(Published { version: 12, root: 1, keys: 2 });
+        pins.publish(Published { version: Version::new(12), root: 1, keys: 2 });
         assert_eq!(pins.oldest(), 9);
         many.iter().for_each(|(ticket, _)| pins.unpin(ticket));
         assert_eq!(pins.oldest(), 12);
@@ -167,20 +168,20 @@ mod tests {
     /// A writer that reclaims below `oldest` never reclaims what a reader has pinned.
     #[test]
     fn pin_and_publish_race() {
-        let pins = Pins::new(Published { version: 1, root: 0, keys: 0 });
+        let pins = Pins::new(Published { version: Version::new(1), root: 0, keys: 0 });
         let reclaimed = AtomicU64::new(0);
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
                     for _ in 0..50_000 {
                         let (ticket, seen) = pins.pin();
-                        assert!(reclaimed.load(SeqCst) <= seen.version, "PIN-1");
+                        assert!(reclaimed.load(SeqCst) <= seen.version.get(), "PIN-1");
                         pins.unpin(&ticket);
                     }
                 });
             }
             for version in 2..50_000 {
-                pins.publish(Published { version, root: 0, keys: 0 });
+                pins.publish(Published { version: Version::new(version), root: 0, keys: 0 });
                 reclaimed.store(pins.oldest(), SeqCst);
             }
         });

@@ -22,6 +22,7 @@ use crate::error::{Error, Result, damaged};
 use crate::hash::OffsetSet;
 use crate::layout::*;
 use crate::node::Node;
+use crate::number::Version;
 use crate::pins::{Pins, Published};
 use crate::sum::sum;
 use crate::tree::{OpenTree, Tally, Tree};
@@ -29,7 +30,7 @@ use crate::version::{Held, Life, View, Voids};
 use arc_swap::ArcSwap;
 use everbyte_heap::{Heap, Op};
 use everbyte_media::museum::unless;
-use everbyte_media::{Checked, Format, sums_agree};
+use everbyte_media::{Checked, Format, Offset, sums_agree};
 use everbyte_media::{LINE, Media, seeded};
 use everbyte_store::Object;
 use parking_lot::Mutex;
@@ -44,7 +45,7 @@ const HEADER_AT: u64 = 2048;
 /// Trees opened by this process.
 static TREES: AtomicU64 = AtomicU64::new(0);
 /// The version of a new, empty tree.
-const FIRST: u64 = 1;
+const FIRST: Version = Version::new(1);
 
 impl Tree {
     /// Writes an empty tree into a new object; to be called before the object's name is published.
@@ -77,13 +78,20 @@ fn format(object: &Object) -> Result<()> {
     media.flush(area.at, AREA);
     let mut items = Items::default();
     let leaf = heap.reserve(size_for(0, 0, 0) as u64)?;
-    media.copy_nt(leaf.at, &image(0, FIRST, leaf.size as usize & !(LINE as usize - 1), &items, 0..0));
+    media.copy_nt(leaf.at, &image(0, FIRST, leaf.size.to_usize() & !(LINE as usize - 1), &items, 0..0));
     items.bytes.extend_from_slice(&u64::from(sum(b"")).to_le_bytes());
-    let item =
-        crate::build::Item { start: FIRST, end: 0, flags: 0, key_len: 0, value: leaf.at, record: 0..8, key_sum: 0 };
+    let item = crate::build::Item {
+        start: FIRST,
+        end: Version::NONE,
+        flags: 0,
+        key_len: 0,
+        value: leaf.at.get(),
+        record: 0..8,
+        key_sum: 0,
+    };
     items.list.push(item);
     let root = heap.reserve(size_for(1, 1, 8) as u64)?;
-    media.copy_nt(root.at, &image(1, FIRST, root.size as usize & !(LINE as usize - 1), &items, 0..1));
+    media.copy_nt(root.at, &image(1, FIRST, root.size.to_usize() & !(LINE as usize - 1), &items, 0..1));
     let ops = [area, leaf, root].map(|block| heap.op_allocate(&block));
     let words = ops.map(u64::from);
     media.copy_nt(area.at + LEDGERS_AT[0], words.as_bytes());
@@ -97,7 +105,7 @@ fn format(object: &Object) -> Result<()> {
     (header.magic, header.format, header.area) = (TREE_MAGIC, TREE_FORMAT, area.at);
     header = header.sealed();
     media.put(header_at, &header);
-    media.store(header_at + COMMIT_AT, FIRST << 1);
+    media.store(header_at + COMMIT_AT, FIRST.commit_word(0));
     media.store(header_at + CLOSED_AT, 0);
     media.flush(header_at, size_of::<TreePage>() as u64);
     // The object's name is published behind a fence of the store: until then no reader looks here,
@@ -113,19 +121,19 @@ fn open(object: Object) -> Result<Tree> {
     let (media, header_at) = (object.media().clone(), object.prime() + HEADER_AT);
     let header: TreeHeader = media.get(header_at);
     if header.magic != TREE_MAGIC {
-        return damaged(header_at, "no tree in this object");
+        return damaged(header_at.get(), "no tree in this object");
     }
     if header.format > TREE_FORMAT {
         return Err(Error::NewerFormat { format: Format::new(header.format, TREE_FORMAT) });
     }
     if header.format < TREE_FORMAT {
         return damaged(
-            header_at,
+            header_at.get(),
             "a tree of format 1 or 2, which no release wrote; export it with the build that made it",
         );
     }
-    if !header.checksum_agrees() || !header.area.is_multiple_of(8) || !media.holds(header.area, AREA) {
-        return damaged(header_at, "the tree's header fails its checksum");
+    if !header.checksum_agrees() || !header.area.is_aligned(8) || !media.holds(header.area, AREA) {
+        return damaged(header_at.get(), "the tree's header fails its checksum");
     }
     // The death of a process, without the machine, may have left the commit in the caches: later
     // stores of recovery must not survive without it. The data that it commits was fenced before
@@ -137,16 +145,16 @@ fn open(object: Object) -> Result<Tree> {
     let (version, chosen) = (commit >> 1, (commit & 1) as usize);
     let state: State = media.get(header_at + STATES_AT[chosen]);
     if !state.checksum_agrees() || state.version > version || version == 0 || version >> 62 != 0 {
-        return damaged(header_at + COMMIT_AT, "the commit word chooses a state that fails its checksum");
+        return damaged((header_at + COMMIT_AT).get(), "the commit word chooses a state that fails its checksum");
     }
-    let voids = load_voids(&media, header.area, version)?;
+    let voids = load_voids(&media, header.area.get(), Version::new(version))?;
     media.require_readable(header.area, AREA)?; // an empty list of voids would make a version real
     let heap = Heap::open(object)?;
-    let newest = Published { version, root: state.root, keys: state.keys };
+    let newest = Published { version: Version::new(version), root: state.root.get(), keys: state.keys };
     let writer = Writer {
         committed: newest,
         state: chosen,
-        next: version + 1,
+        next: Version::new(version + 1),
         opened: version,
         graveyard: VecDeque::new(),
         recent: Default::default(),
@@ -168,8 +176,8 @@ fn open(object: Object) -> Result<Tree> {
     let shared = OpenTree {
         heap,
         media,
-        header: header_at,
-        area: header.area,
+        header: header_at.get(),
+        area: header.area.get(),
         pins: Pins::new(newest),
         voids: ArcSwap::from_pointee(Voids::default()),
         writer: Mutex::new(writer),
@@ -184,14 +192,14 @@ fn open(object: Object) -> Result<Tree> {
     if state.version == version {
         replay(&shared, state, chosen)?;
     }
-    Node::open(&shared.media, state.root)?;
-    void_unfinished(&shared, voids, version)?;
+    Node::open(&shared.media, state.root.get())?;
+    void_unfinished(&shared, voids, Version::new(version))?;
     drop(section);
     let tree = Tree { shared: Arc::new(shared) };
     {
         // A cleared tree hangs below its successor's root: go on freeing it.
         let mut batch = tree.batch();
-        let root = Node::open(&tree.shared.media, state.root)?;
+        let root = Node::open(&tree.shared.media, state.root.get())?;
         batch.list_dead(&root);
     }
     tree.shared.opened.store(true, Relaxed);
@@ -204,13 +212,12 @@ fn open(object: Object) -> Result<Tree> {
 fn replay(shared: &OpenTree, mut state: State, chosen: usize) -> Result<()> {
     let media = &shared.media;
     let count = state.ops.checked_add(state.drops).filter(|&count| count <= media.len() / 8);
-    let Some(count) = count.filter(|count| state.ledger.is_multiple_of(8) && media.holds(state.ledger, count * 8))
-    else {
-        return damaged(state.ledger, "the ledger leads outside the store");
+    let Some(count) = count.filter(|count| state.ledger.is_aligned(8) && media.holds(state.ledger, count * 8)) else {
+        return damaged(state.ledger.get(), "the ledger leads outside the store");
     };
     let words: Vec<u64> = (0..count).map(|index| media.load(state.ledger + index * 8)).collect();
     if !sums_agree(crc32c::crc32c(words.as_bytes()), state.ledger_sum) {
-        return damaged(state.ledger, "the ledger fails its checksum");
+        return damaged(state.ledger.get(), "the ledger fails its checksum");
     }
     let (ops, drops) = words.split_at(state.ops as usize);
     let ops: Vec<Op> = ops.iter().map(|&word| Op::from(word)).collect();
@@ -225,12 +232,12 @@ fn replay(shared: &OpenTree, mut state: State, chosen: usize) -> Result<()> {
     media.fence();
     if !words.is_empty() {
         let other = 1 - chosen;
-        (state.ledger, state.ops, state.drops) = (shared.area + LEDGERS_AT[other], 0, 0);
+        (state.ledger, state.ops, state.drops) = (Offset::new(shared.area + LEDGERS_AT[other]), 0, 0);
         state.ledger_sum = crc32c::crc32c(&[]);
         state = state.sealed();
         media.copy_nt(shared.header + STATES_AT[other], state.as_bytes());
         media.fence();
-        media.store(shared.header + COMMIT_AT, state.version << 1 | other as u64);
+        media.store(shared.header + COMMIT_AT, state.version.commit_word(other));
         media.flush(shared.header + COMMIT_AT, 8);
         media.fence();
         shared.writer.lock().state = other;
@@ -241,18 +248,18 @@ fn replay(shared: &OpenTree, mut state: State, chosen: usize) -> Result<()> {
 
 /// Lists the version that may have been under way as void, and takes back the mark of a clean
 /// close.
-fn void_unfinished(shared: &OpenTree, mut voids: Voids, version: u64) -> Result<()> {
+fn void_unfinished(shared: &OpenTree, mut voids: Voids, version: Version) -> Result<()> {
     let media = &shared.media;
-    let closed = media.load(shared.header + CLOSED_AT) == version;
+    let closed = media.load(shared.header + CLOSED_AT) == version.get();
     shared.writer.lock().suspicious = !closed && media.fences_settle();
-    let next = voids.0.last().map_or(version, |last| last.1.max(version)) + 1;
+    let next = voids.0.last().map_or(version, |last| last.1.max(version)).next();
     if closed || seeded("tree-void-forgotten") {
         shared.set_voids(voids);
         shared.writer.lock().next = next;
     } else {
         voids.add(next);
         store_voids(shared, voids);
-        shared.writer.lock().next = next + 1;
+        shared.writer.lock().next = next.next();
     }
     if closed {
         media.store(shared.header + CLOSED_AT, 0);
@@ -263,7 +270,7 @@ fn void_unfinished(shared: &OpenTree, mut voids: Voids, version: u64) -> Result<
     Ok(())
 }
 
-fn load_voids(media: &Media, area: u64, version: u64) -> Result<Voids> {
+fn load_voids(media: &Media, area: u64, version: Version) -> Result<Voids> {
     let count = media.load(area + VOID_COUNT_AT);
     if count > VOIDS_MAX as u64 {
         return damaged(area + VOID_COUNT_AT, "the void list is longer than its room");
@@ -272,8 +279,8 @@ fn load_voids(media: &Media, area: u64, version: u64) -> Result<Voids> {
     for index in 0..count {
         let at = area + VOIDS_AT + index * VOID_RANGE;
         let VoidRange { first, last } = media.get(at);
-        let after = voids.0.last().map_or(0, |last| last.1);
-        if first <= after || last < first || first > version + VOIDS_MAX as u64 * 2 + (1 << 32) {
+        let after = voids.0.last().map_or(Version::NONE, |last| last.1);
+        if first <= after || last < first || first > version.get() + VOIDS_MAX as u64 * 2 + (1 << 32) {
             return damaged(at, "the void list is not ascending");
         }
         voids.0.push((first, last));
@@ -298,8 +305,8 @@ fn store_voids(shared: &OpenTree, mut voids: Voids) {
     let (Some(&(first, last)), index) = (voids.0.last(), voids.0.len() as u64 - 1) else { return };
     let at = shared.area + VOIDS_AT + index * VOID_RANGE;
     // A range that only grows changes in one word; a new one is whole before the count includes it.
-    media.store(at + offset_of!(VoidRange, first) as u64, first);
-    media.store(at + offset_of!(VoidRange, last) as u64, last);
+    media.store(at + offset_of!(VoidRange, first) as u64, first.get());
+    media.store(at + offset_of!(VoidRange, last) as u64, last.get());
     media.flush(at, VOID_RANGE);
     media.fence();
     media.store(shared.area + VOID_COUNT_AT, index + 1);
@@ -314,7 +321,7 @@ fn store_voids(shared: &OpenTree, mut voids: Voids) {
 /// chains of any length. A damaged node is passed over. It cannot be opened later either, so what
 /// it holds is never taken for anything.
 fn scrub(shared: &OpenTree, voids: &Voids) {
-    let view = View::new(u64::MAX >> 2, Held::Owned(Arc::new(voids.clone())));
+    let view = View::new(Version::new(u64::MAX >> 2), Held::Owned(Arc::new(voids.clone())));
     // Damaged pointers may lead in a circle: no inner node is visited twice.
     let (mut seen, mut rest) = (OffsetSet::default(), vec![(shared.root_in_force(), Life::Live)]);
     while let Some((at, life)) = rest.pop() {
@@ -357,7 +364,7 @@ impl OpenTree {
     /// The root in force, for callers that may hold the writer's lock themselves.
     fn root_in_force(&self) -> u64 {
         let commit = self.media.load(self.header + COMMIT_AT);
-        self.media.get::<State>(self.header + STATES_AT[(commit & 1) as usize]).root
+        (self.media.get::<State>(self.header + STATES_AT[(commit & 1) as usize]).root).get()
     }
 }
 
@@ -370,9 +377,9 @@ impl Drop for OpenTree {
             return;
         }
         let version = self.writer.get_mut().committed.version;
-        if self.media.load(self.header + COMMIT_AT) >> 1 == version {
+        if self.media.load(self.header + COMMIT_AT) >> 1 == version.get() {
             let _section = self.media.section();
-            self.media.store(self.header + CLOSED_AT, version);
+            self.media.store(self.header + CLOSED_AT, version.get());
             self.media.flush(self.header + CLOSED_AT, 8);
             let _ = self.media.barrier();
         }

@@ -13,6 +13,7 @@ use crate::build::{Item, Items, image, separator, size_for};
 use crate::error::Result;
 use crate::layout::*;
 use crate::node::{Node, extend_from};
+use crate::number::Version;
 use crate::sum::sum;
 use everbyte_media::LINE;
 use std::cmp::Ordering;
@@ -45,7 +46,7 @@ impl<'t> TreeBatch<'t> {
         items.bytes.extend_from_slice(&record.bytes);
         Item {
             start: self.view.version,
-            end: 0,
+            end: Version::NONE,
             flags: record.flags,
             key_len: record.key_len,
             value: record.value,
@@ -60,10 +61,10 @@ impl<'t> TreeBatch<'t> {
     /// ended in it: the node vanishes without a dead entry of its own, so its dead entries must go
     /// on owning.
     fn gather(&mut self, node: &Node<'_>, key: &[u8], items: &mut Items) -> Result<usize> {
-        let (view, own) = (&self.view, node.birth() == self.view.version);
+        let (view, own) = (&self.view, node.birth() == self.view.version.get());
         let mut indexes = Vec::with_capacity(64);
         node.select(&mut indexes, |start, end| {
-            view.sees(start, end) || (own && view.born(start) && end == view.version)
+            view.sees(start, end) || (own && view.born(start) && end == view.version.get())
         })?;
         let head = node.query_head(key);
         let mut place = None;
@@ -78,7 +79,7 @@ impl<'t> TreeBatch<'t> {
             items.copy(node, index)?;
             if slot.end != view.version {
                 // An end that a void version left means live; the copy says so plainly.
-                items.list.last_mut().expect("just copied").end = 0;
+                items.list.last_mut().expect("just copied").end = Version::NONE;
             }
         }
         Ok(place.unwrap_or(items.list.len()))
@@ -100,7 +101,7 @@ impl<'t> TreeBatch<'t> {
             };
             children.push(Child { separator, at: 0 });
         }
-        if old.birth() == self.view.version {
+        if old.birth() == self.view.version.get() {
             self.graves.retain(|grave| grave.node != old.at);
         }
         let is_root = path.is_empty();
@@ -125,11 +126,11 @@ impl<'t> TreeBatch<'t> {
             None if ranges.len() == 1 => children[0].at,
             None => {
                 let mut items = Items::default();
-                if old.birth() != self.view.version {
-                    self.push_inner(&mut items, b"", old.at, old.birth().max(1), self.view.version, 0)?;
+                if old.birth() != self.view.version.get() {
+                    self.push_inner(&mut items, b"", old.at, old.birth().max(Version::new(1)), self.view.version, 0)?;
                 }
                 for child in &children {
-                    self.push_inner(&mut items, &child.separator, child.at, self.view.version, 0, 0)?;
+                    self.push_inner(&mut items, &child.separator, child.at, self.view.version, Version::NONE, 0)?;
                 }
                 let count = items.list.len();
                 self.write_node(old.level + 1, &items, 0..count)?
@@ -145,8 +146,8 @@ impl<'t> TreeBatch<'t> {
     fn with_old_root(&mut self, old: &Node<'_>, items: &Items, range: Range<usize>) -> Result<(Items, Range<usize>)> {
         let mut all = Items { list: items.list[range].to_vec(), bytes: items.bytes.clone() };
         let birth = old.birth();
-        if birth != self.view.version {
-            self.push_inner(&mut all, b"", old.at, birth.max(1), self.view.version, 0)?;
+        if birth != self.view.version.get() {
+            self.push_inner(&mut all, b"", old.at, birth.max(Version::new(1)), self.view.version, 0)?;
             let dead = all.list.pop().expect("just pushed");
             all.list.insert(0, dead);
         }
@@ -156,7 +157,7 @@ impl<'t> TreeBatch<'t> {
 
     /// A node that this batch made and no longer needs is gone at once (BATCH-2).
     fn discard_own(&mut self, old: &Node<'_>) -> Result<()> {
-        if old.birth() == self.view.version { self.release(old.at) } else { Ok(()) }
+        if old.birth() == self.view.version.get() { self.release(old.at) } else { Ok(()) }
     }
 
     /// The position of the cut: none, or into two when more are live than a new node may start with
@@ -189,7 +190,7 @@ impl<'t> TreeBatch<'t> {
         let (LongKey { block, .. }, _) = LongKey::read_from_prefix(key).expect("a long key");
         let mut key = Vec::new();
         // A page that cannot be read refuses the commit.
-        let _ = extend_from(&self.shared.media, block, item.key_len, &mut key);
+        let _ = extend_from(&self.shared.media, block.get(), item.key_len, &mut key);
         key
     }
 
@@ -197,15 +198,15 @@ impl<'t> TreeBatch<'t> {
         let size = size_for(level, range.len(), items.record_bytes(range.clone()));
         let block = self.reserve(size as u64)?;
         // Bytes that the heap gives beyond the request are free for appends.
-        let usable = (block.size as usize & !(LINE as usize - 1)).min(NODE_MAX);
+        let usable = (block.size.get() as usize & !(LINE as usize - 1)).min(NODE_MAX);
         let bytes = image(level, self.view.version, usable, items, range.clone());
         self.shared.media.copy_nt(block.at, &bytes);
         for (index, item) in items.list[range].iter().enumerate() {
-            if item.end == self.view.version {
-                self.graves.push(Grave { end: item.end, node: block.at, index });
+            if item.end == self.view.version.get() {
+                self.graves.push(Grave { end: item.end, node: block.at.get(), index });
             }
         }
-        Ok(block.at)
+        Ok(block.at.get())
     }
 
     /// Ends the entry of a replaced child and adds those of its successors.
@@ -262,8 +263,8 @@ impl<'t> TreeBatch<'t> {
         items: &mut Items,
         key: &[u8],
         child: u64,
-        start: u64,
-        end: u64,
+        start: Version,
+        end: Version,
         flags: u64,
     ) -> Result<()> {
         let record = self.inner_record(&Child { separator: key.to_vec(), at: child })?;
@@ -304,9 +305,13 @@ impl<'t> TreeBatch<'t> {
             let items = Items::default();
             let leaf = batch.write_node(0, &items, 0..0)?;
             let mut items = Items::default();
-            let birth = batch.view.version.min(Node::open(&batch.shared.media, batch.root)?.birth()).max(1);
+            let birth = batch
+                .view
+                .version
+                .min(Version::new((Node::open(&batch.shared.media, batch.root)?.birth()).get()))
+                .max(Version::new(1));
             batch.push_inner(&mut items, b"", batch.root, birth, batch.view.version, WHOLE)?;
-            batch.push_inner(&mut items, b"", leaf, batch.view.version, 0, 0)?;
+            batch.push_inner(&mut items, b"", leaf, batch.view.version, Version::NONE, 0)?;
             batch.root = batch.write_node(1, &items, 0..2)?;
             batch.keys = 0;
             Ok(())

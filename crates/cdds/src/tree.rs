@@ -37,6 +37,7 @@ use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::layout::Slot;
 use crate::node::{Node, Query, below};
+use crate::number::Version;
 use crate::pins::{Pins, Published, Ticket};
 use crate::version::{Held, View, Voids};
 use arc_swap::ArcSwap;
@@ -95,7 +96,7 @@ pub struct Stats {
     /// Live keys of the newest settled version.
     pub keys: u64,
     /// The newest settled version.
-    pub version: u64,
+    pub version: Version,
     /// The oldest version some reader still pins.
     pub oldest: u64,
     /// Versions committed.
@@ -116,7 +117,7 @@ pub struct Stats {
 pub struct Commit {
     /// The opened tree that it belongs to.
     pub(crate) tree: u64,
-    pub(crate) version: Unsettled<u64>,
+    pub(crate) version: Unsettled<Version>,
 }
 
 impl Tree {
@@ -168,7 +169,7 @@ impl Tree {
             .lock()
             .back()
             .copied()
-            .filter(|newest| newest.version > self.shared.pins.published().version + UNSETTLED_MAX);
+            .filter(|newest| newest.version.get() > self.shared.pins.published().version.get() + UNSETTLED_MAX);
         if let Some(newest) = behind {
             // An error poisons the store: the next thread that settles or writes is told.
             let _ = self.settle(self.shared.commit_of(newest.version));
@@ -185,7 +186,7 @@ impl Tree {
         if commit.tree != self.shared.number {
             return Err(Error::OtherTree);
         }
-        if commit.version.value <= self.shared.pins.published().version {
+        if commit.version.value <= self.shared.pins.published().version.get() {
             return Ok(());
         }
         let version = commit.version.settle(&self.shared.media)?;
@@ -234,13 +235,13 @@ impl Tree {
 }
 
 impl OpenTree {
-    pub(crate) fn view(&self, version: u64) -> View {
+    pub(crate) fn view(&self, version: Version) -> View {
         View::new(version, Held::Owned(self.voids.load_full()))
     }
 
     /// A view for one look: it counts nothing that threads share.
     #[inline]
-    fn brief_view(&self, version: u64) -> View {
+    fn brief_view(&self, version: Version) -> View {
         View::new(version, Held::Lent(self.voids.load()))
     }
 
@@ -304,7 +305,7 @@ impl TreeSnapshot {
     }
 
     /// The version's number.
-    pub fn version(&self) -> u64 {
+    pub fn version(&self) -> Version {
         self.0.seen.version
     }
 

@@ -7,16 +7,17 @@
 //!   VER-2  A void version as a start means never; as an end it means still live.
 
 use crate::layout::{Slot, WHOLE};
+use crate::number::Version;
 use arc_swap::Guard;
 use std::sync::Arc;
 
 /// Ranges of versions that never committed, ascending, disjoint. Nearly always empty or short.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Voids(pub Vec<(u64, u64)>);
+pub(crate) struct Voids(pub Vec<(Version, Version)>);
 
 impl Voids {
     #[inline]
-    pub(crate) fn contains(&self, version: u64) -> bool {
+    pub(crate) fn contains(&self, version: Version) -> bool {
         // Void versions are old or few: most stamps are newer than all of them.
         if self.0.last().is_none_or(|last| version > last.1) {
             return false;
@@ -55,40 +56,40 @@ impl Clone for Held {
 /// The view of a reader or the writer: everything committed up to `version`.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
-    pub version: u64,
+    pub version: Version,
     voids: Held,
     /// The newest void version: most stamps are newer, which saves looking at the list.
-    void_last: u64,
+    void_last: Version,
 }
 
 impl View {
     #[inline]
-    pub(crate) fn new(version: u64, voids: Held) -> View {
-        let void_last = voids.list().0.last().map_or(0, |last| last.1);
+    pub(crate) fn new(version: Version, voids: Held) -> View {
+        let void_last = voids.list().0.last().map_or(Version::NONE, |last| last.1);
         View { version, voids, void_last }
     }
 
     /// Whether this version never committed.
     #[inline]
-    pub(crate) fn void(&self, version: u64) -> bool {
+    pub(crate) fn void(&self, version: Version) -> bool {
         version <= self.void_last && self.voids.list().contains(version)
     }
 
     /// Whether an entry with these stamps is there at this version (VER-2).
     #[inline]
-    pub(crate) fn sees(&self, start: u64, end: u64) -> bool {
+    pub(crate) fn sees(&self, start: Version, end: Version) -> bool {
         self.born(start) && (end == 0 || end > self.version || self.void(end))
     }
 
     /// Whether an entry with this start exists at this version or existed before.
     #[inline]
-    pub(crate) fn born(&self, start: u64) -> bool {
+    pub(crate) fn born(&self, start: Version) -> bool {
         start != 0 && start <= self.version && !self.void(start)
     }
 
     /// Whether an entry with this end was deleted or moved, at this version or before.
     #[inline]
-    pub(crate) fn ended(&self, end: u64) -> bool {
+    pub(crate) fn ended(&self, end: Version) -> bool {
         end != 0 && end <= self.version && !self.void(end)
     }
 }
@@ -123,10 +124,12 @@ mod tests {
 
     #[test]
     fn void_versions_never_start_and_never_end() {
-        let view = View::new(10, Held::Owned(Arc::new(Voids(vec![(3, 4), (8, 8)]))));
-        assert!(view.sees(1, 0) && view.sees(10, 0) && view.sees(5, 11));
-        assert!(!view.sees(0, 0) && !view.sees(11, 0) && !view.sees(2, 7) && !view.sees(5, 10));
-        assert!(!view.sees(3, 0) && !view.sees(4, 0) && !view.sees(8, 0), "a void start is never");
-        assert!(view.sees(2, 3) && view.sees(2, 8), "a void end is still live");
+        let void = [(3, 4), (8, 8)].map(|(first, last)| (Version::new(first), Version::new(last)));
+        let view = View::new(Version::new(10), Held::Owned(Arc::new(Voids(void.to_vec()))));
+        let sees = |start, end| view.sees(Version::new(start), Version::new(end));
+        assert!(sees(1, 0) && sees(10, 0) && sees(5, 11));
+        assert!(!sees(0, 0) && !sees(11, 0) && !sees(2, 7) && !sees(5, 10));
+        assert!(!sees(3, 0) && !sees(4, 0) && !sees(8, 0), "a void start is never");
+        assert!(sees(2, 3) && sees(2, 8), "a void end is still live");
     }
 }

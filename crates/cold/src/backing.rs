@@ -14,8 +14,9 @@
 
 use crate::layout::{SWAP_FORMAT, SWAP_MAGIC, SWAP_SLOTS, SwapHeader};
 use crate::{Error, Result, Tier};
-use everbyte_media::{Checked, Disk, disk_alone, sums_agree};
+use everbyte_media::{Checked, Disk, Length, disk_alone, sums_agree};
 use everbyte_space::CLUSTER;
+use everbyte_space::ObjectId;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
@@ -263,8 +264,8 @@ impl Backing {
             magic: SWAP_MAGIC,
             format: SWAP_FORMAT,
             store: owner.identity,
-            object: owner.id,
-            slot: CLUSTER,
+            object: ObjectId::new(owner.id),
+            slot: Length::new(CLUSTER),
             pair: owner.pair,
             home_len: home.len() as u32,
             ..SwapHeader::new_zeroed()

@@ -1,7 +1,8 @@
 //! The bytes of cold clusters: the head of a cold table, the head of a backing file. Format:
 //! docs/formats/swap.md.
 
-use everbyte_media::Checked;
+use everbyte_media::{Checked, Length};
+use everbyte_space::ObjectId;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The head of a cold table. Section 2 of the format page.
@@ -34,9 +35,9 @@ pub struct SwapHeader {
     /// The identity of the store, as in its superblock when the file was made.
     pub store: [u8; 16],
     /// The id of the object.
-    pub object: u64,
+    pub object: ObjectId,
     /// Bytes of a slot: 65536.
-    pub slot: u64,
+    pub slot: Length,
     /// As in the cold table.
     pub pair: [u8; 16],
     /// Bytes of the path of the store; 0: the file lies beside it.

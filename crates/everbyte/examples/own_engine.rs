@@ -55,7 +55,7 @@ impl EngineTools for Register {
             object: Some(name.into()),
             detail: "the halves of the word contradict each other".into(),
         };
-        if value(&object).is_some() { Vec::new() } else { vec![damage(object.root_at())] }
+        if value(&object).is_some() { Vec::new() } else { vec![damage(object.root_at().get())] }
     }
 
     fn not_walked(&self) -> String {

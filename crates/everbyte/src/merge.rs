@@ -200,7 +200,7 @@ impl MergeStep {
         let (name, engine) = (object.name().to_string(), object.engine());
         let renamed = options.renames.iter().find(|(from, _)| *from == name).map(|(_, to)| to.clone());
         let target_name = renamed.unwrap_or_else(|| format!("{}{name}", options.prefix));
-        let bytes = Length::new(object.backed() - object.prime());
+        let bytes = Length::new((object.backed() - object.prime()).get());
         let step = MergeStep { source: source.clone(), name, target: target_name, engine, bytes, present: false };
         if !options.engines.with_tools(engine, |tools| tools.can_copy(object))? {
             return Err(step.unknown());

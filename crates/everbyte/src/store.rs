@@ -184,7 +184,7 @@ impl Object {
 
     /// The object's number, which the store never uses again.
     pub fn id(&self) -> u64 {
-        self.0.id()
+        self.0.id().get()
     }
 
     /// The engine that may change it.

@@ -22,6 +22,7 @@ use crate::layout::{self, HEADER, HEADER_END, SLOT_STEP, SLOTS, Slot};
 use crate::{Block, Error, Heap, Op, Result};
 use crossbeam_utils::CachePadded;
 use everbyte_media::Media;
+use everbyte_media::Offset;
 use everbyte_media::sums_agree;
 use parking_lot::Mutex;
 use zerocopy::IntoBytes;
@@ -49,7 +50,8 @@ impl Heap {
     /// [`Error::BadDestination`] unless `target` is an aligned word of this object, outside the
     /// heap's own bytes, that no transaction is changing; otherwise as [`Heap::reserve`].
     /// [`Error::Media`]: the outcome is unknown.
-    pub fn alloc_into(&self, size: u64, target: u64) -> Result<Block> {
+    pub fn alloc_into(&self, size: u64, target: impl Into<Offset>) -> Result<Block> {
+        let target = target.into().get();
         self.alloc(size, target, |_, _| false)
     }
 
@@ -58,11 +60,12 @@ impl Heap {
     ///
     /// # Errors
     /// As [`Heap::alloc_into`].
-    pub fn alloc_set(&self, size: u64, target: u64, fill: u8) -> Result<Block> {
+    pub fn alloc_set(&self, size: u64, target: impl Into<Offset>, fill: u8) -> Result<Block> {
+        let target = target.into().get();
         self.alloc_with(size, target, |media, block| {
             let bytes = [fill; 4096];
-            for at in (block.at..block.end()).step_by(4096) {
-                media.write(at, &bytes[..(block.end() - at).min(4096) as usize]);
+            for done in (0..block.size.get()).step_by(4096) {
+                media.write(block.at + done, &bytes[..(block.size.get() - done).min(4096) as usize]);
             }
         })
     }
@@ -72,7 +75,8 @@ impl Heap {
     ///
     /// # Errors
     /// As [`Heap::alloc_into`].
-    pub fn alloc_with(&self, size: u64, target: u64, fill: impl FnOnce(&Media, Block)) -> Result<Block> {
+    pub fn alloc_with(&self, size: u64, target: impl Into<Offset>, fill: impl FnOnce(&Media, Block)) -> Result<Block> {
+        let target = target.into().get();
         self.alloc(size, target, |media, block| {
             fill(media, block);
             media.flush(block.at, block.size);
@@ -88,7 +92,7 @@ impl Heap {
         if fill(&inner.media, block) {
             inner.media.fence_unless("heap-fill-unfenced"); // 1
         }
-        self.publish(self.op_allocate(&block), target, self.base + block.at)?;
+        self.publish(self.op_allocate(&block), target, self.base + block.at.get())?;
         Ok(block)
     }
 
@@ -98,7 +102,8 @@ impl Heap {
     /// # Errors
     /// [`Error::BadDestination`]; [`Error::NotABlock`], [`Error::NotAllocated`] and
     /// [`Error::BeingFreed`] for the value of the word. [`Error::Media`]: the outcome is unknown.
-    pub fn free_from(&self, target: u64) -> Result<()> {
+    pub fn free_from(&self, target: impl Into<Offset>) -> Result<()> {
+        let target = target.into().get();
         let inner = &*self.inner;
         inner.check_target(target)?;
         let op = self.op_free(inner.media.load(target).wrapping_sub(self.base))?;
@@ -116,7 +121,8 @@ impl Heap {
         let mut lap = inner.slots.0[number as usize].lock();
         let at = inner.prime + layout::LOG + number * SLOT_STEP;
         *lap += 1;
-        let mut slot = Slot { check: 0, op: op.into(), target, value, lap: *lap, reserved: [0; 3] };
+        let mut slot =
+            Slot { check: 0, op: op.into(), target: Offset::new(target), value, lap: *lap, reserved: [0; 3] };
         slot.check = slot.sum();
         media.rewrite(at, slot.as_bytes()); // 2
         media.fence_unless("heap-slot-unfenced");
@@ -134,7 +140,7 @@ impl HeapState {
         let page = target.wrapping_sub(self.prime);
         let good = match page {
             _ if !target.is_multiple_of(8) => false,
-            0..HEADER => target == self.object.root_at(),
+            0..HEADER => target == self.object.root_at().get(),
             HEADER..HEADER_END => false,
             HEADER_END..4096 => true,
             _ => self.may_hold_blocks(target, 8),
@@ -162,7 +168,7 @@ impl HeapState {
             }
             let op = Op::from(slot.op);
             heap.validate(op)?;
-            self.check_target(slot.target)
+            self.check_target(slot.target.get())
                 .map_err(|_| self.damaged(at, "an entry of the heap's log changes a word that it may not"))?;
             found.push((at, op, slot));
         }
@@ -205,7 +211,7 @@ mod tests {
         let options = ObjectOptions { engine: Engine::Heap, fingerprint: 0, span: Some(2 << 20) };
         let object = store.create_object("heap", options, Heap::format).unwrap();
         let at = object.prime() + layout::LOG + SLOT_STEP;
-        let mut slot = Slot { check: 0, op: 1, target: 2, value: 3, lap: 4, reserved: [0; 3] };
+        let mut slot = Slot { check: 0, op: 1, target: Offset::new(2), value: 3, lap: 4, reserved: [0; 3] };
         slot.check = slot.sum();
         media.write(at, Slot { lap: 3, ..slot }.as_bytes());
         drop(object);

@@ -6,6 +6,8 @@ use crate::heap::HeapState;
 use crate::layout::{self, CLUSTER, ClusterKind, HEADER, ZONE_CLUSTERS};
 use crate::zone::words_of;
 use crate::{Block, Heap, Result};
+use everbyte_media::Length;
+use everbyte_media::Offset;
 use everbyte_store::{Finding, FindingKind};
 use std::collections::BTreeSet;
 
@@ -62,7 +64,8 @@ impl Heap {
             let (mut blocks, mut bytes) = (0, 0);
             let kind = inner.kind_on_media(cluster)?;
             if let Some(kind) = kind {
-                inner.blocks_of(cluster, kind, &mut |block| (blocks, bytes) = (blocks + 1, bytes + block.size))?;
+                inner
+                    .blocks_of(cluster, kind, &mut |block| (blocks, bytes) = (blocks + 1, bytes + block.size.get()))?;
             }
             usage.blocks += blocks;
             usage.allocated += bytes;
@@ -134,10 +137,10 @@ impl Heap {
             }
             let collected = inner.blocks_of(cluster, kind, &mut |block| {
                 seen.insert(block.at);
-                if reachable.is_some_and(|reachable| !reachable.contains(&block.at)) {
+                if reachable.is_some_and(|reachable| !reachable.contains(&block.at.get())) {
                     add(
                         FindingKind::Leak,
-                        block.at,
+                        block.at.get(),
                         format!("{} bytes are allocated and no pointer leads to them", block.size),
                     );
                 }
@@ -147,7 +150,7 @@ impl Heap {
             }
         }
         inner.check_tables(&mut add);
-        for &at in reachable.into_iter().flatten().filter(|at| !seen.contains(at)) {
+        for &at in reachable.into_iter().flatten().filter(|&&at| !seen.contains(&at.into())) {
             add(FindingKind::DoubleUse, at, "a reference leads here, and no block is allocated".into());
         }
         findings
@@ -182,7 +185,7 @@ impl HeapState {
                         let index = word as u64 * 64 + u64::from(bits.trailing_zeros());
                         bits &= bits - 1;
                         if index < u64::from(classes::count_of(class)) {
-                            each(Block { at: self.at(cluster) + index * size, size });
+                            each(Block { at: Offset::new(self.at(cluster) + index * size), size: Length::new(size) });
                         }
                     }
                 }
@@ -192,7 +195,10 @@ impl HeapState {
                 for page in 0..16 {
                     if word >> page & 1 == 1 && word >> layout::START_SHIFT >> page & 1 == 1 {
                         let count = self.count_pages(cluster * 16 + page, &mut |cluster| self.zone_record(cluster))?;
-                        each(Block { at: self.at(cluster) + page * PAGE, size: count * PAGE });
+                        each(Block {
+                            at: Offset::new(self.at(cluster) + page * PAGE),
+                            size: Length::new(count * PAGE),
+                        });
                     }
                 }
             }

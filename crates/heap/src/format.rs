@@ -11,7 +11,7 @@ use crate::layout::{
 };
 use crate::{Error, Result};
 use everbyte_media::sealed::{seal_for, unseal_for};
-use everbyte_media::{Checked, Damage, Format};
+use everbyte_media::{Checked, Damage, Format, Length};
 use everbyte_store::Object;
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -43,7 +43,7 @@ pub(crate) fn format(object: &Object) -> Result<()> {
     let records = first_records(span.end - span.start);
     let pages = system_pages(records);
     let needed = (pages * PAGE).div_ceil(CLUSTER) * CLUSTER;
-    let backed = object.backed() - prime;
+    let backed = (object.backed() - prime).get();
     if backed < needed {
         object.grow(needed - backed)?;
     }
@@ -56,8 +56,8 @@ pub(crate) fn format(object: &Object) -> Result<()> {
         media.flush(prime + FIRST_TABLE + cluster * RECORD, 64);
     }
     let mut header = HeapHeader { magic: MAGIC, format: FORMAT, ..HeapHeader::new_zeroed() };
-    (header.span_len, header.first_records) = (span.end - span.start, records);
-    header.zones = zones_of(header.span_len);
+    (header.span_len, header.first_records) = (Length::new(span.end - span.start), records);
+    header.zones = zones_of(header.span_len.get());
     header.end = seal_for(layout::END, end as u32);
     header = header.sealed();
     media.write(prime + HEADER, header.as_bytes());
@@ -70,7 +70,7 @@ pub(crate) fn format(object: &Object) -> Result<()> {
 /// zone's table has records for as many clusters as it was made for.
 pub(crate) fn least_span(object: &Object) -> u64 {
     let span = object.span().end - object.span().start;
-    let used = object.backed() - object.prime();
+    let used = (object.backed() - object.prime()).get();
     (2 * used).next_power_of_two().max(ZONE_CLUSTERS * CLUSTER).min(span)
 }
 
@@ -78,10 +78,10 @@ pub(crate) fn least_span(object: &Object) -> u64 {
 pub(crate) fn adapt(object: &Object) {
     let (media, at, span) = (object.media(), object.prime() + HEADER, object.span());
     let mut header: HeapHeader = media.get(at);
-    header.span_len = span.end - span.start;
+    header.span_len = Length::new(span.end - span.start);
     // Existing tables keep their places; later batches follow the new span.
     let begun = unseal_for(layout::END, header.end).map_or(0, u64::from).div_ceil(ZONE_CLUSTERS);
-    let zones = zones_of(header.span_len);
+    let zones = zones_of(header.span_len.get());
     if header.format >= FORMAT && layout::tabled_zones(begun, zones) == layout::tabled_zones(begun, header.zones) {
         header.zones = zones;
     }
@@ -104,13 +104,13 @@ pub(crate) fn read(object: &Object) -> Result<Plan> {
         return Err(Error::NewerFormat { object: name(), format: Format::new(header.format, FORMAT) });
     }
     if !header.checksum_agrees() {
-        return Err(damaged(prime + HEADER, "the heap's header fails its checksum"));
+        return Err(damaged((prime + HEADER).get(), "the heap's header fails its checksum"));
     }
     if header.format >= FORMAT && !(1..=ZONES_MAX).contains(&header.zones) {
-        return Err(damaged(prime + HEADER, "the heap's header has no zones"));
+        return Err(damaged((prime + HEADER).get(), "the heap's header has no zones"));
     }
-    if header.span_len != span.end - span.start || header.first_records != first_records(header.span_len) {
-        return Err(damaged(prime + HEADER, "the heap's header speaks of another span"));
+    if header.span_len != span.end - span.start || header.first_records != first_records(header.span_len.get()) {
+        return Err(damaged((prime + HEADER).get(), "the heap's header speaks of another span"));
     }
     media.reflush(prime + layout::END, 8); // HEAP-10; recovery of the heap's log fences it
     let end = unseal_for(layout::END, header.end).map(u64::from);
@@ -120,7 +120,7 @@ pub(crate) fn read(object: &Object) -> Result<Plan> {
             let zones = if header.format == FORMAT_SINGLE_TABLES { 0 } else { header.zones };
             Ok(Plan { end, system_pages: system_pages(header.first_records), zones })
         }
-        Some(_) => Err(damaged(prime + layout::END, "the heap's end lies outside the backed clusters")),
-        None => Err(damaged(prime + layout::END, "the word of the heap's end is not whole")),
+        Some(_) => Err(damaged((prime + layout::END).get(), "the heap's end lies outside the backed clusters")),
+        None => Err(damaged((prime + layout::END).get(), "the word of the heap's end is not whole")),
     }
 }

@@ -10,7 +10,7 @@ use crate::shard::Shard;
 use crate::zone::{Cluster, Use, Zone};
 use crate::{Error, Result};
 use crossbeam_utils::CachePadded;
-use everbyte_media::{Damage, Media};
+use everbyte_media::{Damage, Length, Media, Offset};
 use everbyte_store::Object;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,14 +21,14 @@ use std::sync::{Arc, OnceLock};
 pub struct Block {
     /// Its first byte, as a store offset: a multiple of 16; of 64 if it has 64 bytes or more; of
     /// 4096 if it has more than 8192.
-    pub at: u64,
+    pub at: Offset,
     /// Bytes that may be used, at least those asked for.
-    pub size: u64,
+    pub size: Length,
 }
 
 impl Block {
     /// One past its last byte.
-    pub fn end(&self) -> u64 {
+    pub fn end(&self) -> Offset {
         self.at + self.size
     }
 }
@@ -143,7 +143,7 @@ impl Heap {
         let shards = (2 * threads).next_power_of_two().min(64);
         let inner = HeapState {
             media: object.media().clone(),
-            prime: object.prime(),
+            prime: object.prime().get(),
             end: AtomicU64::new(plan.end),
             plan,
             zones: Zones::new(),
@@ -211,12 +211,12 @@ impl Heap {
     /// If the block is not reserved: a bug of the caller.
     pub fn cancel(&self, block: Block) {
         let inner = &*self.inner;
-        let cluster = inner.cluster_of(block.at);
+        let cluster = inner.cluster_of(block.at.get());
         if block.size > SMALL_MAX {
-            inner.give_back_pages((block.at - inner.prime) / PAGE, block.size / PAGE);
+            inner.give_back_pages((block.at.get() - inner.prime) / PAGE, block.size.get() / PAGE);
             return;
         }
-        let class = classes::class_of(block.size);
+        let class = classes::class_of(block.size.get());
         let index = classes::locate(class, (block.at % CLUSTER) as u32).0;
         inner.give_back_small(cluster, class, index);
     }
@@ -224,14 +224,16 @@ impl Heap {
     /// Whether all of `at..at+len`, which may be any numbers, lies in the part of the heap that
     /// blocks may use: outside its own pages and tables. Does not tell whether a block is there.
     #[inline]
-    pub fn may_hold_blocks(&self, at: u64, len: u64) -> bool {
+    pub fn may_hold_blocks(&self, at: impl Into<Offset>, len: impl Into<Length>) -> bool {
+        let (at, len) = (at.into().get(), len.into().get());
         self.inner.may_hold_blocks(at, len)
     }
 
     /// Whether all of `at..at+len`, which may be any numbers, lies inside the heap, so that it can
     /// be read. [`Heap::may_hold_blocks`] tells more, and costs a cache miss.
     #[inline]
-    pub fn encloses(&self, at: u64, len: u64) -> bool {
+    pub fn encloses(&self, at: impl Into<Offset>, len: impl Into<Length>) -> bool {
+        let (at, len) = (at.into().get(), len.into().get());
         at >= self.inner.prime && at.checked_add(len).is_some_and(|end| end <= self.inner.at(self.inner.end()))
     }
 
@@ -239,7 +241,8 @@ impl Heap {
     ///
     /// # Errors
     /// [`Error::NotABlock`], [`Error::NotAllocated`], [`Error::Damaged`].
-    pub fn size_of(&self, at: u64) -> Result<u64> {
+    pub fn size_of(&self, at: impl Into<Offset>) -> Result<u64> {
+        let at = at.into().get();
         let inner = &*self.inner;
         let place = inner.place(at)?;
         if let Use::Run(class) = place.twin.usage() {
@@ -252,7 +255,8 @@ impl Heap {
     /// Whether each byte of `at..at+len`, which may be any numbers, lies in an allocated block: in
     /// one of a run, or in pages of blocks. Reads only the records of these clusters, even for a
     /// block that begins in an earlier one.
-    pub fn is_allocated(&self, at: u64, len: u64) -> bool {
+    pub fn is_allocated(&self, at: impl Into<Offset>, len: impl Into<Length>) -> bool {
+        let (at, len) = (at.into().get(), len.into().get());
         let inner = &*self.inner;
         let first = inner.prime + inner.plan.system_pages * PAGE;
         let Some(end) = at.checked_add(len.max(1)).filter(|_| at >= first) else { return false };

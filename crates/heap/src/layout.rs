@@ -8,8 +8,8 @@
 //! are a free cluster.
 
 use crate::classes::{BITMAP_WORDS, COUNT};
-use everbyte_media::Checked;
 use everbyte_media::sealed::{mix, seal_for, unseal_for};
+use everbyte_media::{Checked, Length, Offset};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Bytes of a cluster.
@@ -60,7 +60,7 @@ pub struct HeapHeader {
     /// [`FORMAT`].
     pub format: u32,
     /// Bytes of the object's span at the creation of the heap.
-    pub span_len: u64,
+    pub span_len: Length,
     /// Records in the table of zone 0: one for each cluster of a small span, else 128.
     pub first_records: u64,
     /// Zones of the span for which the tables were laid out (section 2 of the format page); 0 in
@@ -122,7 +122,7 @@ pub struct Slot {
     /// The operation on the bitmap.
     pub op: u64,
     /// The word that receives `value`.
-    pub target: u64,
+    pub target: Offset,
     /// The new value of that word.
     pub value: u64,
     /// Raised by every use of the slot.
@@ -141,7 +141,9 @@ const _: () = assert!(SLOTS * SLOT_STEP == 4096);
 impl Slot {
     /// The check over its words; never 0.
     pub fn sum(&self) -> u64 {
-        [self.op, self.target, self.value, self.lap].iter().fold(0x4556_5242_4845_4150, |sum, &word| mix(sum ^ word))
+        [self.op, self.target.get(), self.value, self.lap]
+            .iter()
+            .fold(0x4556_5242_4845_4150, |sum, &word| mix(sum ^ word))
             | 1
     }
 }
@@ -236,12 +238,15 @@ mod tests {
 
     #[test]
     fn a_torn_log_slot_is_not_a_record() {
-        let slot = Slot { check: 0, op: 1, target: 2, value: 3, lap: 4, reserved: [0; 3] };
-        for change in
-            [Slot { op: 9, ..slot }, Slot { target: 9, ..slot }, Slot { value: 9, ..slot }, Slot { lap: 9, ..slot }]
-        {
+        let slot = Slot { check: 0, op: 1, target: Offset::new(2), value: 3, lap: 4, reserved: [0; 3] };
+        for change in [
+            Slot { op: 9, ..slot },
+            Slot { target: Offset::new(9), ..slot },
+            Slot { value: 9, ..slot },
+            Slot { lap: 9, ..slot },
+        ] {
             assert_ne!(change.sum(), slot.sum());
         }
-        assert_ne!(Slot { check: 0, op: 0, target: 0, value: 0, lap: 0, reserved: [0; 3] }.sum(), 0);
+        assert_ne!(Slot { check: 0, op: 0, target: Offset::new(0), value: 0, lap: 0, reserved: [0; 3] }.sum(), 0);
     }
 }

@@ -14,7 +14,7 @@
 //! let object = store.create_object("notes", options, Heap::format)?;
 //! let heap = Heap::open(object.clone())?;
 //! let block = heap.alloc_into(100, object.root_at())?; // the root word and the block's bit, or neither; settled
-//! assert_eq!(object.root(), block.at);
+//! assert_eq!(object.root(), block.at.get());
 //! assert_eq!(heap.size_of(block.at)?, 128);
 //! heap.free_from(object.root_at())?;                   // the other way round
 //! assert!(matches!(heap.size_of(block.at), Err(Error::NotAllocated { .. })));

@@ -27,7 +27,7 @@ use crate::pool::Pool;
 use crate::shard::Owner;
 use crate::zone::Use;
 use crate::{Block, Error, Heap, Op, Result};
-use everbyte_media::{Flusher, seeded};
+use everbyte_media::{Flusher, Offset, seeded};
 use std::sync::atomic::Ordering;
 
 impl Heap {
@@ -36,12 +36,12 @@ impl Heap {
     pub fn op_allocate(&self, block: &Block) -> Op {
         let inner = &*self.inner;
         if block.size > classes::SMALL_MAX {
-            return Op::pages(true, (block.at - inner.prime) / PAGE, block.size / PAGE);
+            return Op::pages(true, (block.at.get() - inner.prime) / PAGE, block.size.get() / PAGE);
         }
-        let class = classes::class_of(block.size);
+        let class = classes::class_of(block.size.get());
         let (index, rest) = classes::locate(class, (block.at % CLUSTER) as u32);
         debug_assert!(rest == 0, "HEAP-4: {block:?} was never reserved");
-        Op::small(true, class, index, inner.cluster_of(block.at))
+        Op::small(true, class, index, inner.cluster_of(block.at.get()))
     }
 
     /// The operation that frees the allocated block at `at`, which may be any number. From now on
@@ -50,7 +50,8 @@ impl Heap {
     /// # Errors
     /// [`Error::NotABlock`] (wild or foreign), [`Error::NotAllocated`] (freed before),
     /// [`Error::BeingFreed`], [`Error::Damaged`]. Nothing has changed.
-    pub fn op_free(&self, at: u64) -> Result<Op> {
+    pub fn op_free(&self, at: impl Into<Offset>) -> Result<Op> {
+        let at = at.into().get();
         let inner = &*self.inner;
         let place = inner.place(at)?;
         match place.twin.usage() {

@@ -29,6 +29,8 @@ use crate::op::PAGES_MAX;
 use crate::shard::Lists;
 use crate::zone::{Use, Zone, words_of};
 use crate::{Error, Result};
+use everbyte_media::Length;
+use everbyte_media::Offset;
 use everbyte_media::sealed::{seal_for, unseal_for};
 use everbyte_media::seeded;
 use everbyte_store::Error as StoreError;
@@ -86,7 +88,7 @@ impl HeapState {
         if converted {
             self.media.fence(); // HEAP-1
         }
-        Ok(Block { at: self.prime + first * PAGE, size: count * PAGE })
+        Ok(Block { at: Offset::new(self.prime + first * PAGE), size: Length::new(count * PAGE) })
     }
 
     /// Calls `each` with every cluster of a run of pages and the mask of its pages there.
@@ -356,7 +358,7 @@ impl HeapState {
             let (object, asked) = (self.name(), total * CLUSTER);
             return Err(StoreError::SpanFull { object, span, asked, left }.into());
         }
-        let backed = (self.object.backed() - self.prime) / CLUSTER;
+        let backed = (self.object.backed().get() - self.prime) / CLUSTER;
         if end + total > backed {
             self.object.grow((end + total - backed) * CLUSTER)?; // 1
         }

@@ -23,6 +23,8 @@ use crate::layout::{self, ClusterKind};
 use crate::pool::Pool;
 use crate::zone::{Cluster, NONE, POOL, Use};
 use crate::{Error, Result};
+use everbyte_media::Length;
+use everbyte_media::Offset;
 use parking_lot::MutexGuard;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -148,7 +150,10 @@ impl HeapState {
                 && let Some(index) = self.cluster(u64::from(current)).take_any(class)
             {
                 let size = classes::size_of(class);
-                return Ok(Block { at: self.at(u64::from(current)) + u64::from(index) * size, size });
+                return Ok(Block {
+                    at: Offset::new(self.at(u64::from(current)) + u64::from(index) * size),
+                    size: Length::new(size),
+                });
             }
             match self.find_run(&mut shard, number as u32, class) {
                 Ok(run) => shard.current[class] = run as u32,
@@ -243,7 +248,10 @@ impl HeapState {
                     && let Some(index) = self.cluster(u64::from(current)).take_any(larger)
                 {
                     let size = classes::size_of(larger);
-                    return Ok(Block { at: self.at(u64::from(current)) + u64::from(index) * size, size });
+                    return Ok(Block {
+                        at: Offset::new(self.at(u64::from(current)) + u64::from(index) * size),
+                        size: Length::new(size),
+                    });
                 }
                 match self.find_run(&mut shard, number as u32, larger) {
                     Ok(run) => shard.current[larger] = run as u32,

@@ -36,7 +36,7 @@ fn open(media: Media) -> Result<(Store, Heap), String> {
 }
 
 fn target(heap: &Heap, index: u64) -> u64 {
-    heap.object().prime() + layout::HEADER_END + index * 64
+    (heap.object().prime() + layout::HEADER_END + index * 64).get()
 }
 
 /// Recovers and reads out: nothing leaked, nothing doubled, contents whole, and the heap works.
@@ -63,7 +63,11 @@ fn observe(media: Media, seen: &Seen) -> Result<Model, String> {
     let mut more = vec![];
     for size in [16, 64, 100, 8192, 20_000] {
         let block = heap.reserve(size).map_err(|error| error.to_string())?;
-        if reachable.range(..block.end()).next_back().is_some_and(|&at| at + heap.size_of(at).unwrap() > block.at) {
+        if reachable
+            .range(..block.end().get())
+            .next_back()
+            .is_some_and(|&at| at + heap.size_of(at).unwrap() > block.at.get())
+        {
             return Err(format!("{block:?} is handed out and in use"));
         }
         more.push(block);
@@ -74,7 +78,7 @@ fn observe(media: Media, seen: &Seen) -> Result<Model, String> {
 
 fn set(twin: &Twin<'_, Model>, heap: &Heap, index: u64, size: u64, fill: u8) {
     let usable = heap.reserve(size).map(|block| (heap.cancel(block), block.size).1).unwrap();
-    let change = move |model: &mut Model| model[index as usize] = Some((usable, Some(fill)));
+    let change = move |model: &mut Model| model[index as usize] = Some((usable.get(), Some(fill)));
     twin.step(format!("set {index}"), change, || heap.alloc_set(size, target(heap, index), fill).unwrap());
 }
 
@@ -251,13 +255,16 @@ fn operations_of_a_ledger_happen_whole_or_not() {
             for sizes in [[1024, 40 << 10, 64], [64, 1024, 84 << 10]] {
                 let blocks = sizes.map(|size| heap.reserve(size).unwrap());
                 let mut ops: Vec<Op> = blocks.iter().map(|block| heap.op_allocate(block)).collect();
-                let mut targets: Vec<(u64, u64)> =
-                    blocks.iter().enumerate().map(|(index, block)| (target(&heap, index as u64), block.at)).collect();
+                let mut targets: Vec<(u64, u64)> = blocks
+                    .iter()
+                    .enumerate()
+                    .map(|(index, block)| (target(&heap, index as u64), block.at.get()))
+                    .collect();
                 for at in old.drain(..) {
                     ops.push(heap.op_free(at).unwrap());
-                    targets.push((ledger(&heap) + 8, 0)); // outside the targets
+                    targets.push(((ledger(&heap) + 8).get(), 0)); // outside the targets
                 }
-                old.extend(blocks.iter().map(|block| block.at));
+                old.extend(blocks.iter().map(|block| block.at.get()));
                 let change = move |model: &mut Model| {
                     sizes.iter().enumerate().for_each(|(index, &size)| model[index] = Some((size, None)));
                 };

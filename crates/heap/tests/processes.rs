@@ -32,7 +32,7 @@ fn open(media: Media) -> Result<Heap, String> {
 }
 
 fn word(heap: &Heap, index: u64) -> u64 {
-    heap.object().prime() + 2048 + index * 64
+    (heap.object().prime() + 2048 + index * 64).get()
 }
 
 /// Recovers, allocates the block that the crash may have cut off, and reads out.

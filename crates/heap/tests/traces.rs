@@ -23,10 +23,10 @@ fn trace(body: impl FnOnce(&Heap, u64)) -> String {
             let store = Store::attach(media).unwrap();
             let heap = Heap::open(store.object("test").unwrap()).unwrap();
             let target = heap.object().prime() + layout::HEADER_END;
-            heap.alloc_into(64, target).unwrap(); // a run of the class is there
+            heap.alloc_into(64, target.get()).unwrap(); // a run of the class is there
             heap
         },
-        |_media, heap| body(&heap, heap.object().prime() + layout::HEADER_END),
+        |_media, heap| body(&heap, (heap.object().prime() + layout::HEADER_END).get()),
     )
 }
 

@@ -54,7 +54,7 @@ impl Base {
     fn head(&self, magic: [u8; 8], len: usize) -> Result<RootHead> {
         let root = self.root;
         if !root.is_multiple_of(64) || !self.heap().may_hold_blocks(root, len as u64) {
-            return Err(self.damaged(self.object().root_at(), "the root word leads to no store"));
+            return Err(self.damaged(self.object().root_at().get(), "the root word leads to no store"));
         }
         let head: RootHead = self.media().get(root);
         if head.magic != magic || !head.checksum_agrees() {

@@ -1,6 +1,6 @@
 //! The bytes of the stores of this crate. Format: docs/formats/hkv.md.
 
-use everbyte_media::Checked;
+use everbyte_media::{Checked, Offset};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// `b"EVRBHKVH"`.
@@ -42,7 +42,7 @@ pub struct HashRoot {
     /// Zeros; the word has a line of its own.
     pub reserved_buckets: [u8; 56],
     /// Offsets of the segments; 0: not made yet.
-    pub segments: [u64; SEGMENTS],
+    pub segments: [Offset; SEGMENTS],
 }
 const _: () = assert!(size_of::<HashRoot>() == 448);
 
@@ -58,7 +58,7 @@ pub struct TreeRoot {
     /// The common head.
     pub head: RootHead,
     /// Offset of the topmost node.
-    pub top: u64,
+    pub top: Offset,
     /// Zeros; the word has a line of its own.
     pub reserved_top: [u8; 56],
 }
@@ -82,7 +82,7 @@ pub struct Node {
     /// Bytes that all keys of this node's range have in common: prefixes begin behind them.
     pub skip: u32,
     /// The record with the least key of this node's range; 0: the range has no lower bound.
-    pub low: u64,
+    pub low: Offset,
     /// Zeros.
     pub reserved: u64,
     /// The slots.
@@ -106,7 +106,7 @@ pub struct NodeSlot {
     /// first slot.
     pub prefix: u64,
     /// Offset of the record; in an inner node, of the child.
-    pub place: u64,
+    pub place: Offset,
 }
 const _: () = assert!(size_of::<NodeSlot>() == 16);
 

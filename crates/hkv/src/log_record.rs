@@ -98,9 +98,9 @@ impl Base {
         let taken = block.map(|block| heap.op_allocate(&block));
         let ops: Vec<Op> = taken.into_iter().chain(freed).collect();
         if let (Some(draft), Some(block)) = (new, block) {
-            draft.write(self.media(), block.at);
+            draft.write(self.media(), block.at.get());
         }
-        let words = words(block.map_or(0, |block| block.at));
+        let words = words(block.map_or(0, |block| block.at.get()));
         self.write_log_record(log, &ops, &words, new.map_or(0, Draft::checksum));
         Ok(())
     }
@@ -200,7 +200,7 @@ impl Base {
     }
 
     pub(crate) fn log_record_at(&self, place: u64) -> u64 {
-        self.object().prime() + LOG_RECORD_AT + place * LOG_RECORD_STEP
+        (self.object().prime() + LOG_RECORD_AT + place * LOG_RECORD_STEP).get()
     }
 }
 

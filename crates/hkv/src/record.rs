@@ -59,7 +59,7 @@ impl Draft {
     pub(crate) fn make(&self, tx: &Tx<'_>) -> Result<u64> {
         let block = tx.allocate(self.len())?;
         tx.media().write(block.at, &self.lines[..self.len]);
-        Ok(block.at)
+        Ok(block.at.get())
     }
 }
 

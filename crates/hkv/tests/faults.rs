@@ -1,7 +1,7 @@
 //! Memory errors under both kinds of store: of each page in turn the bytes are gone, and no pair is
 //! missing without an error.
 
-use everbyte_hkv::{Kv, KvKind};
+use everbyte_hkv::{Error, Kv, KvKind};
 use everbyte_media::{Media, Options, museum};
 use everbyte_store::{FormatOptions, Store};
 
@@ -12,7 +12,7 @@ fn each_page_in_turn(kind: KvKind) -> Result<(), String> {
     let pairs: Vec<_> = (0..400_u32).map(|number| (number.to_be_bytes(), vec![number as u8 | 1; 40])).collect();
     pairs.iter().for_each(|(key, value)| assert!(kv.insert(key, value).unwrap()));
     let object = store.object("pairs").unwrap();
-    let pages: Vec<u64> = (object.prime()..object.backed()).step_by(4096).collect();
+    let pages: Vec<u64> = (object.prime().get()..object.backed().get()).step_by(4096).collect();
     for page in pages.into_iter().rev().step_by(3) {
         store.media().raise_memory_error(page);
         let mut seen = 0;
@@ -47,5 +47,19 @@ fn no_pair_is_missing_without_an_error_when_a_page_is_lost() {
         let blind = || each_page_in_turn(kind);
         let found = museum::with("media-zeros-answered", || std::panic::catch_unwind(blind));
         assert!(!matches!(found, Ok(Ok(()))), "the seeded bug was not found");
+    }
+}
+
+/// The format has 32 bits for a length: a longer value is refused before anything of it is read.
+#[test]
+fn a_value_of_four_gigabytes_is_refused() {
+    let store = Store::format(Media::anonymous(16 << 20, &Options::default()).unwrap(), &FormatOptions::default());
+    let long = vec![0; 1 << 32]; // zeros that no page backs
+    for kind in [KvKind::Hash, KvKind::Tree] {
+        let name = format!("{kind:?}");
+        let kv = Kv::create(store.as_ref().unwrap(), &name, kind, Some(1 << 20)).unwrap();
+        assert!(matches!(kv.insert(b"key", &long), Err(Error::TooLarge { .. })));
+        assert!(kv.insert(b"key", b"value").unwrap());
+        assert_eq!(kv.check(), []);
     }
 }

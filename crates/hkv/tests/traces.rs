@@ -22,11 +22,11 @@ fn trace(count: u8, body: impl FnOnce(&Tree)) -> String {
     let leaf = if count > 14 { record(top) } else { top };
     let cluster = |at: u64| at & !0xffff..(at & !0xffff) + 0x1_0000;
     let mut tracer = Tracer::new(&image)
-        .label("bits", prime + 0x2000..prime + 0x4000)
+        .label("bits", (prime + 0x2000).get()..(prime + 0x4000).get())
         .label("nodes", cluster(top))
         .label("records", cluster(record(leaf)));
     // The lane depends on the thread, and each test has its own.
-    for lane in (prime + 0x4000..cluster(top).start).step_by(0x1000) {
+    for lane in ((prime + 0x4000).get()..cluster(top).start).step_by(0x1000) {
         tracer = tracer.label("lane", lane..lane + 0x1000);
     }
     let run = |media| {

@@ -35,12 +35,14 @@ impl Kv {
         let store = store.as_store();
         // An unused span costs nothing: it covers the store's maximum if addresses are left for it.
         let (max, addresses) = (store.max(), store.media().max());
-        let most = if addresses > max { max.next_power_of_two() } else { max / 4 };
+        let most = if addresses > max.get() { max.get().next_power_of_two() } else { max / 4 };
         let mut span = 1 << most.max(SPAN_MIN).ilog2();
         loop {
             let options = ObjectOptions { engine: Engine::Cdds, fingerprint: 0, span: Some(span) };
             match store.create_object(name, options, |object| Tree::format(object).map_err(Error::from)) {
-                Err(Error::Store(error)) if matches!(*error, NoSpan { .. }) && addresses > max && span > SPAN_MIN => {
+                Err(Error::Store(error))
+                    if matches!(*error, NoSpan { .. }) && addresses > max.get() && span > SPAN_MIN =>
+                {
                     span /= 2;
                 }
                 made => {
@@ -150,7 +152,7 @@ impl Kv {
     /// Damage; an object of that name exists; out of space.
     pub fn copy_to(&self, store: &impl AsStore, name: &str, progress: &mut dyn FnMut(u64)) -> Result<()> {
         let (entries, object) = (self.snapshot().prefix(b""), self.tree.heap().object());
-        let least = 2 * (object.backed() - object.prime());
+        let least = 2 * (object.backed().get() - object.prime().get());
         let fill = |copy: &Object| {
             Tree::format(copy)?;
             fill(&Tree::open(copy.clone())?, entries, progress)

@@ -2,6 +2,7 @@
 
 use crate::range::{self, Bounds};
 use crate::reads::reads;
+use everbyte_cdds::Version;
 use std::ops::RangeBounds;
 
 /// A settled version: it stays as it is, whatever is written meanwhile, and its space is kept until
@@ -36,7 +37,7 @@ impl Snapshot {
     }
 
     /// The version's number: it grows with every committed batch.
-    pub fn version(&self) -> u64 {
+    pub fn version(&self) -> Version {
         self.tree.version()
     }
 }

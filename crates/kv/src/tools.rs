@@ -18,7 +18,7 @@ impl EngineTools for KvTools {
     fn describe(&self, store: &Store, name: &str) -> Result<Vec<Fact>, EngineError> {
         let kv = Kv::open(store, name).map_err(EngineError::new)?;
         let stats = kv.stats();
-        Ok(vec![Fact { name: "keys", value: stats.keys }, Fact { name: "version", value: stats.version }])
+        Ok(vec![Fact { name: "keys", value: stats.keys }, Fact { name: "version", value: stats.version.get() }])
     }
 
     fn recover(&self, store: &Store, name: &str) -> Result<Vec<String>, EngineError> {
@@ -48,7 +48,7 @@ impl EngineTools for KvTools {
             return Ok(None);
         }
         let identity = u128::from_le_bytes(store.identity());
-        let words = [identity as u64, (identity >> 64) as u64, store.object(name)?.id()];
+        let words = [identity as u64, (identity >> 64) as u64, (store.object(name)?.id()).get()];
         let token = words.into_iter().chain(leaks.iter().map(|leak| leak.at)).collect();
         Ok(Some(Box::new(FreeLeaks { store: store.clone(), name: name.into(), leaks, token })))
     }

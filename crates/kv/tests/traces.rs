@@ -16,7 +16,7 @@ fn golden(name: &str, program: impl FnOnce(&Kv)) {
         }
         kv.put(&[b'b'; 24], &[9; 100]).unwrap();
         kv.delete(&[b'c'; 24]).unwrap();
-        prime = store.object("t").unwrap().prime();
+        prime = store.object("t").unwrap().prime().get();
     });
     let header = prime + 2048;
     let text = Tracer::new(&image)

@@ -37,6 +37,7 @@ mod kind;
 pub mod lock_order;
 mod media;
 pub mod museum;
+mod number;
 mod open;
 mod order;
 mod pages;

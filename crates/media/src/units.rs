@@ -26,7 +26,7 @@
 //! through [`Offset::checked_add`] and [`Media::holds`](crate::Media::holds) first.
 
 use std::fmt;
-use std::ops::{Add, AddAssign, Range, Rem, Sub, SubAssign};
+use std::ops::{Add, AddAssign, Div, Mul, Range, Rem, Sub, SubAssign};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// A position in a store: bytes from its beginning.
@@ -67,6 +67,18 @@ impl Offset {
     #[inline(always)]
     pub const fn is_aligned(self, align: u64) -> bool {
         self.0 & (align - 1) == 0
+    }
+
+    /// Whether it is a multiple of `unit`.
+    #[inline(always)]
+    pub const fn is_multiple_of(self, unit: u64) -> bool {
+        self.0.is_multiple_of(unit)
+    }
+
+    /// `len` bytes on, or the largest offset: for numbers from media that are checked afterwards.
+    #[inline(always)]
+    pub fn saturating_add(self, len: impl Into<Length>) -> Offset {
+        Offset(self.0.saturating_add(len.into().0))
     }
 
     /// The largest multiple of `align`, a power of two, up to here.
@@ -146,6 +158,12 @@ impl Length {
         self.0 == 0
     }
 
+    /// Whether it is a multiple of `unit`.
+    #[inline(always)]
+    pub const fn is_multiple_of(self, unit: u64) -> bool {
+        self.0.is_multiple_of(unit)
+    }
+
     /// The smallest multiple of `align`, a power of two, from here.
     #[inline(always)]
     pub const fn align_up(self, align: u64) -> Length {
@@ -214,6 +232,15 @@ impl Sub<Length> for Offset {
     }
 }
 
+impl Sub<u64> for Offset {
+    type Output = Offset;
+
+    #[inline(always)]
+    fn sub(self, len: u64) -> Offset {
+        Offset(self.0 - len)
+    }
+}
+
 impl Rem<u64> for Offset {
     type Output = u64;
 
@@ -245,6 +272,33 @@ impl<L: Into<Length>> Sub<L> for Length {
     #[inline(always)]
     fn sub(self, less: L) -> Length {
         Length(self.0 - less.into().0)
+    }
+}
+
+impl Mul<u64> for Length {
+    type Output = Length;
+
+    #[inline(always)]
+    fn mul(self, times: u64) -> Length {
+        Length(self.0 * times)
+    }
+}
+
+impl Div<u64> for Length {
+    type Output = u64;
+
+    #[inline(always)]
+    fn div(self, unit: u64) -> u64 {
+        self.0 / unit
+    }
+}
+
+impl Rem<u64> for Length {
+    type Output = u64;
+
+    #[inline(always)]
+    fn rem(self, unit: u64) -> u64 {
+        self.0 % unit
     }
 }
 

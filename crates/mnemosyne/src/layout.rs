@@ -1,6 +1,6 @@
 //! The bytes of a program's object. Format: docs/formats/program.md.
 
-use everbyte_media::Checked;
+use everbyte_media::{Checked, Length, Offset};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// `b"EVRBPROG"`.
@@ -21,22 +21,22 @@ pub struct ProgramHeader {
     /// [`FORMAT`].
     pub format: u32,
     /// Bytes of the variables: whole pages.
-    pub variables_len: u64,
+    pub variables_len: Length,
     /// A hash of the variables' names, offsets and sizes; 0: not known.
     pub layout: u64,
     /// Bytes of `build` in use; 0: not known.
-    pub build_len: u64,
+    pub build_len: Length,
     /// The linker's identity of the build that created this object, cut at [`BUILD_MAX`].
     pub build: [u8; BUILD_MAX],
     /// Zeros.
     pub reserved: [u8; 56],
     /// Offset of the variables: whole pages.
-    pub variables: u64,
+    pub variables: Offset,
     /// Offset of the path of the executable: a word with its length in bytes, and the bytes; 0: not
     /// known.
-    pub path: u64,
+    pub path: Offset,
     /// Offset of the first page of the table of regions; 0: there is none yet.
-    pub regions: u64,
+    pub regions: Offset,
     /// Zeros.
     pub reserved_words: [u64; 13],
 }
@@ -62,13 +62,13 @@ pub struct Piece {
     /// The region's number, the end of its object's name.
     pub number: u64,
     /// Offset of its first byte: a whole page.
-    pub at: u64,
+    pub at: Offset,
     /// Bytes: whole pages; 0: given up.
-    pub len: u64,
+    pub len: Length,
     /// The access of the program: bits of `mprotect`.
     pub access: u64,
     /// While `MAKING`: the word that receives its address.
-    pub target: u64,
+    pub target: Offset,
     /// While `MAKING`: the earlier value of that word.
     pub old: u64,
     /// While `CUTTING`: the line of the piece that it was part of, counted from 0 over all pages.

@@ -16,7 +16,7 @@
 //! let root = program.variables().start;                    // the first variable's place
 //! store.media().store(root, 0);
 //! let block = program.heap().alloc_into(100, root)?;       // the variable and the block, or neither
-//! assert_eq!(store.media().load(root), block.at);
+//! assert_eq!(store.media().load(root), block.at.get());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

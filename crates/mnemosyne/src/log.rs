@@ -107,7 +107,7 @@ impl Log {
 /// checks that the range is backed.
 fn range(object: &Object, len: u64) -> Range<u64> {
     let start = object.prime() + PRIME_LEN;
-    start..start.saturating_add(len).min(object.span().end)
+    start.get()..start.saturating_add(len).get().min(object.span().end)
 }
 
 fn make(store: &Store, name: &str, options: LogOptions) -> Result<Object> {
@@ -117,7 +117,7 @@ fn make(store: &Store, name: &str, options: LogOptions) -> Result<Object> {
     store.create_object(name, wanted, |object| {
         object.grow((PRIME_LEN + size).saturating_sub(CLUSTER))?;
         let identity = u64::from_le_bytes(store.identity()[..8].try_into().expect("eight of sixteen bytes"));
-        let salt = (identity ^ object.id().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let salt = (identity ^ object.id().get().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         WordLog::format(object.media(), range(object, size), options.form, salt)?;
         object.set_root(size);
         Ok(())

@@ -14,7 +14,7 @@ use crate::layout::{BUILD_MAX, FORMAT, HEADER_FIXED, MAGIC, PATH_AT, ProgramHead
 use crate::{Error, Result};
 use everbyte_heap::{Block, Heap};
 use everbyte_media::museum::{misplaced, unless};
-use everbyte_media::{Checked, Damage, Format, Media};
+use everbyte_media::{Checked, Damage, Format, Length, Media, Offset};
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use everbyte_tx::Redo;
 use std::ops::Range;
@@ -84,14 +84,20 @@ impl Program {
         let (media, object) = (heap.media(), heap.object());
         let (at, header) = header_of(object)?;
         let (start, len) = (header.variables, header.variables_len);
-        if !start.is_multiple_of(4096) || !heap.may_hold_blocks(start, len) {
+        if !start.is_multiple_of(4096) || !heap.may_hold_blocks(start.get(), len.get()) {
             return Err(Error::from(
                 Damage::at(at + VARIABLES_AT, "the variables lie outside the heap").of_object(object.name()),
             ));
         }
         header.require(object, variables)?;
         let base = media.binding().unwrap_or(0);
-        Ok(Program { heap: heap.based_at(base), redo, header: at, variables: start..start + len, _claim: claim })
+        Ok(Program {
+            heap: heap.based_at(base),
+            redo,
+            header: at,
+            variables: start.get()..(start + len).get(),
+            _claim: claim,
+        })
     }
 
     /// The range of its variables.
@@ -156,11 +162,11 @@ pub fn path_of(object: &Object) -> Result<Option<Vec<u8>>> {
         return Ok(None);
     }
     let damaged = |detail| Error::from(Damage::at(header_at + PATH_AT, detail).of_object(object.name()));
-    if !at.is_multiple_of(8) || !is_inside(object, at, 8) {
+    if !at.is_multiple_of(8) || !is_inside(object, at.get(), 8) {
         return Err(damaged("the path lies outside the object"));
     }
     let len = media.load(at);
-    if len > PATH_MAX || !is_inside(object, at + 8, len) {
+    if len > PATH_MAX || !is_inside(object, (at + 8).get(), len) {
         return Err(damaged("the path is longer than paths are"));
     }
     Ok(Some(media.read_vec(at + 8, len as usize)))
@@ -171,7 +177,7 @@ const PATH_MAX: u64 = 4096;
 
 fn is_inside(object: &Object, at: u64, len: u64) -> bool {
     let end = at.checked_add(len);
-    object.prime() <= at && end.is_some_and(|end| end <= object.backed() && object.media().holds(at, len))
+    object.prime() <= at && end.is_some_and(|end| end <= object.backed().get() && object.media().holds(at, len))
 }
 
 /// The header of a program's object, and its offset.
@@ -183,7 +189,7 @@ fn header_of(object: &Object) -> Result<(u64, ProgramHeader)> {
     }
     let header: ProgramHeader = object.media().get(at);
     if header.magic != MAGIC || !header.checksum_agrees() {
-        return Err(damaged(at, "the program's header is not whole"));
+        return Err(damaged(Offset::new(at), "the program's header is not whole"));
     }
     match header.format > FORMAT {
         true => Err(Error::NewerFormat { object: object.name().into(), format: Format::new(header.format, FORMAT) }),
@@ -199,18 +205,18 @@ fn make(object: &Object, variables: &Variables<'_>) -> Result<()> {
     let mut header = ProgramHeader {
         magic: MAGIC,
         format: FORMAT,
-        variables_len: len,
+        variables_len: Length::new(len),
         layout: variables.layout(object)?.unwrap_or(0),
-        build_len: build.len() as u64,
+        build_len: Length::new(build.len() as u64),
         ..ProgramHeader::new_zeroed()
     };
     header.build[..build.len()].copy_from_slice(build);
     header = header.sealed();
-    let at = heap.alloc_with(size_of::<ProgramHeader>() as u64, object.root_at(), |media, block| {
+    let at = heap.alloc_with(size_of::<ProgramHeader>() as u64, object.root_at().get(), |media, block| {
         media.write(block.at, header.as_bytes());
     })?;
     let write = |media: &Media, block: Block| media.write(block.at, variables.initial);
-    let block = heap.alloc_with(len.max(PAGED), at.at + VARIABLES_AT, |media, block| {
+    let block = heap.alloc_with(len.max(PAGED), (at.at + VARIABLES_AT).get(), |media, block| {
         unless("mnemosyne-variables-unflushed", || write(media, block));
     })?;
     misplaced("mnemosyne-variables-unflushed", || write(heap.media(), block));
@@ -225,7 +231,7 @@ impl ProgramHeader {
         if self.variables_len != len {
             return changed(format!("they took {} bytes and take {len}", self.variables_len));
         }
-        let kept = self.build.get(..self.build_len as usize).unwrap_or_default();
+        let kept = self.build.get(..self.build_len.get() as usize).unwrap_or_default();
         let build = &variables.build[..variables.build.len().min(BUILD_MAX)];
         if !build.is_empty() && kept == build {
             return Ok(());

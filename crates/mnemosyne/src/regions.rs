@@ -32,6 +32,8 @@ use crate::layout::{CUTTING, FREE, LIVE, MAKING, Piece};
 use crate::table::RegionTable;
 use crate::{Error, Program, Result};
 use everbyte_media::Damage;
+use everbyte_media::Length;
+use everbyte_media::Offset;
 use everbyte_store::{CLUSTER, Engine, Object, ObjectOptions, PRIME_LEN, Store};
 use parking_lot::Mutex;
 use std::ops::Range;
@@ -118,7 +120,18 @@ impl Regions {
         let media = table.media().clone();
         let old = media.load(target);
         // 1
-        table.write(index, Piece { state: MAKING, number, len, access, target, old, ..Piece::new_zeroed() });
+        table.write(
+            index,
+            Piece {
+                state: MAKING,
+                number,
+                len: Length::new(len),
+                access,
+                target: Offset::new(target),
+                old,
+                ..Piece::new_zeroed()
+            },
+        );
         let object = match self.make(number, len) {
             Ok(object) => object,
             Err(error) => {
@@ -126,8 +139,8 @@ impl Regions {
                 return Err(error);
             }
         };
-        table.set_at(index, object.prime() + PRIME_LEN);
-        set_word(&table, target, self.base + object.prime() + PRIME_LEN); // 3
+        table.set_at(index, (object.prime() + PRIME_LEN).get());
+        set_word(&table, target, self.base + object.prime().get() + PRIME_LEN); // 3
         media.fence_unless("mnemosyne-region-live-early");
         table.set_state(index, LIVE); // 4
         media.barrier()?;
@@ -164,11 +177,22 @@ impl Regions {
     ) -> Result<()> {
         let rest = table.vacant()?;
         let (piece, end) = (table.pieces[index], table.pieces[index].region().end());
-        let start = hit.start.max(piece.at);
+        let start = hit.start.max(piece.at.get());
         let (at, len) = if hit.end < end { (hit.end, end - hit.end) } else { (start, 0) };
         // 1
-        table.write(rest, Piece { state: CUTTING, at, len, parent: index as u64, target: 0, old: 0, ..piece });
-        table.set_len(index, start - piece.at); // 2
+        table.write(
+            rest,
+            Piece {
+                state: CUTTING,
+                at: Offset::new(at),
+                len: Length::new(len),
+                parent: index as u64,
+                target: Offset::new(0),
+                old: 0,
+                ..piece
+            },
+        );
+        table.set_len(index, start - piece.at.get()); // 2
         self.finish(table, rest, gone)
     }
 
@@ -181,7 +205,7 @@ impl Regions {
         covered.retain(|piece| piece.len > 0);
         match self.object(number) {
             Ok(object) if covered.is_empty() => {
-                gone(object.prime()..object.backed());
+                gone(object.prime().get()..object.backed().get());
                 drop(object);
                 self.store.remove_object(&self.name(number))?;
             }
@@ -235,9 +259,9 @@ impl Regions {
         let Piece { number, target, old, .. } = table.pieces[index];
         match self.object(number) {
             Ok(object) => {
-                require_target(program, table, target)?;
-                if table.media().load(target) == self.base + object.prime() + PRIME_LEN {
-                    set_word(table, target, old);
+                require_target(program, table, target.get())?;
+                if table.media().load(target) == self.base + object.prime().get() + PRIME_LEN {
+                    set_word(table, target.get(), old);
                     table.media().fence(); // the word is ordered before the removal of its object
                 }
                 drop(object);
@@ -275,7 +299,7 @@ impl Regions {
 
 impl Piece {
     fn region(&self) -> Region {
-        Region { at: self.at, len: self.len, access: self.access }
+        Region { at: self.at.get(), len: self.len.get(), access: self.access }
     }
 }
 
@@ -311,7 +335,7 @@ fn release(object: &Object, covered: &[Region]) -> Result<()> {
     while at < object.backed() {
         let cluster = at..at + CLUSTER;
         at = cluster.end;
-        let used = covered.iter().any(|piece| piece.at < cluster.end && cluster.start < piece.end());
+        let used = covered.iter().any(|piece| piece.at < cluster.end.get() && cluster.start < piece.end());
         if !used && object.is_backed(cluster.start) {
             object.release(cluster)?;
         }

@@ -6,7 +6,7 @@
 use crate::layout::{FREE, PAGE, PIECES, Piece};
 use crate::{Error, Program, Result};
 use everbyte_heap::Heap;
-use everbyte_media::{Damage, Media};
+use everbyte_media::{Damage, Length, Media, Offset};
 use std::mem::offset_of;
 
 /// The most pages of a table.
@@ -72,7 +72,7 @@ impl RegionTable {
             return Ok(index);
         }
         let block = self.heap.alloc_set(PAGE, self.link(), 0)?;
-        self.take_page(block.at);
+        self.take_page(block.at.get());
         Ok(self.pieces.len() - PIECES as usize)
     }
 
@@ -99,9 +99,9 @@ impl RegionTable {
         media.fence();
         let piece = &mut self.pieces[index];
         if field == offset_of!(Piece, len) {
-            piece.len = value;
+            piece.len = Length::new(value);
         } else if field == offset_of!(Piece, at) {
-            piece.at = value;
+            piece.at = Offset::new(value);
         } else {
             assert!(field == offset_of!(Piece, state), "no other word of a piece changes");
             piece.state = value;

@@ -39,7 +39,7 @@ fn a_block_and_the_address_of_it_appear_together() {
     let target = program.variables().start;
     store.media().store(target, 0);
     let block = program.heap().alloc_into(100, target).unwrap();
-    assert_eq!(store.media().load(target), block.at);
+    assert_eq!(store.media().load(target), block.at.get());
     program.heap().free_from(target).unwrap();
     assert_eq!(store.media().load(target), 0);
 }

@@ -1,6 +1,6 @@
 //! The one error of this crate: damage.
 
-use everbyte_media::{Damage, ErrorInfo, ErrorKind};
+use everbyte_media::{Damage, ErrorInfo, ErrorKind, Offset};
 use std::path::Path;
 
 /// Bytes of the trie contradict themselves or each other.
@@ -10,7 +10,8 @@ pub struct Damaged(pub Box<Damage>);
 
 impl Damaged {
     /// Damage at `at` of the file at `path`.
-    pub fn new(path: &Path, at: u64, detail: String) -> Damaged {
+    pub fn new(path: &Path, at: impl Into<Offset>, detail: String) -> Damaged {
+        let at = at.into().get();
         Damaged(Damage::at(at, format!("the name space: {detail}")).of_file(path).into())
     }
 }

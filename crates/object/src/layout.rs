@@ -27,13 +27,13 @@ pub struct Header {
     /// Raised by every opening, before anything else.
     pub generation: u64,
     /// Offset of the root, from the prime page.
-    pub root: u64,
+    pub root: Length,
     /// Bytes of the root.
     pub root_len: Length,
     /// Hash of the root type's description.
     pub fingerprint: u64,
     /// Offset of the description, from the prime page.
-    pub schema: u64,
+    pub schema: Length,
     /// Bytes of the description.
     pub schema_len: Length,
     /// CRC-32C of the five words before it.

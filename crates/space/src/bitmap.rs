@@ -20,7 +20,7 @@
 
 use crate::{CLUSTER, Result, error::Error};
 use everbyte_media::sealed::{seal, unseal};
-use everbyte_media::{Damage, Media};
+use everbyte_media::{Damage, Length, Media, Offset};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,7 +82,8 @@ impl BitmapWords<'_> {
 
 impl Bitmap {
     /// The bitmap in `at..at+len`, both multiples of 4096.
-    pub fn new(at: u64, len: u64) -> Bitmap {
+    pub fn new(at: impl Into<Offset>, len: impl Into<Length>) -> Bitmap {
+        let (at, len) = (at.into().get(), len.into().get());
         assert!(at.is_multiple_of(PAGE) && len.is_multiple_of(PAGE), "a bitmap is whole pages");
         let words = (len / PAGE).min(KNOWN).div_ceil(64);
         Bitmap { at, len, known: (0..words).map(|_| AtomicU64::new(0)).collect() }
@@ -119,7 +120,8 @@ impl Bitmap {
     }
 
     /// Bytes of store that a bitmap of `len` bytes has bits for.
-    pub fn capacity_of(len: u64) -> u64 {
+    pub fn capacity_of(len: impl Into<Length>) -> u64 {
+        let len = len.into().get();
         (len / 8).saturating_mul(WORD_COVERS)
     }
 
@@ -137,7 +139,8 @@ impl Bitmap {
 
     /// Whether the bit of the cluster that holds `at` is set; the bits of a damaged word count as
     /// set, so that none of its clusters is handed out.
-    pub fn test(&self, media: &Media, at: u64) -> bool {
+    pub fn test(&self, media: &Media, at: impl Into<Offset>) -> bool {
+        let at = at.into().get();
         let bit = at / CLUSTER;
         self.words(media).bits(bit / BITS).is_none_or(|bits| bits >> (bit % BITS) & 1 == 1)
     }

@@ -13,6 +13,7 @@
 
 mod bitmap;
 mod error;
+mod number;
 mod prepare;
 mod space;
 mod span;
@@ -21,6 +22,7 @@ mod zeroing;
 
 pub use bitmap::Bitmap;
 pub use error::{Error, Result};
+pub use number::{Cluster, ObjectId};
 pub use prepare::{PREPARE_STEP, PREPARED_MAX};
 pub use space::{Space, SpaceLayout};
 pub use span::{Span, Spans};

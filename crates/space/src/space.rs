@@ -25,7 +25,7 @@
 use crate::states::{ClusterState, ClusterStates, StateKind};
 use crate::zeroing::ZeroedParts;
 use crate::{Bitmap, CLUSTER, PREPARE_STEP, Result};
-use everbyte_media::{Media, seeded};
+use everbyte_media::{Media, Offset, seeded};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -389,7 +389,8 @@ impl Space {
     }
 
     /// Whether the cluster that holds `at` is backed.
-    pub fn is_backed(&self, at: u64) -> bool {
+    pub fn is_backed(&self, at: impl Into<Offset>) -> bool {
+        let at = at.into().get();
         self.backed.test(&self.media, at)
     }
 }

@@ -2,6 +2,8 @@
 //! one mask finds the owner of an address. A span costs nothing until it is backed.
 
 use crate::CLUSTER;
+use everbyte_media::Length;
+use everbyte_media::Offset;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -15,7 +17,8 @@ pub struct Span {
 
 impl Span {
     /// The span `at..at+len`, if these numbers make one. For numbers that come from media.
-    pub fn new(at: u64, len: u64) -> Option<Span> {
+    pub fn new(at: impl Into<Offset>, len: impl Into<Length>) -> Option<Span> {
+        let (at, len) = (at.into().get(), len.into().get());
         let good = len.is_power_of_two() && len >= CLUSTER && at.is_multiple_of(len) && at.checked_add(len).is_some();
         good.then_some(Span { at, len })
     }
@@ -42,7 +45,8 @@ impl Span {
     }
 
     /// Whether `at..at+len` lies inside.
-    pub fn holds(self, at: u64, len: u64) -> bool {
+    pub fn holds(self, at: impl Into<Offset>, len: impl Into<Length>) -> bool {
+        let (at, len) = (at.into().get(), len.into().get());
         at >= self.at && at.checked_add(len).is_some_and(|end| end <= self.end())
     }
 
@@ -100,7 +104,8 @@ impl Spans {
     ///
     /// # Panics
     /// If `len` is not a power of two of at least one cluster.
-    pub fn choose(&mut self, within: Range<u64>, len: u64) -> Option<Span> {
+    pub fn choose(&mut self, within: Range<u64>, len: impl Into<Length>) -> Option<Span> {
+        let len = len.into().get();
         assert!(len.is_power_of_two() && len >= CLUSTER, "a span is a power of two of at least {CLUSTER} bytes: {len}");
         let bits = len.ilog2() as usize;
         let mut at = within.start.max(self.from[bits]).checked_next_multiple_of(len)?;

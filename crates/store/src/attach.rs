@@ -38,7 +38,7 @@ impl Store {
         }
         let len = media.len().max(media.found_len()).min(superblock.end()).next_multiple_of(CLUSTER);
         let used = Bitmap::new(superblock.used_at, superblock.bitmap_len);
-        let used = used.end(&media, superblock.spans_at..len.max(superblock.spans_at));
+        let used = used.end(&media, superblock.spans_at.get()..len.max(superblock.spans_at.get()));
         let known = used.max(words.accounted);
         if known < len {
             // Bytes that no count covers: an extension that did not come to count, or bytes of

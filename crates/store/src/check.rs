@@ -9,6 +9,7 @@ use crate::object::header;
 use crate::superblock::copies::{self, Copy};
 use crate::superblock::words::Words;
 use crate::{CLUSTER, Result, Store};
+use everbyte_media::Offset;
 use everbyte_names::{Fault, FaultKind};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -204,7 +205,7 @@ impl Store {
         }
         let (spans_at, cluster_end) =
             (self.parts().head().superblock().spans_at, media.len().min(end) / CLUSTER * CLUSTER);
-        for data in self.space().stray_data(&(spans_at.min(cluster_end)..cluster_end)) {
+        for data in self.space().stray_data(&(spans_at.min(Offset::new(cluster_end)).get()..cluster_end)) {
             let detail =
                 format!("{} bytes have room on the disk and no object; `trim` gives it back", data.end - data.start);
             findings.add(FindingKind::Note, data.start, None, detail);

@@ -4,7 +4,8 @@
 //! (`everbyte_media::sealed::seal`, or one of the `STATE_` words), so that no change needs more
 //! than the crash rule gives.
 
-use everbyte_media::Checked;
+use everbyte_media::{Checked, Length, Offset};
+use everbyte_space::ObjectId;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// The offsets of the two copies of the superblock; each has a page of its own.
@@ -44,25 +45,25 @@ pub struct Superblock {
     /// Random; a clone gets another.
     pub identity: [u8; 16],
     /// Declared maximum of the store: bytes of its file that may have space on the disk.
-    pub max: u64,
+    pub max: Length,
     /// Bytes in a cluster: 65536.
-    pub cluster: u64,
+    pub cluster: Length,
     /// The start of the object table.
-    pub table_at: u64,
+    pub table_at: Offset,
     /// Records in it.
     pub table_slots: u64,
     /// The start of the bitmap of backed clusters.
-    pub bitmap_at: u64,
+    pub bitmap_at: Offset,
     /// The start of the bitmap of clusters that were ever used.
-    pub used_at: u64,
+    pub used_at: Offset,
     /// Bytes of each bitmap.
-    pub bitmap_len: u64,
+    pub bitmap_len: Length,
     /// The start of the log of the `file` backend. Recovery uses the copy in the media head.
-    pub log_at: u64,
+    pub log_at: Offset,
     /// Its size.
-    pub log_len: u64,
+    pub log_len: Length,
     /// The lowest address a span may have.
-    pub spans_at: u64,
+    pub spans_at: Offset,
     /// The address the store is bound to; 0 for an unbound store.
     pub binding: u64,
     /// Reserved: the name space is found by its record.
@@ -77,7 +78,7 @@ pub struct Superblock {
     pub features: u64,
     /// Bytes of clusters that the objects of one user, other than root, may have together; 0: no
     /// limit.
-    pub user_quota: u64,
+    pub user_quota: Length,
     /// One past the last address that a span may have; 0: the maximum. With [`FEATURE_ADDRESSES`],
     /// and not otherwise.
     pub addresses: u64,
@@ -89,7 +90,7 @@ const _: () = assert!(size_of::<Superblock>() == 512);
 impl Superblock {
     /// One past the last address that a span may have.
     pub fn end(&self) -> u64 {
-        if self.addresses == 0 { self.max } else { self.addresses }
+        if self.addresses == 0 { self.max.get() } else { self.addresses }
     }
 }
 
@@ -145,11 +146,11 @@ pub struct Record {
     /// See [`crate::Engine`].
     pub engine: u32,
     /// Never given to two objects of a store.
-    pub id: u64,
+    pub id: ObjectId,
     /// The start of the span.
-    pub span_at: u64,
+    pub span_at: Offset,
     /// Its size.
-    pub span_len: u64,
+    pub span_len: Length,
     /// The type fingerprint its engine gave it.
     pub fingerprint: u64,
     /// Bytes of the name in use.
@@ -159,14 +160,14 @@ pub struct Record {
     /// The identity of the store that the object was copied from.
     pub origin_store: [u8; 16],
     /// Its id there; 0: it was made here.
-    pub origin_object: u64,
+    pub origin_object: ObjectId,
     /// Two copies of the rights; not under the checksum, each has its own.
     pub access: [AccessWords; 2],
     /// The copy that counts: 1 or 2, shifted up by 16, sealed. 0 beside zeros: the object is older
     /// than rights. Not under the checksum.
     pub choice: u64,
     /// The offset of the record that this one was made to replace; 0: none.
-    pub replaces: u64,
+    pub replaces: Offset,
     /// UTF-8; zeros after `name_len`.
     pub name: [u8; 128],
 }
@@ -212,11 +213,11 @@ pub struct Header {
     /// As in the record.
     pub engine: u32,
     /// As in the record.
-    pub id: u64,
+    pub id: ObjectId,
     /// As in the record.
-    pub span_at: u64,
+    pub span_at: Offset,
     /// As in the record.
-    pub span_len: u64,
+    pub span_len: Length,
     /// As in the record.
     pub fingerprint: u64,
     /// As in the record.
@@ -224,7 +225,7 @@ pub struct Header {
     /// Zeros.
     pub reserved: [u8; 76],
     /// The engine's own word: where its data starts. Not under the checksum.
-    pub root: u64,
+    pub root: Offset,
     /// Zeros; the root word has a line of its own.
     pub reserved_root: [u8; 56],
     /// One past the last cluster that was ever handed out; sealed.

@@ -56,7 +56,7 @@ pub use everbyte_cold::{Files, RealFiles};
 pub use everbyte_media::{Damage, ErrorInfo, ErrorKind, Format};
 pub use everbyte_members::Since;
 pub use everbyte_names::NAME_MAX;
-pub use everbyte_space::CLUSTER;
+pub use everbyte_space::{CLUSTER, Cluster, ObjectId};
 pub use finding::{Finding, FindingKind};
 pub use object::access::{Access, Caller, Want};
 pub use object::backing::Residency;

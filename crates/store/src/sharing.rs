@@ -20,6 +20,7 @@ use crate::{Error, Result};
 use everbyte_media::Media;
 use everbyte_media::lock_order::{HeldRank, RankedMutex, rank};
 use everbyte_members::{JoinLock, Membership, SlotMode, TOKEN_MAX};
+use everbyte_space::ObjectId;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -77,7 +78,7 @@ pub(crate) struct SharedStore {
     /// By id, the number of handles and creations that need the object attached. Locked while an
     /// object is attached or detached: the last handle of one opening may go while the first of the
     /// next comes (SHARE-3).
-    attached: RankedMutex<{ rank::ATTACHED }, HashMap<u64, usize>>,
+    attached: RankedMutex<{ rank::ATTACHED }, HashMap<ObjectId, usize>>,
 }
 
 impl Sharing {
@@ -99,12 +100,12 @@ impl Sharing {
     ///
     /// # Errors
     /// [`Error::Attached`] if another process has it open in a mode that excludes this one.
-    pub(crate) fn attach(&self, id: u64, name: &str, mode: SlotMode) -> Result<()> {
+    pub(crate) fn attach(&self, id: ObjectId, name: &str, mode: SlotMode) -> Result<()> {
         self.store().map_or(Ok(()), |shared| shared.attach(id, name, mode))
     }
 
     /// Reverses one [`Sharing::attach`].
-    pub(crate) fn detach(&self, id: u64) {
+    pub(crate) fn detach(&self, id: ObjectId) {
         if let Some(shared) = self.store() {
             shared.detach(id);
         }
@@ -157,7 +158,7 @@ impl SharedStore {
         self.names.store(names, Ordering::Relaxed);
     }
 
-    fn attach(&self, id: u64, name: &str, mode: SlotMode) -> Result<()> {
+    fn attach(&self, id: ObjectId, name: &str, mode: SlotMode) -> Result<()> {
         let mut attached = self.attached.lock();
         self.lock_slot(id, name, mode)?;
         *attached.entry(id).or_default() += 1;
@@ -168,14 +169,14 @@ impl SharedStore {
     ///
     /// # Errors
     /// [`Error::Attached`].
-    pub(crate) fn lock_slot(&self, id: u64, name: &str, mode: SlotMode) -> Result<()> {
-        match self.member.lock_slot(id, mode)? {
+    pub(crate) fn lock_slot(&self, id: ObjectId, name: &str, mode: SlotMode) -> Result<()> {
+        match self.member.lock_slot(id.get(), mode)? {
             true => Ok(()),
             false => Err(Error::Attached { object: name.into(), users: self.media.holders() }),
         }
     }
 
-    fn detach(&self, id: u64) {
+    fn detach(&self, id: ObjectId) {
         let mut attached = self.attached.lock();
         if let Some(count) = attached.get_mut(&id) {
             *count -= 1;
@@ -184,7 +185,7 @@ impl SharedStore {
             }
             attached.remove(&id);
         }
-        self.member.unlock_slot(id);
+        self.member.unlock_slot(id.get());
     }
 
     /// Leaves the store; `close` runs in the last process that leaves (SHARE-2).

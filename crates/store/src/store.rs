@@ -19,9 +19,9 @@ use crate::superblock::head::Head;
 use crate::superblock::identity::IdentityHold;
 use crate::superblock::words::Words;
 use crate::{Engine, Error, Result};
-use everbyte_media::{BackendKind, Media};
+use everbyte_media::{BackendKind, Length, Media, Offset};
 use everbyte_members::Since;
-use everbyte_space::{CLUSTER, Space, SpaceLayout};
+use everbyte_space::{CLUSTER, ObjectId, Space, SpaceLayout};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -67,7 +67,10 @@ impl Parts {
         reflushes: bool,
     ) -> Parts {
         let Superblock { bitmap_at, used_at, bitmap_len, .. } = superblock;
-        let space = Space::new(media.clone(), SpaceLayout { bitmap_at, used_at, bitmap_len });
+        let space = Space::new(
+            media.clone(),
+            SpaceLayout { bitmap_at: bitmap_at.get(), used_at: used_at.get(), bitmap_len: bitmap_len.get() },
+        );
         space.suspect(words.suspect.clone());
         let growth = Arc::new(Growth::new(media.clone(), Arc::new(space)));
         let ids = Ids::new(words.opened);
@@ -187,7 +190,7 @@ pub struct ObjectInfo {
     /// Its name.
     pub name: String,
     /// A number that no other object of this store ever had.
-    pub id: u64,
+    pub id: ObjectId,
     /// The one engine that may change it.
     pub engine: Engine,
     /// The engine's fingerprint of the content's type.
@@ -236,7 +239,7 @@ impl Store {
     }
 
     /// Declared maximum in bytes.
-    pub fn max(&self) -> u64 {
+    pub fn max(&self) -> Length {
         self.parts.head.superblock().max
     }
 
@@ -270,15 +273,15 @@ impl Store {
             identity: superblock.identity,
             format: FORMAT,
             backend: media.kind(),
-            max: superblock.max,
+            max: superblock.max.get(),
             max_max: space.bitmap().capacity(),
             len: media.file_len(),
-            log_len: superblock.log_len,
+            log_len: superblock.log_len.get(),
             log_room: media.log_room(),
             backed: backed.sum(),
             waiting: space.waiting(),
             objects: live.len() as u64,
-            slots: (superblock.end() - superblock.spans_at) / CLUSTER,
+            slots: (superblock.end() - superblock.spans_at.get()) / CLUSTER,
             opened: self.generation(),
             binding: media.binding(),
         }
@@ -308,7 +311,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Damaged`].
-    pub fn find(&self, name: &str) -> Result<Option<u64>> {
+    pub fn find(&self, name: &str) -> Result<Option<ObjectId>> {
         let _exclusive = self.exclusive()?;
         let found = self.parts.catalogue.lock().find_id(name)?;
         if found.is_none() {
@@ -322,7 +325,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Damaged`].
-    pub fn find_on_media(&self, name: &str) -> Result<Option<u64>> {
+    pub fn find_on_media(&self, name: &str) -> Result<Option<ObjectId>> {
         let _exclusive = self.exclusive()?;
         let mut names = self.parts.catalogue.lock();
         if names.table().trie().is_none() {
@@ -381,7 +384,7 @@ impl Store {
         let grown = self.parts.head.change(|current| {
             let detail = if self.is_shared() {
                 "other processes may have this store open; close it there and use `everbyte grow`".into()
-            } else if max < current.max {
+            } else if max < current.max.get() {
                 format!("a store does not shrink: its maximum is {} bytes", current.max)
             } else if max > capacity {
                 format!("the bitmaps of this store speak for {capacity} bytes; make a larger store and copy")
@@ -389,7 +392,7 @@ impl Store {
                 format!("this process has mapped {mapped} bytes of the store; close it and use `everbyte grow`")
             } else {
                 let addresses = if current.addresses == 0 { 0 } else { current.addresses.max(max) };
-                return Ok(Some(Superblock { max, addresses, ..*current }));
+                return Ok(Some(Superblock { max: Length::new(max), addresses, ..*current }));
             };
             Err(Error::BadOption { detail })
         })?;
@@ -409,15 +412,15 @@ impl Store {
         let superblock = self.parts.head.superblock();
         let spans_at = superblock.spans_at;
         let end = media.len().min(superblock.end()) / CLUSTER * CLUSTER;
-        for used in space.used().runs(media, spans_at..end, true) {
+        for used in space.used().runs(media, spans_at.get()..end, true) {
             for hole in space.bitmap().runs(media, used, false) {
                 space.reflush(&hole); // settled below, before it becomes a hole in the file
                 space.list_released(hole);
             }
         }
-        let swept = space.sweep(&(spans_at.min(end)..end));
+        let swept = space.sweep(&(spans_at.min(Offset::new(end)).get()..end));
         let given_back = space.trim()?;
-        space.free_chunks(&(spans_at..superblock.end()))?;
+        space.free_chunks(&(spans_at.get()..superblock.end()))?;
         Ok(given_back + swept)
     }
 
@@ -457,7 +460,7 @@ impl Store {
         {
             let _closed = growth.close_gate();
             let superblock = self.parts.head.superblock();
-            self.space().free_chunks(&(superblock.spans_at..superblock.end()))?;
+            self.space().free_chunks(&(superblock.spans_at.get()..superblock.end()))?;
         }
         media.barrier()?; // the store counts as closed after all other bytes are settled
         self.parts.head.write_closed();
@@ -517,7 +520,7 @@ impl Store {
     pub(crate) fn require_readable(&self) -> Result<()> {
         match Media::unreadable_count() {
             0 => Ok(()),
-            _ => Ok(self.media().require_readable(0, self.parts.head.superblock().spans_at)?),
+            _ => Ok(self.media().require_readable(0, self.parts.head.superblock().spans_at.get())?),
         }
     }
 

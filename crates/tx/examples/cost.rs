@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = ObjectOptions { engine: Engine::Undo, fingerprint: 0, span: Some(256 << 20) };
     let undo = Undo::open(store.create_object("cost", options, Undo::format)?)?;
     let heap = undo.heap().clone();
-    let table = undo.run(|tx| tx.allocate(64 << 10))?.at;
+    let table = undo.run(|tx| tx.allocate(64 << 10))?.at.get();
 
     measure("empty transaction", || undo.run(|_| Ok::<_, Error>(())).unwrap());
     measure("update of 8 bytes", || undo.run(|tx| tx.store(table, 1)).unwrap());
@@ -56,8 +56,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     measure("64 bytes allocated, others freed", || {
         undo.run(|tx| {
             let block = tx.allocate(64)?;
-            tx.store(block.at, 1)?;
-            tx.free(old.replace(block.at))
+            tx.store(block.at.get(), 1)?;
+            tx.free(old.replace(block.at).get())
         })
         .unwrap();
     });
@@ -70,8 +70,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     let root = heap.object().root_at();
     measure("alloc_into + free_from", || {
-        heap.alloc_into(64, root).unwrap();
-        heap.free_from(root).unwrap();
+        heap.alloc_into(64, root.get()).unwrap();
+        heap.free_from(root.get()).unwrap();
     });
     for threads in [1, 2] {
         let start = Instant::now();

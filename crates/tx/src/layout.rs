@@ -1,6 +1,6 @@
 //! The bytes of the lane table. Format: docs/formats/lane.md. A lane itself is an undo journal.
 
-use everbyte_media::Checked;
+use everbyte_media::{Checked, Length, Offset};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Offset of the lane table in the prime page.
@@ -27,12 +27,12 @@ pub struct Table {
     /// Zeros.
     pub reserved_lanes: u32,
     /// Bytes of each.
-    pub lane_len: u64,
+    pub lane_len: Length,
     /// Zeros.
     pub reserved: [u8; 32],
     /// Offset of the lanes, one after the other, in a block of the heap. On a line of its own: the
     /// heap stores it together with the block's bits.
-    pub lanes_at: u64,
+    pub lanes_at: Offset,
     /// Zeros.
     pub reserved_at: [u8; 56],
 }

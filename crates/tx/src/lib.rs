@@ -16,7 +16,7 @@
 //! let block = undo.run(|tx| {
 //!     let block = tx.allocate(64)?;       // the tx's own until it commits
 //!     tx.store(block.at, 100)?;           // new memory: nothing to log
-//!     tx.store(root, block.at)?;          // the old root is logged first
+//!     tx.store(root, block.at.get())?;    // the old root is logged first
 //!     Ok::<_, Error>(block)
 //! })?;                                    // settled
 //! let outcome = undo.run(|tx| {

@@ -5,6 +5,7 @@
 //! builds a large structure does not look at all of it for each change.
 
 use everbyte_heap::Block;
+use everbyte_media::Length;
 use std::collections::BTreeMap;
 
 const FEW: usize = 16;
@@ -29,14 +30,14 @@ impl Owned {
         self.all.push(block);
         self.live += 1;
         if self.all.len() > FEW {
-            self.index(block.at);
+            self.index(block.at.get());
         }
     }
 
     #[cold]
     fn index(&mut self, at: u64) {
         if self.all.len() == FEW + 1 {
-            self.ordered = self.all.iter().enumerate().map(|(index, block)| (block.at, index)).collect();
+            self.ordered = self.all.iter().enumerate().map(|(index, block)| (block.at.get(), index)).collect();
             self.ordered.retain(|_, index| self.all[*index].size > 0);
         }
         self.ordered.insert(at, self.all.len() - 1);
@@ -46,10 +47,10 @@ impl Owned {
     #[inline]
     pub(crate) fn holds(&self, at: u64, end: u64) -> bool {
         if self.all.len() <= FEW {
-            return self.all.iter().rev().any(|block| block.at <= at && end <= block.end());
+            return self.all.iter().rev().any(|block| block.at <= at && end <= block.end().get());
         }
         let before = self.ordered.range(..=at).next_back();
-        before.is_some_and(|(_, &index)| end <= self.all[index].end())
+        before.is_some_and(|(_, &index)| end <= self.all[index].end().get())
     }
 
     /// Takes the block that starts at `at` out.
@@ -63,7 +64,7 @@ impl Owned {
         if index + 1 == self.all.len() && self.all.len() <= FEW {
             self.all.pop();
         } else {
-            self.all[index].size = 0;
+            self.all[index].size = Length::new(0);
         }
         self.live -= 1;
         Some(block)
@@ -86,6 +87,7 @@ impl Owned {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use everbyte_media::{Length, Offset};
     use proptest::prelude::*;
 
     proptest! {
@@ -96,7 +98,7 @@ mod tests {
             for (at, push) in steps {
                 let at = at * 64;
                 if push && model.insert(at) {
-                    owned.push(Block { at, size: 64 });
+                    owned.push(Block { at: Offset::new(at), size: Length::new(64) });
                 } else if !push {
                     prop_assert_eq!(owned.remove(at).is_some(), model.remove(&at));
                 }
@@ -105,7 +107,7 @@ mod tests {
                 }
                 prop_assert!(!owned.holds(at + 32, at + 96));
                 prop_assert_eq!(owned.is_empty(), model.is_empty());
-                prop_assert!(owned.iter().map(|block| block.at).collect::<std::collections::BTreeSet<_>>() == model);
+                prop_assert!(owned.iter().map(|block| block.at.get()).collect::<std::collections::BTreeSet<_>>() == model);
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::layout::{LANES_AT, LANES_MAX, TABLE, Table};
 use crate::{Error, Result};
 use everbyte_heap::Heap;
 use everbyte_log as log;
-use everbyte_media::{Checked, Damage, Format, Media};
+use everbyte_media::{Checked, Damage, Format, Length, Media};
 use everbyte_store::{Object, PRIME_LEN};
 use std::ops::Range;
 use zerocopy::{FromZeros, IntoBytes};
@@ -43,7 +43,7 @@ pub(crate) fn format(
     Heap::format(object)?;
     let heap = Heap::open(object.clone())?;
     let (media, prime) = (object.media(), object.prime());
-    let mut table = Table { magic, format, lanes: count, lane_len: len, ..Table::new_zeroed() };
+    let mut table = Table { magic, format, lanes: count, lane_len: Length::new(len), ..Table::new_zeroed() };
     table = table.sealed();
     {
         let _section = media.section();
@@ -53,11 +53,11 @@ pub(crate) fn format(
     }
     let identity = u64::from_le_bytes(object.store().identity()[..8].try_into().expect("eight of sixteen bytes"));
     let mut formatted = Ok(());
-    heap.alloc_with(u64::from(count) * len, prime + LANES_AT, |media, block| {
+    heap.alloc_with(u64::from(count) * len, (prime + LANES_AT).get(), |media, block| {
         for index in 0..u64::from(count) {
             let at = block.at + index * len;
-            let salt = (identity ^ object.id().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ at;
-            if let Err(error) = part(media, at..at + len, salt) {
+            let salt = (identity ^ object.id().get().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ at.get();
+            if let Err(error) = part(media, at.get()..(at + len).get(), salt) {
                 formatted = Err(error);
             }
         }
@@ -83,11 +83,11 @@ pub(crate) fn read(heap: &Heap, (magic, known): MagicAndFormat) -> Result<Parts>
     if table.format < known {
         return Err(Error::OlderFormat { object: name(), format: Format::new(table.format, known) });
     }
-    let (size, count) = (heap.size_of(table.lanes_at)?, u64::from(table.lanes));
-    if size < count * table.lane_len {
+    let (size, count) = (heap.size_of(table.lanes_at.get())?, u64::from(table.lanes));
+    if size < count * table.lane_len.get() {
         return Err(damaged(table.lanes_at, "the block of the lanes is too small for them"));
     }
-    Ok(Parts { bytes: table.lanes_at..table.lanes_at + size, count, len: table.lane_len })
+    Ok(Parts { bytes: table.lanes_at.get()..(table.lanes_at + size).get(), count, len: table.lane_len.get() })
 }
 
 /// Whether `at..at+len`, which may be any numbers, is data: where blocks can lie and lanes do not,
@@ -95,8 +95,9 @@ pub(crate) fn read(heap: &Heap, (magic, known): MagicAndFormat) -> Result<Parts>
 #[inline]
 pub(crate) fn holds_data(heap: &Heap, lanes: &Range<u64>, engine_end: u64, at: u64, len: u64) -> bool {
     let prime = heap.object().prime();
-    if at >= prime + PRIME_LEN {
+    if at >= (prime + PRIME_LEN).get() {
         return heap.may_hold_blocks(at, len) && (at + len <= lanes.start || at >= lanes.end);
     }
-    at == heap.object().root_at() && len == 8 || at >= prime + engine_end && len <= prime + PRIME_LEN - at
+    at == heap.object().root_at().get() && len == 8
+        || at >= (prime + engine_end).get() && len <= (prime + PRIME_LEN).get() - at
 }

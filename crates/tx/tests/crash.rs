@@ -60,8 +60,8 @@ fn observe(media: Media, seen: &Seen) -> Result<Model, String> {
     let model = Model { words, blocks };
     undo.run(|tx| {
         let block = tx.allocate(100)?;
-        tx.store(root(&undo), block.at)?;
-        tx.free(block.at)
+        tx.store(root(&undo), block.at.get())?;
+        tx.free(block.at.get())
     })
     .map_err(|error| error.to_string())?;
     Ok(model)
@@ -76,9 +76,9 @@ fn replace(undo: &Undo, tx: &Tx<'_>, index: u64, size: u64, value: u64) -> Resul
     let at = pointer(undo, index);
     let old = tx.media().load(at);
     let block = tx.allocate(size)?;
-    tx.store(block.at, value)?;
+    tx.store(block.at.get(), value)?;
     tx.store(block.end() - 8, value)?;
-    tx.store(at, block.at)?;
+    tx.store(at, block.at.get())?;
     if old != 0 { tx.free(old) } else { Ok(()) }
 }
 

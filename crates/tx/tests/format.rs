@@ -17,9 +17,9 @@ fn the_worked_examples_are_what_is_written() {
         let root = undo.heap().object().root_at();
         undo.run(|tx| {
             let (first, second) = (tx.allocate(100)?, tx.allocate(100)?);
-            tx.store(first.at, second.at)?;
-            tx.store(first.at + 8, tx.allocate(70_000)?.at)?;
-            tx.store(root, first.at)?;
+            tx.store(first.at.get(), second.at.get())?;
+            tx.store((first.at + 8).get(), (tx.allocate(70_000)?.at).get())?;
+            tx.store(root.get(), first.at.get())?;
             Ok::<_, Error>(())
         })
         .unwrap();
@@ -46,13 +46,13 @@ fn redo_page() {
         let made = store.create_object("x", options, |object| Redo::format_with(object, 2, 512));
         let redo = Redo::open(made.unwrap()).unwrap();
         let root = redo.heap().object().root_at();
-        redo.atomically(|tx| tx.store(root, 0x11)).unwrap();
+        redo.atomically(|tx| tx.store(root.get(), 0x11)).unwrap();
         redo.set_truncation(Truncation::Asynchronous);
-        redo.atomically(|tx| tx.write(root + 4, &[0x22])).unwrap();
+        redo.atomically(|tx| tx.write((root + 4).get(), &[0x22])).unwrap();
         redo.truncate();
         redo.atomically(|tx| {
             let block = tx.allocate(64)?;
-            tx.store(root, block.at)
+            tx.store(root.get(), block.at.get())
         })
         .unwrap();
         store.close().unwrap();

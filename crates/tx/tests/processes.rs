@@ -25,7 +25,7 @@ fn shared(store: &Store) -> Undo {
 
 /// The word of a worker: it leads to a block that begins with how often it was replaced.
 fn word(undo: &Undo, worker: usize) -> u64 {
-    undo.heap().object().prime() + 3072 + worker as u64 * 64
+    (undo.heap().object().prime() + 3072 + worker as u64 * 64).get()
 }
 
 fn count(undo: &Undo, worker: usize) -> u64 {
@@ -44,7 +44,7 @@ fn work(path: &Path, worker: usize) {
             let block = tx.allocate([40, 300, 9000, 80_000][next as usize % 4])?;
             tx.media().store(block.at, next);
             let old = tx.media().load(at);
-            tx.store(at, block.at)?;
+            tx.store(at, block.at.get())?;
             if old == 0 { Ok(()) } else { tx.free(old) }
         });
         replaced.unwrap();

@@ -23,7 +23,7 @@ fn trace(body: impl FnOnce(&Undo, u64)) -> String {
             // A run of the class is there, and this thread's first lane is chosen.
             let block = undo.run(|tx| tx.allocate(64)).unwrap();
             let root = undo.heap().object().root();
-            undo.run(|tx| tx.store(root + 256, block.at)).unwrap();
+            undo.run(|tx| tx.store(root + 256, block.at.get())).unwrap();
             undo
         },
         |_media, undo| {
@@ -59,9 +59,9 @@ fn a_block_in_place_of_another() {
     let text = trace(|undo, root| {
         undo.run(|tx| {
             let block = tx.allocate(64)?;
-            tx.store(block.at, 1)?;
+            tx.store(block.at.get(), 1)?;
             tx.free(tx.media().load(root + 256))?;
-            tx.store(root + 256, block.at)
+            tx.store(root + 256, block.at.get())
         })
         .unwrap();
     });

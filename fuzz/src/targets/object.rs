@@ -132,7 +132,7 @@ fn describe(store: &Store, spare: u64, text: &[u8]) -> Result<(), String> {
     let mut header: Header = store.media().get(at);
     let text = String::from_utf8_lossy(text);
     let text = &text.as_bytes()[..text.len().min(ROOM)];
-    (header.schema, header.schema_len) = (spare - object.prime(), (text.len() as u64).into());
+    (header.schema, header.schema_len) = ((spare - object.prime().get()).into(), (text.len() as u64).into());
     header.fingerprint = fingerprint(&String::from_utf8_lossy(text));
     header.root_checksum = header.root_sum();
     let _section = store.media().section();

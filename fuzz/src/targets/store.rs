@@ -20,7 +20,7 @@ fn good() -> &'static Image {
         for (name, span) in [("first", 128 << 10), ("second/of two", 256 << 10)] {
             let options = ObjectOptions { engine: Engine::None, fingerprint: 3, span: Some(span) };
             let made = store.create_object(name, options, |object| object.grow(1).map(drop)).expect("an object");
-            sealed.push((made.prime() as usize, everbyte_store::layout::HEADER_FIXED));
+            sealed.push((made.prime().get() as usize, everbyte_store::layout::HEADER_FIXED));
         }
         // The table starts where the media head ends.
         let table = everbyte_media::HEAD_END as usize;

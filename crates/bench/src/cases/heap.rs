@@ -98,7 +98,7 @@ impl Objects {
         let options =
             ObjectOptions { span: Some((GROWTH + 1).next_power_of_two() * CLUSTER), ..ObjectOptions::default() };
         let object = self.0.create_object(name, options, |_| Ok::<(), Error>(()))?;
-        touch(&self.0, object.prime() + TOUCHED);
+        touch(&self.0, (object.prime() + TOUCHED).get());
         Ok(object)
     }
 
@@ -120,7 +120,7 @@ impl Objects {
                     let name = format!("old/{}", number % KEPT);
                     let object = timed(&mut sum, || {
                         let object = self.0.object(&name)?;
-                        touch(&self.0, object.prime() + TOUCHED);
+                        touch(&self.0, (object.prime() + TOUCHED).get());
                         Ok::<_, Error>(object)
                     })?;
                     drop(object);

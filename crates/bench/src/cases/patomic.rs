@@ -35,7 +35,7 @@ impl Field {
         let at = redo.atomically(|tx| tx.allocate(WORDS * 8))?.at;
         redo.media().zero(at, WORDS * 8);
         let worker = RefCell::new(redo.worker());
-        let field = Field { redo, worker, at };
+        let field = Field { redo, worker, at: at.get() };
         host::unpin(); // the thread that truncates starts here, and is to have a CPU of its own
         field.truncating(Truncation::Asynchronous).store(WORDS, MANY);
         host::pin(0);

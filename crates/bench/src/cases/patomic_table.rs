@@ -40,7 +40,7 @@ impl WordTable {
         let redo = Redo::open(store.create_object("table", options, Redo::format)?)?;
         let buckets = redo.atomically(|tx| tx.allocate(keys * 8))?.at;
         redo.media().zero(buckets, keys * 8);
-        let table = WordTable { redo, buckets, keys };
+        let table = WordTable { redo, buckets: buckets.get(), keys };
         host::unpin(); // the thread that truncates starts here, and is to have a CPU of its own
         table.truncating(Truncation::Asynchronous);
         (0..keys).for_each(|key| table.put(key, &vec![0; size]));
@@ -63,10 +63,10 @@ impl WordTable {
             at = tx.load(at)?;
         }
         let entry = tx.allocate(16 + value.len() as u64)?.at;
-        tx.store(entry, first)?;
-        tx.store(entry + 8, key)?;
-        tx.write(entry + 16, value)?;
-        tx.store(bucket, entry)
+        tx.store(entry.get(), first)?;
+        tx.store((entry + 8).get(), key)?;
+        tx.write((entry + 16).get(), value)?;
+        tx.store(bucket, entry.get())
     }
 
     fn truncating(&self, truncation: Truncation) -> &WordTable {

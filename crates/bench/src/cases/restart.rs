@@ -72,7 +72,7 @@ fn allocate(redo: &Redo, size: u64, count: u64) -> Result<u64> {
     for first in (0..count).step_by(100) {
         tx.begin()?;
         for _ in first..count.min(first + 100) {
-            at = tx.allocate(size)?.at;
+            at = tx.allocate(size)?.at.get();
         }
         tx.commit()?;
     }

@@ -31,7 +31,7 @@ impl Field {
         let undo = Undo::open(store.create_object("bench", options, Undo::format)?)?;
         let at = undo.run(|tx| tx.allocate(ROOM))?.at;
         undo.media().zero(at, ROOM);
-        Ok(Field { undo, at })
+        Ok(Field { undo, at: at.get() })
     }
 
     fn run(&self, body: impl FnOnce(&Tx<'_>) -> std::result::Result<(), Error>) {
@@ -73,10 +73,10 @@ impl Field {
         for _ in 0..count {
             self.run(|tx| {
                 let block = tx.allocate(size)?;
-                last.replace(block.at).map_or(Ok(()), |old| tx.free(old))
+                last.replace(block.at).map_or(Ok(()), |old| tx.free(old.get()))
             });
         }
-        self.run(|tx| last.map_or(Ok(()), |old| tx.free(old)));
+        self.run(|tx| last.map_or(Ok(()), |old| tx.free(old.get())));
     }
 }
 

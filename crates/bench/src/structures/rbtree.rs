@@ -35,7 +35,7 @@ pub struct RbTree {
 impl RbTree {
     /// The tree of an object; empty in a new one.
     pub fn new(redo: &Redo) -> RbTree {
-        RbTree { worker: redo.worker(), root: redo.heap().object().root_at() }
+        RbTree { worker: redo.worker(), root: redo.heap().object().root_at().get() }
     }
 
     /// Inserts a key with its payload, settled on return; `false`, and nothing happens, if it is
@@ -103,7 +103,7 @@ impl Links {
             };
             parent = at;
         }
-        let node = tx.allocate(NODE)?.at;
+        let node = tx.allocate(NODE)?.at.get();
         for (at, value) in [(KEY, key), (LEFT, 0), (RIGHT, 0), (PARENT, parent), (RED, 1)] {
             tx.store(node + at, value)?;
         }

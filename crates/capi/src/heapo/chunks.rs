@@ -58,7 +58,7 @@ fn allocate(object: &Arc<Mapped>, size: usize, zeroed: bool) -> Result<usize> {
         if zeroed {
             tx.media().zero(block.at, block.size);
         }
-        Ok(object.address(block.at))
+        Ok(object.address(block.at.get()))
     })
 }
 
@@ -82,10 +82,10 @@ fn reallocate(object: &Arc<Mapped>, chunk: usize, size: usize) -> Result<usize> 
             return Ok(chunk);
         }
         let block = tx.allocate(size.max(1) as u64)?;
-        let kept = tx.media().read_vec(at, room.min(block.size) as usize);
+        let kept = tx.media().read_vec(at, room.min(block.size.get()) as usize);
         tx.media().write(block.at, &kept);
-        tx.free(at).or_else(|error| tx.free(block.at).and(Err(error)))?;
-        Ok(object.address(block.at))
+        tx.free(at).or_else(|error| tx.free(block.at.get()).and(Err(error)))?;
+        Ok(object.address(block.at.get()))
     })
 }
 

@@ -169,7 +169,7 @@ fn set_prime_node(object: &Arc<Mapped>, node: usize) -> Result<()> {
         object.offset(node)?;
     }
     let (root_at, media) = (object.undo.heap().object().root_at(), object.undo.media());
-    if let Some(logged) = transactions::within(object, |tx| Ok(tx.store(root_at, node as u64)?)) {
+    if let Some(logged) = transactions::within(object, |tx| Ok(tx.store(root_at.get(), node as u64)?)) {
         return logged;
     }
     let _exclusive = object.undo.enter()?;

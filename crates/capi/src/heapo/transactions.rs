@@ -125,7 +125,7 @@ pub(crate) unsafe extern "C" fn heapo_tx_append(object: *const c_char, start: *c
         let at = object.offset(start.addr())?;
         let (len, heap) = (size as u64, object.undo.heap());
         let logged = within(&object, |tx| {
-            let is_prime_node = at == heap.object().root_at() && len == 8;
+            let is_prime_node = at == heap.object().root_at().get() && len == 8;
             let is_own = || at.checked_add(len).is_some() && tx.owns(at, len);
             if !(is_prime_node || heap.is_allocated(at, len) || is_own()) {
                 let (address, name) = (start.addr(), heap.object().name());

@@ -32,7 +32,7 @@ impl Tx {
             Err(error @ Error::Heap(_)) => return Ok(Err(error.into())),
             Err(error) => die(error),
         };
-        let address = self.ground.address(block.at);
+        let address = self.ground.address(block.at.get());
         self.store_bytes(destination, &address.to_le_bytes())?;
         Ok(Ok(address))
     }

@@ -15,7 +15,7 @@ pub(crate) fn run(args: &CreateArgs, output: &Output) -> Result<(), Failure> {
     store.close()?;
     let bound = binding.map(|address| format!(", bound to {address:#x}")).unwrap_or_default();
     output.say(
-        format!("created {} on `{backend}`, for at most {}{bound}", path.display(), text::bytes(max)),
-        json!({ "store": path, "backend": backend, "max": max, "binding": binding }),
+        format!("created {} on `{backend}`, for at most {}{bound}", path.display(), text::bytes(max.get())),
+        json!({ "store": path, "backend": backend, "max": max.get(), "binding": binding }),
     )
 }

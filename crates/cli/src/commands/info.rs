@@ -69,7 +69,7 @@ fn described(store: &Store, info: &ObjectInfo) -> Value {
 
 pub(crate) fn object(object: &everbyte_store::ObjectInfo) -> Value {
     json!({
-        "name": object.name, "id": object.id, "engine": object.engine.name(), "fingerprint": object.fingerprint,
+        "name": object.name, "id": object.id.get(), "engine": object.engine.name(), "fingerprint": object.fingerprint,
         "start": object.span.start, "end": object.span.end, "backed": object.backed,
         "owner": object.access.owner, "group": object.access.group, "mode": format!("{:03o}", object.access.mode),
         "quota": object.quota, "limit": object.residency.map(|residency| residency.limit),

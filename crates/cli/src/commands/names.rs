@@ -34,7 +34,7 @@ pub(crate) fn stat(args: &NamesArgs, output: &Output) -> Result<(), Failure> {
         }
         output.table(&json!({
             "name": info.name,
-            "id": info.id,
+            "id": info.id.get(),
             "rights": info.access.to_string(),
             "engine": info.engine.name(),
             "fingerprint": format!("{:#018x}", info.fingerprint),

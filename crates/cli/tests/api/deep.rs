@@ -204,7 +204,7 @@ fn what_a_table_has_lost_is_freed_as_well() {
     let place = place(|_| ());
     let store = open(&place);
     let heap = Heap::open(store.object("kv").unwrap()).unwrap();
-    let lost = heap.alloc_into(500, heap.object().prime() + 3072).unwrap();
+    let lost = heap.alloc_into(500, (heap.object().prime() + 3072).get()).unwrap();
     store.close().unwrap();
     drop((heap, store));
     let said = place.bad(&["check", "--deep", "--repair"], 1, &["1 findings", "--token"]);

@@ -3,6 +3,7 @@
 
 use crate::common::{Place, flip, said};
 use everbyte_hkv::raw::Raw as _;
+use everbyte_media::Offset;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -171,7 +172,12 @@ fn every_engine_is_walked() {
     // A word that says what a cluster is for, the lane table's checksum, and those of the hash
     // store and of the tree.
     let table = blocks.prime() + everbyte_heap::layout::FIRST_TABLE;
-    let places = [table, accounts.prime() + layout::TABLE + 8, pairs.object().root() + 8, tree.object().root() + 8];
+    let places = [
+        table,
+        accounts.prime() + layout::TABLE + 8,
+        Offset::new(pairs.object().root() + 8),
+        Offset::new(tree.object().root() + 8),
+    ];
     store.close().unwrap();
     drop((store, blocks, accounts, pairs, tree));
     let said = untouched(&place, &["check"]);
@@ -179,10 +185,10 @@ fn every_engine_is_walked() {
     let ways =
         [("blocks", "heap: damage"), ("accounts", "tx: damage"), ("pairs", "hkv: damage"), ("tree", "hkv: damage")];
     for (at, (object, way)) in places.into_iter().zip(ways).rev() {
-        flip(&path, at);
+        flip(&path, at.get());
         let said = untouched(&place, &["check"]);
         assert_eq!(said.code, 1, "{said:?}");
-        let place = format!("{way} at {:#x} in `{object}`", at & !63);
+        let place = format!("{way} at {:#x} in `{object}`", at.align_down(64));
         assert!(said.out.contains(&place), "`{place}`: {said:?}");
     }
 }

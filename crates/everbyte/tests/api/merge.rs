@@ -203,15 +203,15 @@ fn a_damaged_object_is_not_passed_on() {
         let store = read(&source, BackendChoice::Shm);
         let value = format!("29 {}", "x".repeat(29 * 37 % 600));
         let table = store.object("table").unwrap();
-        let bytes = store.media().read_vec(table.prime(), (table.backed() - table.prime()) as usize);
+        let bytes = store.media().read_vec(table.prime(), (table.backed().get() - table.prime().get()) as usize);
         let at = bytes.windows(value.len()).position(|found| found == value.as_bytes()).unwrap();
         // A word that says what a cluster is for, and a byte of a value.
         (store.object("shop").unwrap().prime() + everbyte_heap::layout::FIRST_TABLE, table.prime() + at as u64)
     };
     let file = File::options().write(true).open(&source).unwrap();
     let place = |at| everbyte_media::file_offset(&source, at).unwrap().unwrap();
-    file.write_all_at(&[0x55], place(pool + 5)).unwrap();
-    file.write_all_at(b"y", place(table + 3)).unwrap();
+    file.write_all_at(&[0x55], place((pool + 5).get())).unwrap();
+    file.write_all_at(b"y", place((table + 3).get())).unwrap();
     let store = create(&target, BackendChoice::Shm, 256 << 20);
     for skip in ["shop", "table"] {
         let options = MergeOptions { skip: vec![skip.into()], ..MergeOptions::default() };

@@ -2,7 +2,7 @@
 
 use crate::common::{create, heap_of, store_of};
 use everbyte_heap::{Error, Heap, Op};
-use everbyte_media::{Media, OpenOptions, Options};
+use everbyte_media::{Length, Media, Offset, OpenOptions, Options};
 use everbyte_store::Store;
 
 /// Makes allocations durable the way a lane does, without a lane: nothing crashes here.
@@ -12,7 +12,7 @@ fn allocate(heap: &Heap, size: u64) -> u64 {
     heap.apply(&ops);
     heap.media().fence();
     heap.finish(&ops);
-    block.at
+    block.at.get()
 }
 
 fn free(heap: &Heap, at: u64) {
@@ -37,7 +37,7 @@ fn blocks_are_aligned_large_enough_and_apart() {
     assert!(blocks.windows(2).all(|pair| pair[0].end() <= pair[1].at));
     assert!(blocks.last().unwrap().end() <= heap.object().backed());
     for block in &blocks {
-        assert!(matches!(heap.size_of(block.at), Err(Error::NotAllocated { .. })), "reserved is not allocated");
+        assert!(matches!(heap.size_of(block.at.get()), Err(Error::NotAllocated { .. })), "reserved is not allocated");
     }
     blocks.into_iter().for_each(|block| heap.cancel(block));
     assert_eq!(heap.check(Some(&Default::default())), []);
@@ -87,20 +87,26 @@ fn bytes_are_allocated_as_far_as_blocks_reach() {
         assert!(!heap.is_allocated(at, 8), "freed");
     }
     assert!(!heap.is_allocated(0, 8) && !heap.is_allocated(u64::MAX - 8, 8) && !heap.is_allocated(1 << 50, 8));
-    assert!(!heap.is_allocated(heap.object().prime() + 4096, 8), "the heap's own");
+    assert!(!heap.is_allocated((heap.object().prime() + 4096).get(), 8), "the heap's own");
 }
 
 #[test]
 fn pointers_that_are_no_blocks_are_refused() {
     let (store, heap) = create(64 << 20, 32 << 20);
     let (small, large) = (allocate(&heap, 100), allocate(&heap, 100_000));
-    let prime = heap.object().prime();
+    let prime = heap.object().prime().get();
     for at in
         [0, 1, prime, prime + 512, prime + 4096, prime + 8192, small + 16, large + 8, large + 4096, large + 65_536]
     {
         assert!(matches!(heap.op_free(at), Err(Error::NotABlock { .. } | Error::NotAllocated { .. })), "{at:#x}");
     }
-    for at in [heap.object().backed(), heap.object().backed() - 16, u64::MAX, u64::MAX - 7, store.media().len()] {
+    for at in [
+        heap.object().backed().get(),
+        heap.object().backed().get() - 16,
+        Offset::new(u64::MAX).get(),
+        (Offset::new(u64::MAX - 7)).get(),
+        Offset::new(store.media().len()).get(),
+    ] {
         assert!(heap.op_free(at).is_err() && heap.size_of(at).is_err(), "{at:#x}");
     }
     assert_eq!(heap.check(Some(&[small, large].into())), []);
@@ -134,10 +140,10 @@ fn operations_read_from_media_are_checked() {
     let at = allocate(&heap, 64);
     let good = heap.op_free(at).unwrap();
     heap.validate(good).unwrap();
-    let far = heap.op_allocate(&everbyte_heap::Block { at: at + (2 << 20), size: 64 });
-    let other = heap.op_allocate(&everbyte_heap::Block { at, size: 128 });
-    let large = heap.op_allocate(&everbyte_heap::Block { at: at & !4095, size: 12288 });
-    let system = heap.op_allocate(&everbyte_heap::Block { at: heap.object().prime() + 4096, size: 12288 });
+    let far = heap.op_allocate(&everbyte_heap::Block { at: Offset::new(at + (2 << 20)), size: Length::new(64) });
+    let other = heap.op_allocate(&everbyte_heap::Block { at: Offset::new(at), size: Length::new(128) });
+    let large = heap.op_allocate(&everbyte_heap::Block { at: Offset::new(at & !4095), size: Length::new(12288) });
+    let system = heap.op_allocate(&everbyte_heap::Block { at: heap.object().prime() + 4096, size: Length::new(12288) });
     for op in [far, other, large, system, Op::from(0), Op::from(u64::MAX), Op::from(0xf)] {
         assert!(heap.validate(op).is_err(), "{op:?}");
     }
@@ -195,7 +201,7 @@ fn an_object_without_a_heap_and_one_with_a_damaged_header() {
 fn a_damaged_record_is_contained() {
     let (store, heap) = create(8 << 20, 4 << 20);
     let (victim, other) = (allocate(&heap, 64), allocate(&heap, 8192));
-    let prime = heap.object().prime();
+    let prime = heap.object().prime().get();
     drop(heap);
     let record = prime + 8192 + (victim - prime) / 65536 * 512;
     store.media().store(record, store.media().load(record) ^ 2);
@@ -305,11 +311,11 @@ fn racing_double_frees_free_one_block_once() {
 #[test]
 fn a_target_in_the_heaps_own_pages_is_refused() {
     let (_store, heap) = create(64 << 20, 32 << 20);
-    let prime = heap.object().prime();
+    let prime = heap.object().prime().get();
     let large = allocate(&heap, 9 << 20); // the second zone's table comes before it
-    let tables: Vec<u64> = (prime..heap.object().backed())
+    let tables: Vec<u64> = (prime..heap.object().backed().get())
         .step_by(65536)
-        .filter(|&at| !heap.may_hold_blocks(at, 8) && at >= prime + (2 << 16))
+        .filter(|&at| !heap.may_hold_blocks(at, 8) && at >= (prime + (2 << 16)))
         .collect();
     assert!(!tables.is_empty(), "a heap of two zones has a table between its blocks");
     let own =
@@ -319,7 +325,7 @@ fn a_target_in_the_heaps_own_pages_is_refused() {
     }
     assert!(heap.may_hold_blocks(large, 9 << 20) && !heap.may_hold_blocks(tables[0] - 8, 9));
     assert!(heap.encloses(tables[0] - 8, 9) && !heap.encloses(prime - 8, 8) && !heap.encloses(u64::MAX - 3, 8));
-    for target in [large, prime + 2048, heap.object().root_at()] {
+    for target in [large, (prime + 2048), heap.object().root_at().get()] {
         heap.alloc_into(64, target).unwrap();
     }
 }

@@ -22,7 +22,7 @@ fn apply(heap: &Heap, ops: &[everbyte_heap::Op]) {
 /// Fills the heap with blocks of `size` bytes and frees all of them.
 fn fill_and_empty(heap: &Heap, size: u64) {
     let blocks: Vec<Block> = std::iter::from_fn(|| allocate(heap, size)).collect();
-    let ops: Vec<_> = blocks.iter().map(|block| heap.op_free(block.at).unwrap()).collect();
+    let ops: Vec<_> = blocks.iter().map(|block| heap.op_free(block.at.get()).unwrap()).collect();
     apply(heap, &ops);
 }
 
@@ -35,10 +35,10 @@ fn an_emptied_heap_has_room_for_one_large_block() {
         assert_eq!(heap.usage().unwrap().allocated, 0);
         let block = allocate(&heap, at_least * ZONE).expect("one block of nearly half of the heap, or more");
         assert_eq!(heap.check(None), []);
-        heap.media().store(block.at + block.size - 8, 1);
+        heap.media().store(block.at + block.size.get() - 8, 1);
         drop(heap);
         let heap = heap_of(&store);
-        assert_eq!(heap.size_of(block.at).unwrap(), at_least * ZONE);
+        assert_eq!(heap.size_of(block.at.get()).unwrap(), at_least * ZONE);
         assert_eq!(heap.check(None), []);
     }
 }
@@ -62,7 +62,10 @@ fn a_copy_in_a_larger_span_grows_past_the_zones_of_the_first() {
     }
     assert!(blocks.len() >= 26, "{} blocks of half a zone in sixteen zones", blocks.len());
     assert_eq!(large.check(None), []);
-    assert_eq!(large.size_of(first.at - heap.object().prime() + large.object().prime()).unwrap(), ZONE);
+    assert_eq!(
+        large.size_of(first.at.get() - heap.object().prime().get() + large.object().prime().get()).unwrap(),
+        ZONE
+    );
     let small = copy("small", 2 * ZONE, &heap);
     while allocate(&small, CLUSTER).is_some() {}
     assert_eq!(small.check(None), []);
@@ -94,7 +97,7 @@ fn leftovers_of_an_interrupted_growth_in_a_table_are_cleared() {
         let more = everbyte_media::museum::with(bug, more);
         assert_eq!(heap.check(None), []);
         let after = heap.usage().unwrap();
-        let all = more.iter().chain([&filled]).map(|block| heap.op_free(block.at).unwrap());
+        let all = more.iter().chain([&filled]).map(|block| heap.op_free(block.at.get()).unwrap());
         apply(&heap, &all.collect::<Vec<_>>());
         after.system - before.system
     };
@@ -119,7 +122,7 @@ fn a_heap_of_format_1_goes_on_as_it_is() {
     drop(heap);
     let heap = heap_of(&store);
     assert_eq!(heap.check(None), []);
-    assert_eq!(heap.size_of(blocks[blocks.len() - 1].at).unwrap(), CLUSTER);
+    assert_eq!(heap.size_of((blocks[blocks.len() - 1].at).get()).unwrap(), CLUSTER);
 }
 
 /// Prime page, log and the table of zone 0.

@@ -15,7 +15,7 @@ fn a_zone_that_another_thread_is_loading_is_not_seen_by_half() {
             heap.apply(&ops);
             heap.media().fence();
             heap.finish(&ops);
-            block.at
+            block.at.get()
         })
         .collect();
     drop(heap);

@@ -14,7 +14,7 @@ fn allocate(heap: &Heap, size: u64) -> Block {
 }
 
 fn free(heap: &Heap, block: Block) {
-    let ops = [heap.op_free(block.at).unwrap()];
+    let ops = [heap.op_free(block.at.get()).unwrap()];
     heap.apply(&ops);
     heap.media().fence();
     heap.finish(&ops);
@@ -30,24 +30,24 @@ fn clusters_that_are_free_are_given_back_and_no_others() {
         Err(Error::NotFree { at, .. }) => at,
         other => panic!("{from:#x}..{to:#x}: {other:?}"),
     };
-    assert_eq!(refused(prime, prime + CLUSTER), prime, "its own");
-    let of_small = small.at - small.at % CLUSTER;
+    assert_eq!(refused(prime.get(), (prime + CLUSTER).get()), prime.get(), "its own");
+    let of_small = small.at.get() - small.at.get() % CLUSTER;
     assert_eq!(refused(of_small, of_small + CLUSTER), of_small);
-    let within = large.at.next_multiple_of(CLUSTER);
+    let within = large.at.get().next_multiple_of(CLUSTER);
     assert_eq!(refused(within, within + CLUSTER), within);
     free(&heap, large);
     let backed = store.info().backed;
-    heap.shrink(large.at + 1..large.end()).unwrap(); // whole clusters in it
+    heap.shrink((large.at + 1).get()..large.end().get()).unwrap(); // whole clusters in it
     let given = backed - store.info().backed;
     assert!(given >= 6 * CLUSTER, "{given}");
-    heap.shrink(large.at + 1..large.end()).unwrap(); // once more: they are gone
+    heap.shrink((large.at + 1).get()..large.end().get()).unwrap(); // once more: they are gone
     heap.shrink(0..u64::MAX).unwrap_err();
     free(&heap, small);
     heap.shrink_all().unwrap();
     assert!(heap.object().holes().iter().any(|hole| hole.contains(&of_small)), "the run of the small one, too");
     let again = allocate(&heap, 8 * CLUSTER);
     heap.media().write(again.at, &[7; 100]);
-    assert_eq!(heap.size_of(again.at).unwrap(), 8 * CLUSTER);
+    assert_eq!(heap.size_of(again.at.get()).unwrap(), 8 * CLUSTER);
     assert!(store.check().is_empty());
 }
 

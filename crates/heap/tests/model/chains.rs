@@ -20,7 +20,7 @@ fn many_blocks_and_holes_are_opened_checked_and_given_back_on_a_small_stack() {
         let ops: Vec<Op> = group.iter().map(|block| heap.op_allocate(block)).collect();
         heap.apply(&ops);
         heap.finish(&ops);
-        all.extend(group.iter().map(|block| block.at));
+        all.extend(group.iter().map(|block| block.at.get()));
     }
     let free = |heap: &everbyte_heap::Heap, blocks: &mut dyn Iterator<Item = u64>| {
         let ops: Vec<Op> = blocks.map(|at| heap.op_free(at).unwrap()).collect();

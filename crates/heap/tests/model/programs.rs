@@ -55,7 +55,7 @@ proptest! {
                 Step::Reserve(size) => match heap.reserve(size) {
                     Ok(block) => {
                         prop_assert!(block.size >= size);
-                        handed_out(&mut taken, block.at, block.size);
+                        handed_out(&mut taken, block.at.get(), block.size.get());
                         reserved.push(block);
                     }
                     Err(error) => prop_assert!(error.is_full(), "{}", error),
@@ -63,7 +63,7 @@ proptest! {
                 Step::Cancel(at) => {
                     if let Some(block) = pick(&mut reserved, at) {
                         heap.cancel(block);
-                        taken.remove(&block.at);
+                        taken.remove(&block.at.get());
                     }
                 }
                 Step::Commit(at) => {
@@ -73,8 +73,8 @@ proptest! {
                         heap.apply(&ops);
                         heap.apply(&ops);
                         heap.finish(&ops);
-                        prop_assert_eq!(heap.size_of(block.at).unwrap(), block.size);
-                        allocated.push(block.at);
+                        prop_assert_eq!(heap.size_of(block.at.get()).unwrap(), block.size.get());
+                        allocated.push(block.at.get());
                     }
                 }
                 Step::Free(at) => {
@@ -115,7 +115,7 @@ proptest! {
         prop_assert_eq!(heap.check(Some(&reachable)), []);
         let mut walked = vec![];
         heap.blocks(|block| walked.push(block)).unwrap();
-        prop_assert!(walked.iter().all(|block| taken.get(&block.at) == Some(&block.size)));
+        prop_assert!(walked.iter().all(|block| taken.get(&block.at.get()) == Some(&block.size.get())));
         prop_assert_eq!(walked.len(), allocated.len());
     }
 }
@@ -135,13 +135,17 @@ fn threads_share_a_heap() {
                     for _ in 0..3000 {
                         let size = [40, 64, 700, 5000, 20_000][random.below(5) as usize];
                         let block = heap.reserve(size).unwrap();
-                        heap.media().store(block.at, block.at ^ thread);
+                        heap.media().store(block.at, block.at.get() ^ thread);
                         let ops = [heap.op_allocate(&block)];
                         heap.apply(&ops);
                         heap.finish(&ops);
-                        assert_eq!(heap.media().load(block.at), block.at ^ thread, "another thread has this block");
-                        heap.media().store(block.at, block.at);
-                        mine.push(block.at);
+                        assert_eq!(
+                            heap.media().load(block.at),
+                            block.at.get() ^ thread,
+                            "another thread has this block"
+                        );
+                        heap.media().store(block.at, block.at.get());
+                        mine.push(block.at.get());
                         if random.below(2) == 0 {
                             exchange.lock().push(mine.swap_remove(random.below(mine.len() as u64) as usize));
                         }
@@ -200,10 +204,10 @@ fn random_crashes_leak_and_double_nothing() {
             let index = random.below(16);
             let at = target(index);
             if media.load(at) != 0 {
-                heap.free_from(at).unwrap();
+                heap.free_from(at.get()).unwrap();
             } else {
                 let size = [24, 64, 500, 4096, 9000, 70_000][random.below(6) as usize];
-                let _ = heap.alloc_into(size, at);
+                let _ = heap.alloc_into(size, at.get());
             }
         }
         bytes = tape.crash();

@@ -141,17 +141,17 @@ struct Run {
 /// Words that tell a block from any other: at its begin, its middle and its end.
 fn stamp(heap: &Heap, block: Block) {
     for at in marks(block) {
-        heap.media().store(at, at ^ block.at.rotate_left(32));
+        heap.media().store(at, at ^ block.at.get().rotate_left(32));
     }
 }
 
 fn marks(block: Block) -> [u64; 3] {
-    [block.at, (block.at + block.size / 2) & !7, block.end() - 8]
+    [block.at.get(), (block.at.get() + block.size.get() / 2) & !7, (block.end() - 8).get()]
 }
 
 fn assert_stamped(heap: &Heap, block: Block, story: &str) {
     for at in marks(block) {
-        assert_eq!(heap.media().load(at), at ^ block.at.rotate_left(32), "{story}: {at:#x} of {block:x?}");
+        assert_eq!(heap.media().load(at), at ^ block.at.get().rotate_left(32), "{story}: {at:#x} of {block:x?}");
     }
 }
 
@@ -177,9 +177,12 @@ impl Run {
     }
 
     fn take(&mut self, block: Block, story: &str) {
-        let before = self.taken.range(..block.end()).next_back();
-        assert!(before.is_none_or(|(&other, &len)| other + len <= block.at), "{story}: {block:x?} and {before:x?}");
-        self.taken.insert(block.at, block.size);
+        let before = self.taken.range(..block.end().get()).next_back();
+        assert!(
+            before.is_none_or(|(&other, &len)| other + len <= block.at.get()),
+            "{story}: {block:x?} and {before:x?}"
+        );
+        self.taken.insert(block.at.get(), block.size.get());
         stamp(&self.heap, block);
     }
 
@@ -194,9 +197,9 @@ impl Run {
         let mut ops = Vec::new();
         for block in blocks {
             assert_stamped(&self.heap, *block, story);
-            assert_eq!(self.heap.size_of(block.at).unwrap(), block.size, "{story}");
-            ops.push(self.heap.op_free(block.at).unwrap());
-            self.freed.push(block.at);
+            assert_eq!(self.heap.size_of(block.at.get()).unwrap(), block.size.get(), "{story}");
+            ops.push(self.heap.op_free(block.at.get()).unwrap());
+            self.freed.push(block.at.get());
         }
         self.heap.apply(&ops);
         self.freeing.extend(ops);
@@ -255,13 +258,13 @@ impl Run {
                     let size = self.mix.size(random);
                     if let Some(block) = self.reserve(size, story) {
                         self.heap.cancel(block);
-                        self.taken.remove(&block.at);
+                        self.taken.remove(&block.at.get());
                     }
                 }
             }
             Action::Abandon => {
                 let blocks = self.some(random, self.mix.group);
-                let ops: Vec<Op> = blocks.iter().map(|block| self.heap.op_free(block.at).unwrap()).collect();
+                let ops: Vec<Op> = blocks.iter().map(|block| self.heap.op_free(block.at.get()).unwrap()).collect();
                 self.heap.abandon(&ops);
                 self.allocated.extend(blocks);
             }
@@ -290,7 +293,7 @@ impl Run {
         }
         for block in &all {
             self.heap.cancel(*block);
-            self.taken.remove(&block.at);
+            self.taken.remove(&block.at.get());
         }
         let again = all.iter().map_while(|_| self.heap.reserve(size).ok()).collect::<Vec<_>>();
         again.iter().for_each(|block| self.heap.cancel(*block));
@@ -300,16 +303,16 @@ impl Run {
 
     fn publish(&mut self, random: &mut Random, story: &str) {
         let target = self.heap.object().prime() + layout::HEADER_END + random.below(TARGETS) * 8;
-        if let Some(block) = self.published.remove(&target) {
-            assert_eq!(self.heap.media().load(target), block.at, "{story}");
+        if let Some(block) = self.published.remove(&target.get()) {
+            assert_eq!(self.heap.media().load(target), block.at.get(), "{story}");
             assert_stamped(&self.heap, block, story);
-            self.heap.free_from(target).unwrap();
-            self.taken.remove(&block.at);
+            self.heap.free_from(target.get()).unwrap();
+            self.taken.remove(&block.at.get());
         } else {
-            match self.heap.alloc_into(self.mix.size(random), target) {
+            match self.heap.alloc_into(self.mix.size(random), target.get()) {
                 Ok(block) => {
                     self.take(block, story);
-                    self.published.insert(target, block);
+                    self.published.insert(target.get(), block);
                 }
                 Err(error) => assert!(error.is_full(), "{story}: {error}"),
             }
@@ -321,7 +324,7 @@ impl Run {
         // would do it.
         if crash {
             let backed = self.heap.object().backed();
-            let media = swarm::copy(self.store.media(), backed, self.mix.span * 4);
+            let media = swarm::copy(self.store.media(), backed.get(), self.mix.span * 4);
             self.store = Store::attach(media).unwrap();
         }
         // The old heap is closed before its object is opened again.
@@ -357,7 +360,7 @@ impl Run {
                 } else {
                     let block = mine.swap_remove(random.below(mine.len() as u64) as usize);
                     assert_stamped(heap, block, story);
-                    let ops = [heap.op_free(block.at).unwrap()];
+                    let ops = [heap.op_free(block.at.get()).unwrap()];
                     heap.apply(&ops);
                     heap.finish(&ops);
                 }
@@ -378,7 +381,7 @@ impl Run {
     fn assert_sound(&self, story: &str) {
         let all = || self.allocated.iter().chain(self.published.values());
         all().for_each(|block| assert_stamped(&self.heap, *block, story));
-        let reachable: BTreeSet<u64> = all().map(|block| block.at).collect();
+        let reachable: BTreeSet<u64> = all().map(|block| block.at.get()).collect();
         let findings = self.heap.check(Some(&reachable));
         assert!(findings.is_empty(), "{story}: {:#?}", &findings[..findings.len().min(3)]);
         let mut walked = BTreeMap::new();

@@ -18,12 +18,12 @@ impl Hash {
         let record = self.base.reserve(log, draft.len())?;
         let bucket = self.base.reserve(log, BUCKET).inspect_err(|_| heap.cancel(record))?;
         let _section = media.section();
-        draft.write(media, record.at);
-        let words: Words = [slot_of(hash, record.at), 0, 0, 0, 0, 0, 0, 0];
+        draft.write(media, record.at.get());
+        let words: Words = [slot_of(hash, record.at.get()), 0, 0, 0, 0, 0, 0, 0];
         media.put(bucket.at, &words);
         media.flush(bucket.at, BUCKET);
         let ops = [record, bucket].map(|block| heap.op_allocate(&block));
-        self.base.write_log_record(log, &ops, &[(link, bucket.at)], checksum(draft.checksum(), &words));
+        self.base.write_log_record(log, &ops, &[(link, bucket.at.get())], checksum(draft.checksum(), &words));
         Ok(())
     }
 }

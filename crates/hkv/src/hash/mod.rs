@@ -32,6 +32,7 @@ use crate::record::{Draft, Record};
 use crate::{Error, Result};
 use chain::Chain;
 use everbyte_heap::Heap;
+use everbyte_media::Offset;
 use everbyte_store::Object;
 use everbyte_store::raw::{AsStore, IntoObject};
 use everbyte_tx::Undo;
@@ -79,7 +80,7 @@ impl Hash {
         let (one, two) = identity.split_at(8);
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("half of an identity"));
         let object = Base::create(store.as_store(), name, HASH_MAGIC, span, |undo| {
-            Hash::format(undo, [word(one) ^ undo.heap().object().id(), word(two)])
+            Hash::format(undo, [word(one) ^ undo.heap().object().id().get(), word(two)])
         })?;
         Hash::open(object)
     }
@@ -94,7 +95,7 @@ impl Hash {
             let mut new = HashRoot { head: RootHead::new(HASH_MAGIC, seed), buckets, ..HashRoot::new_zeroed() };
             new.segments[0] = segment.at;
             tx.media().put(root.at, &new);
-            Ok::<_, Error>(tx.store(tx.heap().object().root_at(), root.at)?)
+            Ok::<_, Error>(tx.store(tx.heap().object().root_at().get(), root.at.get())?)
         })?)
     }
 
@@ -111,7 +112,7 @@ impl Hash {
         if root.buckets < crate::layout::FIRST_SEGMENT || root.buckets > split::buckets_of(made) {
             return Err(base.damaged(base.root + BUCKETS_AT, "more or fewer buckets than segments hold"));
         }
-        let state = HashState { buckets: root.buckets, segments: root.segments, added: 0, log };
+        let state = HashState { buckets: root.buckets, segments: root.segments.map(Offset::get), added: 0, log };
         Ok(Hash { base, seed: head.seed, state: RwLock::new(state) })
     }
 

@@ -7,7 +7,7 @@ use crate::base::{Base, set_all};
 use crate::layout::{BUCKET, BUCKETS_AT, FIRST_SEGMENT, HASH_MAGIC, HashRoot, LINK, SEGMENTS, SEGMENTS_AT, SLOTS};
 use everbyte_heap::Op;
 use everbyte_media::museum::unless;
-use everbyte_media::{Checked, Flusher};
+use everbyte_media::{Checked, Flusher, Offset};
 use everbyte_tx::Tx;
 use std::ops::Range;
 use zerocopy::IntoBytes;
@@ -119,7 +119,7 @@ impl Hash {
         let grown = self.base.run(&mut state.log, |tx| {
             let mut words = vec![(self.base.root + BUCKETS_AT, new + 1)];
             if segments[segment] == 0 {
-                segments[segment] = tx.allocate(segment_len(segment))?.at;
+                segments[segment] = (tx.allocate(segment_len(segment))?.at).get();
                 words.push((self.base.root + SEGMENTS_AT + segment as u64 * 8, segments[segment]));
             }
             let at = bucket_at(&segments, new);
@@ -153,8 +153,8 @@ fn fill(tx: &Tx<'_>, at: u64, slots: &[u64]) -> Result<()> {
             return Ok(());
         }
         let next = tx.allocate(BUCKET)?.at;
-        tx.media().store(at + LINK, next);
-        (at, rest) = (next, beyond);
+        tx.media().store(at + LINK, next.get());
+        (at, rest) = (next.get(), beyond);
     }
 }
 
@@ -197,7 +197,7 @@ fn segments(base: &Base) -> Option<[u64; SEGMENTS]> {
     let len = size_of::<HashRoot>() as u64;
     let good = base.root.is_multiple_of(BUCKET) && base.heap().may_hold_blocks(base.root, len);
     let root: HashRoot = good.then(|| base.media().get(base.root))?;
-    (root.head.magic == HASH_MAGIC && root.head.checksum_agrees()).then_some(root.segments)
+    (root.head.magic == HASH_MAGIC && root.head.checksum_agrees()).then(|| root.segments.map(Offset::get))
 }
 
 /// The checksum of the buckets of a group.

@@ -103,7 +103,7 @@ impl Tree {
         if walk.last.is_some() && key <= walk.last {
             return damaged("a key that is not greater than the one before");
         }
-        if !walk.blocks.insert(slot.place) {
+        if !walk.blocks.insert(slot.place.get()) {
             return damaged("a record in two slots");
         }
         walk.last = key;

@@ -82,7 +82,7 @@ impl Tree {
             let root = tx.allocate(size_of::<TreeRoot>() as u64)?;
             let head = RootHead::new(TREE_MAGIC, [0; 2]);
             tx.media().put(root.at, &TreeRoot { head, top: leaf.at, reserved_top: [0; 56] });
-            Ok::<_, Error>(tx.store(tx.heap().object().root_at(), root.at)?)
+            Ok::<_, Error>(tx.store(tx.heap().object().root_at().get(), root.at.get())?)
         })?)
     }
 

@@ -6,6 +6,7 @@ use crate::Result;
 use crate::base::{Base, set_all};
 use crate::layout::{LOW_AT, NODE, Node as Bytes, NodeSlot, PLACE_AT, SLOTS_AT};
 use crate::record::Record;
+use everbyte_media::Offset;
 use everbyte_media::museum::misplaced;
 use everbyte_tx::Tx;
 use std::ops::Range;
@@ -64,7 +65,7 @@ impl Node {
     }
 
     pub(super) fn low(&self) -> u64 {
-        self.bytes.low
+        self.bytes.low.get()
     }
 
     /// The slot at `index`, and its offset.
@@ -108,7 +109,7 @@ impl Node {
 
     /// Offset of the slot's record, or child.
     pub(super) fn place(&self, index: usize) -> u64 {
-        self.slot(index).1.place
+        self.slot(index).1.place.get()
     }
 
     /// Offset of the record with the key of the slot at `index`; 0: the slot stands for all keys
@@ -165,7 +166,7 @@ impl Draft {
     pub(super) fn bytes(&self) -> Bytes {
         let Draft { level, skip, low, ref slots } = *self;
         let order = Order::of(slots.len()).0;
-        let mut bytes = Bytes { order, level, skip, low, ..Bytes::new_zeroed() };
+        let mut bytes = Bytes { order, level, skip, low: Offset::new(low), ..Bytes::new_zeroed() };
         bytes.slots[..slots.len()].copy_from_slice(slots);
         bytes
     }
@@ -174,6 +175,6 @@ impl Draft {
     pub(super) fn make(&self, tx: &Tx<'_>) -> Result<u64> {
         let block = tx.allocate(NODE)?;
         tx.media().put(block.at, &self.bytes());
-        Ok(block.at)
+        Ok(block.at.get())
     }
 }

@@ -19,6 +19,7 @@ use crate::base::{Base, set_all};
 use crate::layout::{FAN_OUT, NODE, NodeSlot, TOP_AT};
 use crate::record;
 use crate::{Error, Result};
+use everbyte_media::Offset;
 use zerocopy::IntoBytes;
 
 impl Tree {
@@ -33,7 +34,7 @@ impl Tree {
 
     /// Puts a node above the topmost one.
     fn grow(&self, state: &mut TreeState, top: &Node) -> Result<()> {
-        let slots = vec![NodeSlot { prefix: 0, place: top.at }];
+        let slots = vec![NodeSlot { prefix: 0, place: Offset::new(top.at) }];
         let above = Draft { level: top.level() + 1, skip: 0, low: 0, slots };
         state.top = self.base.run(&mut state.log, |tx| {
             let above = above.make(tx)?;
@@ -67,7 +68,7 @@ impl Tree {
             let right = Draft { low, ..right }.make(tx)?;
             let (free, _) = above.slot(above.count());
             tx.overwrite(free, size_of::<NodeSlot>() as u64)?;
-            tx.media().put(free, &NodeSlot { prefix: prefix(&separator, above.skip()), place: right });
+            tx.media().put(free, &NodeSlot { prefix: prefix(&separator, above.skip()), place: Offset::new(right) });
             above.swing(tx, parent.index, left.make(tx)?, above.order().with(parent.index + 1))?;
             Ok(tx.free(node.at)?)
         })
@@ -95,9 +96,9 @@ impl Tree {
         }
         let _section = media.section();
         if let (Some(least), [_, record]) = (&least, &blocks[..]) {
-            least.write(media, record.at);
+            least.write(media, record.at.get());
         }
-        let bytes = Draft { low: blocks.get(1).map_or(low, |record| record.at), ..right }.bytes();
+        let bytes = Draft { low: blocks.get(1).map_or(low, |record| record.at.get()), ..right }.bytes();
         media.put(block.at, &bytes);
         media.flush_unless("hkv-half-unflushed", block.at, NODE);
         let (free, _) = above.slot(above.count());
@@ -106,7 +107,7 @@ impl Tree {
         media.flush(free, size_of::<NodeSlot>() as u64);
         let ops: Vec<_> = blocks.iter().map(|block| heap.op_allocate(block)).collect();
         let words = [(above.at, above.order().with(parent.index + 1).0), (node.at, node.order().first(cut).0)];
-        let sum = sum(&slot, &Node { at: block.at, bytes }, least.map_or(0, |least| least.checksum()));
+        let sum = sum(&slot, &Node { at: block.at.get(), bytes }, least.map_or(0, |least| least.checksum()));
         self.base.write_log_record(log, &ops, &words, sum);
         Ok(())
     }
@@ -136,7 +137,7 @@ pub(crate) fn checksum(base: &Base, [(parent, order), (halved, _)]: [(u64, u64);
     let above = Node::read(base, parent, None).ok()?.with_order(Order(order))?;
     let left = (0..above.count()).find(|&index| above.place(index) == halved)?;
     let (at, slot) = above.slot(Some(left + 1).filter(|&right| right < above.count())?);
-    let node = Node::read(base, slot.place, Some(above.level().checked_sub(1)?)).ok()?;
+    let node = Node::read(base, slot.place.get(), Some(above.level().checked_sub(1)?)).ok()?;
     let least = if node.level() == 0 { base.record_checksum(node.low())? } else { 0 };
     base.media().reflush(at, size_of::<NodeSlot>() as u64);
     base.media().reflush(node.at, NODE);

@@ -38,7 +38,7 @@ fn a_chain_of_buckets_is_opened_checked_and_split_on_a_small_stack() {
         for block in blocks.unwrap() {
             let old = store.media().load(last + LINK);
             store.media().store(block.at + LINK, old);
-            store.media().store(last + LINK, block.at);
+            store.media().store(last + LINK, block.at.get());
             last = block.at;
             made += 1;
         }

@@ -160,7 +160,8 @@ impl Run {
             Action::Close | Action::Crash => {
                 if action == Action::Crash {
                     let backed = self.kv.object().backed();
-                    self.store = Store::attach(swarm::copy(self.store.media(), backed, self.mix.span * 4)).unwrap();
+                    self.store =
+                        Store::attach(swarm::copy(self.store.media(), backed.get(), self.mix.span * 4)).unwrap();
                 }
                 // The old one is closed before the object is opened again.
                 self.kv = create(self.mix.kind, 1 << 20).1;

@@ -2,7 +2,7 @@
 //! happen never comes back. And calls that contradict each other are refused.
 
 use everbyte_kv::{Error, Kv};
-use everbyte_media::{Media, Options};
+use everbyte_media::{Media, Offset, Options};
 use everbyte_sim::Image;
 use everbyte_store::{FormatOptions, Store};
 
@@ -97,7 +97,7 @@ fn an_opening_that_fails_leaves_the_crash_to_the_next_one() {
     assert!(batch.delete(b"also kept").unwrap());
     // The contents of the memory at this instant.
     let (media, object) = (store.media(), store.object("t").unwrap());
-    let image = media.read_vec(0, object.backed().min(media.len()) as usize);
+    let image = media.read_vec(0, object.backed().get().min(Offset::new(media.len()).get()) as usize);
     let root_at = object.prime() + 2048 + 128;
     let commit = media.load(object.prime() + 2048 + 64);
     let root = media.load(root_at + (commit & 1) * 64 + 8);

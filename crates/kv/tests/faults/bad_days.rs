@@ -2,7 +2,7 @@
 //! errors, no panic, nothing lost that was acknowledged.
 
 use everbyte_kv::{Error, Kv};
-use everbyte_media::{Media, Options};
+use everbyte_media::{Length, Media, Offset, Options};
 use everbyte_store::{FormatOptions, Store};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -158,15 +158,15 @@ fn flipped_bits() {
     let span = clean.object("t").unwrap();
     let (from, until) = (span.prime() + 512, span.backed());
     drop(kv);
-    let len = clean.media().len().min(until) as usize;
+    let len = clean.media().len().min(until.get()) as usize;
     let image = clean.media().read_vec(0, len);
     drop(clean);
     let mut random = everbyte_workload::Random::new(0x1234_5678_9abc_def1);
     let mut noticed = 0;
     for _ in 0..1500 {
         // Half of them where words are dense: prime page and the first clusters.
-        let range = if random.chance(50) { until - from } else { 16 << 10 };
-        let at = from + random.below(range);
+        let range = if random.chance(50) { until - from } else { Length::new(16 << 10) };
+        let at = from + random.below(range.get());
         let bit = random.below(8);
         let media = Media::anonymous(8 << 20, &Options::default()).unwrap();
         media.write(0, &image);
@@ -214,11 +214,13 @@ fn a_dead_entry_that_stays_because_of_damage_frees_nothing() {
     kv.settle(batch.commit().unwrap()).unwrap();
     // Offset of the fourth value, and of the record that names it.
     let (media, object) = (store.media(), store.object("t").unwrap());
-    let words: Vec<u64> =
-        (object.prime()..object.backed().min(media.len())).step_by(8).map(|at| media.load(at)).collect();
+    let words: Vec<u64> = (object.prime().get()..object.backed().get().min(Offset::new(media.len()).get()))
+        .step_by(8)
+        .map(|at| media.load(at))
+        .collect();
     let place =
         |word: u64| words.iter().position(|&other| other == word).map(|index| object.prime() + index as u64 * 8);
-    let record = place(place(0x0101_0101_0101_0101 * 0xa3).unwrap()).unwrap();
+    let record = place(place(0x0101_0101_0101_0101 * 0xa3).unwrap().get()).unwrap();
     media.store(record, !7);
     for round in 0..3_u8 {
         kv.put(b"other", &[round]).unwrap();

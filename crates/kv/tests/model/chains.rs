@@ -111,7 +111,7 @@ fn a_long_ledger_is_replayed_on_a_small_stack() {
         assert!(!batch.put(&value.to_be_bytes(), &[7; 513]).unwrap());
     }
     kv.settle(batch.commit().unwrap()).unwrap();
-    let copy = copy(store.media(), store.object("t").unwrap().backed(), max());
+    let copy = copy(store.media(), (store.object("t").unwrap().backed()).get(), max());
     drop(kv);
     on_a_small_stack(|| {
         let kv = Kv::open(&Store::attach(copy).unwrap(), "t").unwrap();

@@ -219,7 +219,7 @@ impl Run {
     fn reopen(&mut self, crash: bool, story: &str) {
         if crash {
             let backed = self.store.object("swarm").unwrap().backed();
-            let media = swarm::copy(self.store.media(), backed, self.mix.max);
+            let media = swarm::copy(self.store.media(), backed.get(), self.mix.max);
             self.store = Store::attach(media).unwrap();
         }
         self.old.clear();

@@ -4,6 +4,7 @@
 use super::Journal;
 use super::layout::{BULK_INLINE, BulkData, EntryKind, INLINE, JournalEntry, LINE, fold, place};
 use crate::{Error, Result};
+use everbyte_media::Length;
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Old bytes are copied to the log through a buffer of this size: the checksum takes that much at
@@ -174,7 +175,7 @@ impl Journal {
     }
 
     fn bulk_piece(&mut self, here: u64, at: u64, len: u64) {
-        let mut data = BulkData { len, ..BulkData::new_zeroed() };
+        let mut data = BulkData { len: Length::new(len), ..BulkData::new_zeroed() };
         let first = len.min(BULK_INLINE);
         self.media.read(at, &mut data.first[..first as usize]);
         let mut chunk = [0; CHUNK];

@@ -4,7 +4,7 @@
 //! entries; its last line is kept for the link to a further segment. A further segment is entry
 //! lines alone, the last kept likewise.
 
-use everbyte_media::Checked;
+use everbyte_media::{Checked, Length};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The first bytes of a lane.
@@ -39,7 +39,7 @@ pub(crate) struct LaneHeader {
     /// format of the same bytes are never valid.
     pub salt: u64,
     /// Bytes of the lane, this line included.
-    pub len: u64,
+    pub len: Length,
     pub reserved: [u8; 32],
 }
 const _: () = assert!(size_of::<LaneHeader>() == LINE as usize);
@@ -62,7 +62,7 @@ const _: () = assert!(size_of::<JournalEntry>() == LINE as usize);
 #[repr(C)]
 pub(crate) struct BulkData {
     /// Old bytes in all, those in `first` included.
-    pub len: u64,
+    pub len: Length,
     /// Checksum of the old bytes after the first 32.
     pub rest_sum: u32,
     pub reserved: u32,

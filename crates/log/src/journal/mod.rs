@@ -38,7 +38,7 @@ mod walk;
 pub use recover::{Outcome, Recovery, Undo};
 
 use crate::{Error, Result};
-use everbyte_media::{Checked, Damage, Media};
+use everbyte_media::{Checked, Damage, Length, Media};
 use layout::{ENTRIES_AT, FORMAT, LINE, LaneHeader, MAGIC, WORD_AT, lane_word};
 use std::ops::Range;
 use zerocopy::{FromZeros, IntoBytes};
@@ -95,7 +95,8 @@ impl Journal {
     pub fn format(media: &Media, range: Range<u64>, salt: u64) -> Result<()> {
         check_lane(media, &range)?;
         let len = range.end - range.start;
-        let mut header = LaneHeader { magic: MAGIC, format: FORMAT, salt, len, ..LaneHeader::new_zeroed() };
+        let mut header =
+            LaneHeader { magic: MAGIC, format: FORMAT, salt, len: Length::new(len), ..LaneHeader::new_zeroed() };
         header = header.sealed();
         let mut first = [0; 128];
         first[..64].copy_from_slice(header.as_bytes());

@@ -73,8 +73,8 @@ pub(super) fn walk(
             }
             EntryKind::Bulk => {
                 let data = BulkData::read_from_bytes(&entry.data[..]).expect("a bulk header fills the data");
-                let first = data.len.min(BULK_INLINE);
-                let rest = data.len - first;
+                let first = data.len.get().min(BULK_INLINE);
+                let rest = data.len.get() - first;
                 let end = rest.checked_next_multiple_of(LINE).and_then(|lines| (at + LINE).checked_add(lines));
                 let Some(end) = end.filter(|&end| end <= segment.end) else {
                     return bad("a long entry reaches beyond its segment");

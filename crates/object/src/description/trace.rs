@@ -24,7 +24,7 @@ pub struct Tracer<'t> {
 
 impl<'t> Tracer<'t> {
     pub(crate) fn new(inner: &OpenPool, walk: HeapWalk<'t, Seen>) -> Tracer<'t> {
-        Tracer { base: inner.base as usize, prime: inner.object.prime(), walk }
+        Tracer { base: inner.base as usize, prime: inner.object.prime().get(), walk }
     }
 
     /// The store offset of `this`.

@@ -158,8 +158,8 @@ fn attempt<R: PSafe<Out<G>>, G: PoolTag>(
     let inner = found.bind::<G>(bound);
     let outcome = running::rooted::<G, _, _>(&inner, |running| {
         let moving = Moving::new(&plan, running);
-        let root = moving.run(header.root).map_err(Stop::Fault)?; // 2
-        running.free(header.schema);
+        let root = moving.run(header.root.get()).map_err(Stop::Fault)?; // 2
+        running.free(header.schema.get());
         describe(running, text, root, Length::of::<R>());
         let migrated = moving.migrated();
         if keep { Ok((root, migrated)) } else { Err(Stop::Rehearsed(root, migrated)) }

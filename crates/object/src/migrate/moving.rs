@@ -147,7 +147,7 @@ impl<'m, P: MemPool> Moving<'m, P> {
     }
 
     fn damaged(&self, at: u64, detail: impl Into<String>) -> Fault {
-        Fault::Damaged(self.running().inner().object.prime().saturating_add(at), detail.into())
+        Fault::Damaged(self.running().inner().object.prime().saturating_add(at).get(), detail.into())
     }
 
     fn enter(&self, met: Met, todo: &mut Vec<Todo>, weak: &mut Vec<Met>) -> Result<(), Fault> {
@@ -183,7 +183,7 @@ impl<'m, P: MemPool> Moving<'m, P> {
         let (header, count) = met.how.extent();
         let inner = running.inner();
         let place = inner.object.prime().checked_add(met.at);
-        let found = place.and_then(|place| inner.undo.heap().size_of(place).ok()).unwrap_or(0);
+        let found = place.and_then(|place| inner.undo.heap().size_of(place.get()).ok()).unwrap_or(0);
         let wanted = part.stored.0.checked_mul(count).and_then(|bytes| bytes.checked_add(header));
         if found == 0 || wanted.is_none_or(|wanted| wanted as u64 > found) {
             let detail = format!("a pointer to what is no block of {wanted:?} bytes");

@@ -28,7 +28,7 @@ pub fn copy_pool(pool: &Object, store: &Store, name: &str, progress: &mut dyn Fn
     let least = undo.heap().least_span();
     let copy = |copy: &Object| {
         undo.copy_into(copy, progress)?;
-        copy.set_root(copy.prime() + header.root);
+        copy.set_root((copy.prime() + header.root).get());
         copy.media().fence();
         read_header(copy)?;
         Undo::open(copy.clone())?;

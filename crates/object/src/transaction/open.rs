@@ -114,7 +114,7 @@ impl FoundPool {
 
     /// The store offset of the description.
     pub(crate) fn description_at(&self) -> Offset {
-        Offset::new(self.inner.object.prime() + self.header.schema)
+        Offset::new((self.inner.object.prime() + self.header.schema).get())
     }
 
     /// The description of the pool and its place.
@@ -127,16 +127,16 @@ impl FoundPool {
     pub(crate) fn into_root<R: PSafe<Out<G>>, G: PoolTag>(self, bound: &mut Bound) -> Result<Root<R, Out<G>>> {
         self.require_root(size_of::<R>())?;
         let offset = self.header.root;
-        Ok(Root { inner: self.bind::<G>(bound), offset, migrated: None, marker: PhantomData })
+        Ok(Root { inner: self.bind::<G>(bound), offset: offset.get(), migrated: None, marker: PhantomData })
     }
 
     /// Refuses a root of another size than `len`, or where no block is.
     pub(crate) fn require_root(&self, len: usize) -> Result<()> {
         let (inner, at) = (&self.inner, self.inner.object.prime().wrapping_add(self.header.root));
-        let fits = inner.undo.heap().size_of(at).is_ok_and(|size| size >= len as u64);
+        let fits = inner.undo.heap().size_of(at.get()).is_ok_and(|size| size >= len as u64);
         match fits && self.header.root_len == Length::new(len as u64) {
             true => Ok(()),
-            false => Err(damaged(&inner.object, at, "the root is no block of its size")),
+            false => Err(damaged(&inner.object, at.get(), "the root is no block of its size")),
         }
     }
 
@@ -194,7 +194,7 @@ pub(crate) fn attach_untyped(store: &Store, name: &str) -> Result<OpenPool> {
 fn attach(object: Object, generation: u64) -> Result<OpenPool> {
     let claim = object.claim()?;
     let undo = Undo::open(object.clone())?;
-    let base = object.media().address().as_ptr().wrapping_add(object.prime() as usize);
+    let base = object.media().address().as_ptr().wrapping_add(object.prime().get() as usize);
     let span = object.span();
     Ok(OpenPool {
         undo,
@@ -217,17 +217,17 @@ pub(crate) fn describe(running: &Running, text: &str, root: u64, root_len: Lengt
     let prime = inner.object.prime();
     let schema = running.allocate_bytes(text.len());
     let mut header = Header::new_zeroed();
-    (header.root, header.root_len, header.fingerprint) = (root, root_len, fingerprint(text));
-    (header.schema, header.schema_len) = (schema, Length::new(text.len() as u64));
+    (header.root, header.root_len, header.fingerprint) = (Length::new(root), root_len, fingerprint(text));
+    (header.schema, header.schema_len) = (Length::new(schema), Length::new(text.len() as u64));
     header.root_checksum = header.root_sum();
     let second = &header.as_bytes()[FIXED + 8..FIXED + 56];
     let at = prime + GENERATION + 8;
     let log = if seeded("object-description-unnoted") { Tx::overwrite } else { Tx::log_range };
     let stored = tx
-        .write(prime + schema, text.as_bytes())
-        .and_then(|()| log(&tx, at, second.len() as u64))
+        .write((prime + schema).get(), text.as_bytes())
+        .and_then(|()| log(&tx, at.get(), second.len() as u64))
         .map(|()| inner.media().write(at, second))
-        .and_then(|()| tx.store(inner.object.root_at(), prime + root));
+        .and_then(|()| tx.store(inner.object.root_at().get(), (prime + root).get()));
     if let Err(error) = stored {
         running.stop(error.into());
     }
@@ -242,13 +242,17 @@ pub(crate) fn read_header(object: &Object) -> Result<Header> {
         return Err(Error::NotTyped { object: name(), detail: "it has no header of a pool" });
     }
     if !header.checksum_agrees() {
-        return Err(damaged(object, at, "the pool's header fails its checksum"));
+        return Err(damaged(object, at.get(), "the pool's header fails its checksum"));
     }
     if header.format > FORMAT {
         return Err(Error::NewerFormat { object: name(), format: Format::new(header.format, FORMAT) });
     }
     if !sums_agree(header.root_checksum, header.root_sum()) {
-        return Err(damaged(object, at + FIXED as u64, "what the pool's header says of the root fails its checksum"));
+        return Err(damaged(
+            object,
+            (at + FIXED as u64).get(),
+            "what the pool's header says of the root fails its checksum",
+        ));
     }
     Ok(header)
 }
@@ -256,15 +260,15 @@ pub(crate) fn read_header(object: &Object) -> Result<Header> {
 /// The description of the root's type, as the pool has it.
 pub(crate) fn description(inner: &OpenPool, header: &Header) -> Result<String> {
     let at = inner.object.prime().saturating_add(header.schema);
-    let size = Length::new(inner.undo.heap().size_of(at).unwrap_or(0));
+    let size = Length::new(inner.undo.heap().size_of(at.get()).unwrap_or(0));
     if header.schema_len > size.min(SCHEMA_MAX) {
-        return Err(damaged(&inner.object, at, "the description of the root's type is no block of its size"));
+        return Err(damaged(&inner.object, at.get(), "the description of the root's type is no block of its size"));
     }
     let bytes = inner.media().read_vec(at, header.schema_len.to_usize());
-    let text =
-        String::from_utf8(bytes).map_err(|_| damaged(&inner.object, at, "the root type's description is no text"))?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| damaged(&inner.object, at.get(), "the root type's description is no text"))?;
     if fingerprint(&text) != header.fingerprint {
-        return Err(damaged(&inner.object, at, "the root type's description does not fit its fingerprint"));
+        return Err(damaged(&inner.object, at.get(), "the root type's description does not fit its fingerprint"));
     }
     Ok(text)
 }

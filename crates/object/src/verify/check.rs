@@ -11,6 +11,7 @@ use crate::verify::deep::guess::name_leaks;
 use crate::verify::deep::report::Report;
 use crate::verify::deep::types::Types;
 use crate::{MemPool, PSafe, Schema, Tracer};
+use everbyte_media::Offset;
 use std::collections::BTreeSet;
 
 /// Checks the pool whose root of type `R` lies at `root` from the base, without the values of the
@@ -23,9 +24,9 @@ pub(crate) fn examine<R: PSafe<P>, P: MemPool>(
 ) -> Report {
     let (heap, prime) = (inner.undo.heap(), inner.object.prime());
     let header: Header = inner.media().get(prime + HEADER);
-    let own = [prime + header.schema, inner.undo.lanes_at()];
+    let own = [prime + header.schema, inner.undo.lanes_at()].map(Offset::get);
     let mut report = deep::examine(heap, &own, heap.check(None), progress, |walk| {
-        Tracer::new(inner, walk.without(given_up)).run::<R, P>(prime + HEADER, root)
+        Tracer::new(inner, walk.without(given_up)).run::<R, P>((prime + HEADER).get(), root)
     });
     let described = Described::parse(&Schema::of::<R, P>().text(FORMAT)).unwrap_or_default();
     name_leaks(&mut report, heap, &Types::new(&described).0);

@@ -9,6 +9,7 @@ use crate::verify::deep::report::Report;
 use crate::verify::deep::types::Types;
 use crate::verify::deep::{self};
 use crate::{RepairPlan, Result, Token, transaction::open, verify::repair};
+use everbyte_media::Offset;
 use everbyte_store::Total;
 use everbyte_store::raw::AsStore;
 use std::collections::BTreeSet;
@@ -59,9 +60,9 @@ impl UntypedPool {
         let undo = &self.inner.undo;
         let described = Described::parse(&self.description).unwrap_or_default();
         let (types, root) = Types::new(&described);
-        let own = [self.inner.object.prime().saturating_add(self.header.schema), undo.lanes_at()];
+        let own = [self.inner.object.prime().saturating_add(self.header.schema), undo.lanes_at()].map(Offset::get);
         let mut report = deep::examine(undo.heap(), &own, undo.check(None), progress, |walk| {
-            Reader { walk: walk.without(given_up), types: &types }.run(root, self.header.root)
+            Reader { walk: walk.without(given_up), types: &types }.run(root, self.header.root.get())
         });
         name_leaks(&mut report, undo.heap(), &types);
         report

@@ -14,10 +14,10 @@ fn damage_is_an_error_and_never_a_panic() {
     let head = P::create::<Node<i32, P>>(&store, "list", |_| Node::new(0)).unwrap();
     head.tx(|j, head| append(head, 5, j)).unwrap();
     drop(head);
-    let prime = store.object("list").unwrap().prime();
+    let prime = store.object("list").unwrap().prime().get();
     let header: Header = store.media().get(prime + HEADER);
     let header_bytes = prime + HEADER..prime + HEADER + size_of::<Header>() as u64;
-    let text_bytes = prime + header.schema..prime + header.schema + header.schema_len.get();
+    let text_bytes = prime + header.schema.get()..prime + header.schema.get() + header.schema_len.get();
     let mut refused = 0;
     for at in header_bytes.chain(text_bytes) {
         let media = store.media();
@@ -47,14 +47,21 @@ fn pointers_that_lead_nowhere_are_found_and_not_followed() {
     let make = |store: &Store| P::open_or_create::<Node<u64, P>>(store, "list", |_| Node::new(0)).unwrap();
     let head = make(&store);
     (1..4).for_each(|val| head.tx(|j, head| append(head, val, j)).unwrap());
-    let prime = store.object("list").unwrap().prime();
+    let prime = store.object("list").unwrap().prime().get();
     let header: Header = store.media().get(prime + HEADER);
     drop(head);
-    let first = prime + store.media().load(prime + header.root + 8);
+    let first = prime + store.media().load(prime + header.root.get() + 8);
     let second = store.media().load(first + 8);
-    for bad in
-        [1, 8, second + 8, 1 << 20, 1 << 40, u64::MAX, header.schema, store.media().load(prime + header.root + 8)]
-    {
+    for bad in [
+        1,
+        8,
+        second + 8,
+        1 << 20,
+        1 << 40,
+        u64::MAX,
+        header.schema.get(),
+        store.media().load(prime + header.root.get() + 8),
+    ] {
         store.media().store(first + 8, bad);
         let head = make(&store);
         let findings = head.check().unwrap();

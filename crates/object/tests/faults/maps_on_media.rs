@@ -9,7 +9,7 @@ use everbyte_store::Store;
 fn root(store: &Store) -> u64 {
     let prime = store.object("map").unwrap().prime();
     let header: Header = store.media().get(prime + HEADER);
-    prime + header.root
+    (prime + header.root).get()
 }
 
 type Numbers<P> = PRefCell<PHashMap<u64, Pbox<u64, P>, P>, P>;
@@ -32,7 +32,7 @@ fn a_damaged_hash_map_is_reported_and_never_a_panic() {
     let store = numbers::<P>(10);
     let media = store.media();
     let map = root(&store);
-    let table = store.object("map").unwrap().prime() + media.load(map);
+    let table = store.object("map").unwrap().prime().get() + media.load(map);
     let check = || P::open::<Numbers<P>>(&store, "map").unwrap().check().unwrap();
     assert_eq!(check(), []);
     let tag = |place: u64| media.read_vec(table + place, 1)[0];
@@ -66,7 +66,7 @@ fn a_damaged_ordered_map_is_reported_and_never_a_panic() {
         PRefCell::new(PBTreeMap::from_iter((0..100).map(|key| (key, Pbox::new(key, j))), j))
     });
     drop(map.unwrap());
-    let (media, prime) = (store.media(), store.object("map").unwrap().prime());
+    let (media, prime) = (store.media(), store.object("map").unwrap().prime().get());
     let map = root(&store);
     let check = || P::open::<Ordered>(&store, "map").unwrap().check().unwrap();
     assert_eq!(check(), []);

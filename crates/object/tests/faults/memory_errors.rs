@@ -18,7 +18,7 @@ fn lost_page() -> Result<(), String> {
     whole.tx(|journal, node| append(node, 1, journal)).unwrap();
     let object = store.object("hurt").unwrap();
     // A page of nodes, and not the first of them: a list that ends early.
-    let at = (object.prime()..object.backed())
+    let at = (object.prime().get()..object.backed().get())
         .step_by(4096)
         .find(|&page| (page..page + 4096).step_by(8).any(|word| store.media().load(word) == 290));
     let at = at.unwrap();

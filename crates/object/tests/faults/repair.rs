@@ -254,9 +254,9 @@ fn damage_and_double_owners_are_refused_wholly() {
         media.store(at, before);
     };
     refused(first + 8, 1000, "a vector longer than its block");
-    refused(elements, 1 << 40, "root.boxes[0]: a pointer to");
-    refused(elements, node, "owners");
-    refused(prime + node, 0, "1 strong pointers to a value that was dropped");
+    refused(elements.get(), 1 << 40, "root.boxes[0]: a pointer to");
+    refused(elements.get(), node, "owners");
+    refused((prime + node).get(), 0, "1 strong pointers to a value that was dropped");
     repair(&store, false);
     whole(&store);
 }

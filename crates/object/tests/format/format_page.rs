@@ -69,9 +69,9 @@ fn list() {
     });
     let mut text = String::new();
     dump(&mut text, &media, "header", prime + HEADER, 128);
-    dump(&mut text, &media, "root", prime + header.root, 16);
-    dump(&mut text, &media, "the node behind it", prime + media.load(prime + header.root + 8), 16);
-    dump(&mut text, &media, "description", prime + header.schema, header.schema_len.get());
+    dump(&mut text, &media, "root", prime + header.root.get(), 16);
+    dump(&mut text, &media, "the node behind it", prime + media.load(prime + header.root.get() + 8), 16);
+    dump(&mut text, &media, "description", prime + header.schema.get(), header.schema_len.get());
     compare(0, &text);
 }
 
@@ -80,7 +80,7 @@ fn maps() {
     let (media, prime, header) = pool::<Maps<P>>(|j| {
         (PHashMap::from_iter([(7, 1)], j), PBTreeMap::from_iter((0..32).map(|number| (number, number)), j))
     });
-    let [hash, ordered] = [0, 48].map(|map| prime + header.root + map);
+    let [hash, ordered] = [0, 48].map(|map| prime + header.root.get() + map);
     let (table, root) = (prime + media.load(hash), prime + media.load(ordered));
     let mut text = String::new();
     dump(&mut text, &media, "hash map", hash, 48);

@@ -219,7 +219,7 @@ fn damage_is_found_before_it_is_followed() {
         (prime + header.root + 8, 1 << 63),
         (array, u64::MAX),
         (array, media.load(array + 8)),
-        (array, header.root),
+        (array, header.root.get()),
     ] {
         let was = media.load(at);
         media.store(at, word);

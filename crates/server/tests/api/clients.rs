@@ -490,3 +490,26 @@ fn errors_say_what_to_do() {
     };
     assert!(error.to_string().contains("0.0.0.0:80") && error.to_string().contains("listen on a higher one"));
 }
+
+/// Each limit of the protocol ends the connection that goes beyond it, with Redis's words where it
+/// has some, and no other connection.
+#[test]
+fn requests_beyond_the_limits_of_the_protocol_end_their_connection() {
+    let us = Ours::with(Options { input_size_max: 1 << 20, ..Options::default() });
+    let mut good = us.client();
+    let long_line = [&b"GET "[..], &[b'k'; 64 << 10]].concat();
+    let ways: [(&[u8], &str); 3] = [
+        (&long_line, "-ERR Protocol error: too big inline request\r\n"),
+        (b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870913\r\n", "-ERR Protocol error: invalid bulk length\r\n"),
+        (&[&b"*2\r\n$3\r\nGET\r\n$2097152\r\n"[..], &[b'k'; (1 << 20) + 65_536]].concat(), ""),
+    ];
+    for (request, said) in ways {
+        let mut stream = TcpStream::connect(us.address).unwrap();
+        let _ = stream.write_all(request); // a closed connection may refuse the last bytes
+        let mut reply = Vec::new();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let _ = stream.read_to_end(&mut reply);
+        assert!(said.is_empty() || String::from_utf8_lossy(&reply) == said, "{:?}", String::from_utf8_lossy(&reply));
+        assert_eq!(good.call(&["SET", "other", "goes on"]), Reply::Simple("OK".into()));
+    }
+}

@@ -10,6 +10,7 @@
 //!
 //! Threads: under the lock of the object table.
 
+use everbyte_space::ObjectId;
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -23,7 +24,7 @@ pub(crate) struct Known {
     /// The record.
     pub at: u64,
     /// The object; 0: the record was not read yet, or was not live.
-    pub id: u64,
+    pub id: ObjectId,
 }
 
 /// A short name with its record; two lines are equal if their names are.
@@ -135,12 +136,12 @@ mod tests {
         let names: Vec<String> = (1..=crate::NAME_MAX).map(|len| "n".repeat(len)).collect();
         for (at, name) in (1..).zip(&names) {
             assert_eq!(cache.get(name), None);
-            cache.insert(name, Known { at: 0, id: 0 });
-            cache.insert(name, Known { at, id: at * 2 });
+            cache.insert(name, Known { at: 0, id: ObjectId::new(0) });
+            cache.insert(name, Known { at, id: ObjectId::new(at * 2) });
         }
         assert_eq!(cache.len(), names.len());
         for (at, name) in (1..).zip(&names) {
-            assert_eq!(cache.get(name), Some(Known { at, id: at * 2 }));
+            assert_eq!(cache.get(name), Some(Known { at, id: ObjectId::new(at * 2) }));
         }
         names.iter().step_by(2).for_each(|name| cache.remove(name));
         assert!(names.iter().enumerate().all(|(index, name)| cache.get(name).is_some() == (index % 2 == 1)));

@@ -50,17 +50,17 @@ impl Object {
     /// # Errors
     /// [`Error::SpanFull`], [`Error::OutOfSpace`], [`Error::Damaged`].
     pub fn take_over(&self, from: &Object, progress: &mut dyn FnMut(u64)) -> Result<()> {
-        let moved = |at: u64| at - from.prime() + self.prime();
-        self.grow(moved(from.backed()).saturating_sub(self.backed()))?;
+        let moved = |at: u64| at - from.prime().get() + self.prime().get();
+        self.grow(moved(from.backed().get()).saturating_sub(self.backed().get()))?;
         for hole in from.holes() {
             self.release(moved(hole.start)..moved(hole.end))?;
         }
         let (source, media) = (from.media(), self.media());
         let mut buffer = [0; PAGE as usize];
-        for run in from.store().space().bitmap().runs(source, from.prime()..from.backed(), true) {
+        for run in from.store().space().bitmap().runs(source, from.prime().get()..from.backed().get(), true) {
             // Of a small object the file may hold less than its cluster.
             for page in run.step_by(PAGE as usize).take_while(|&page| source.holds(page, PAGE)) {
-                let at = if page == from.prime() { page + HEADER_LEN } else { page };
+                let at = if page == from.prime().get() { page + HEADER_LEN } else { page };
                 let bytes = &mut buffer[..(page + PAGE - at) as usize];
                 source.read(at, bytes);
                 // A new page reads as zeros.

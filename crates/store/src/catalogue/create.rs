@@ -22,7 +22,7 @@ use crate::object::header;
 use crate::{Access, Caller, Engine, Error, Object, Result, Store};
 use everbyte_media::museum::misplaced;
 use everbyte_members::SlotMode;
-use everbyte_space::{CLUSTER, Span};
+use everbyte_space::{CLUSTER, ObjectId, Span};
 use std::ops::RangeInclusive;
 
 /// Options of a new object.
@@ -156,7 +156,7 @@ impl Store {
         if names.begin_change(entry.at)? {
             media.fence(); // NAMES-5
         }
-        names.table().remember(name, Known { at: entry.at, id: 0 }); // CACHE-1
+        names.table().remember(name, Known { at: entry.at, id: ObjectId::new(0) }); // CACHE-1
         record::set_state(media, entry.at, STATE_REMOVING);
         media.barrier()?; // STORE-7
         names.release_record(&entry)?;
@@ -178,7 +178,8 @@ impl LockedCatalogue<'_> {
         let (span, id) = chosen.inspect_err(|_| self.give_record(at))?;
         let access = Access::of_new(&Caller::current());
         let name = name.into();
-        let entry = Entry { at, id, name, engine, fingerprint, span, origin, small, access, replaces: 0 };
+        let entry =
+            Entry { at, id: ObjectId::new(id), name, engine, fingerprint, span, origin, small, access, replaces: 0 };
         self.claim_record(&entry).inspect_err(|_| drop(self.release_record(&entry)))?;
         if !small && self.growth().background().expects(self.ids().created() * CLUSTER) {
             self.prepare_next(span);
@@ -197,7 +198,7 @@ impl LockedCatalogue<'_> {
     /// The largest free span of these sizes, or of any size.
     fn choose(&mut self, sizes: Option<RangeInclusive<u64>>) -> Result<Span> {
         let (spans_at, max) = (self.superblock().spans_at, self.superblock().end());
-        let (within, spans) = (spans_at..max, self.index()?.spans());
+        let (within, spans) = (spans_at.get()..max, self.index()?.spans());
         let Some(sizes) = sizes else {
             return spans.choose_largest(within).ok_or(Error::NoSpan { size: 0, max });
         };
@@ -214,7 +215,7 @@ impl LockedCatalogue<'_> {
     /// Prepares the first cluster that the next object with a span like this one is likely to get.
     fn prepare_next(&mut self, span: Span) {
         let (spans_at, end) = (self.superblock().spans_at, self.superblock().end());
-        let next = self.index().ok().and_then(|index| index.spans().choose(spans_at..end, span.len()));
+        let next = self.index().ok().and_then(|index| index.spans().choose(spans_at.get()..end, span.len()));
         if let Some(next) = next {
             // the catalogue is locked (SPACE-6)
             self.growth().background().prepare(&(next.at()..next.at() + CLUSTER));

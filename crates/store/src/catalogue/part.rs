@@ -14,6 +14,7 @@ use crate::{Error, Result};
 use everbyte_media::lock_order::{RankedMutex, RankedMutexGuard, rank};
 use everbyte_media::museum::misplaced;
 use everbyte_media::{Damage, Media};
+use everbyte_space::ObjectId;
 use std::sync::Arc;
 
 /// The names and records of an open store.
@@ -144,14 +145,14 @@ impl<'c> LockedCatalogue<'c> {
             return Ok(Some(known.at));
         }
         let found = self.find_on_media(name)?;
-        found.into_iter().for_each(|at| self.table.remember(name, Known { at, id: 0 }));
+        found.into_iter().for_each(|at| self.table.remember(name, Known { at, id: ObjectId::new(0) }));
         Ok(found)
     }
 
     /// The id of the live object of this name.
-    pub(crate) fn find_id(&mut self, name: &str) -> Result<Option<u64>> {
+    pub(crate) fn find_id(&mut self, name: &str) -> Result<Option<ObjectId>> {
         if let Some(known) = self.table.known(name).filter(|known| known.id != 0) {
-            return Ok(Some(known.id));
+            return Ok(Some(ObjectId::new(known.id.get())));
         }
         let Some(at) = self.find(name)? else { return Ok(None) };
         let id = record::live_id(self.media(), at);

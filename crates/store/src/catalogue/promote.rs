@@ -14,6 +14,7 @@ use super::record::{self, Entry};
 use crate::layout::{FEATURE_NAMES, STATE_LIVE};
 use crate::{Access, CLUSTER, Engine, Error, Result};
 use everbyte_names::Trie;
+use everbyte_space::ObjectId;
 
 /// The largest span of a name space: enough for some 50 million names. Addresses cost nothing.
 const SPAN_MAX: u64 = 16 << 30;
@@ -33,13 +34,24 @@ impl LockedCatalogue<'_> {
         let sizes = (SPAN_MIN.ilog2()..=most).rev();
         let index = self.index()?;
         let at = index.last_record().ok_or(Error::Full { slots: table_slots })?;
-        let span = sizes.into_iter().find_map(|bits| index.spans().choose(spans_at..max, 1 << bits));
+        let span = sizes.into_iter().find_map(|bits| index.spans().choose(spans_at.get()..max, 1 << bits));
         let span = span.ok_or(Error::NoSpan { size: SPAN_MIN, max })?;
         self.head().require_feature(FEATURE_NAMES)?; // 1
         let id = self.ids().next(media)?;
         let (name, engine) = (String::new(), Engine::Names);
         let (origin, access) = (None, Access::EVERYBODY);
-        let entry = Entry { at, id, name, engine, fingerprint: 0, span, origin, small: false, access, replaces: 0 };
+        let entry = Entry {
+            at,
+            id: ObjectId::new(id),
+            name,
+            engine,
+            fingerprint: 0,
+            span,
+            origin,
+            small: false,
+            access,
+            replaces: 0,
+        };
         let superblock = self.superblock();
         let named = record::read_all(media, &superblock, record::places(&superblock));
 

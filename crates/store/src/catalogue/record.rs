@@ -19,8 +19,8 @@ use crate::layout::{
 };
 use crate::object::access::{self, Access};
 use everbyte_media::museum::misplaced;
-use everbyte_media::{Checked, Media};
-use everbyte_space::{Span, Spans};
+use everbyte_media::{Checked, Length, Media, Offset};
+use everbyte_space::{ObjectId, Span, Spans};
 use std::collections::HashMap;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -32,7 +32,7 @@ pub struct Origin {
     /// The identity of its store.
     pub store: [u8; 16],
     /// Its id there.
-    pub object: u64,
+    pub object: ObjectId,
 }
 
 /// The content of a record.
@@ -40,7 +40,7 @@ pub struct Origin {
 pub(crate) struct Entry {
     /// The offset of the record.
     pub at: u64,
-    pub id: u64,
+    pub id: ObjectId,
     pub name: String,
     pub engine: Engine,
     pub fingerprint: u64,
@@ -78,7 +78,7 @@ impl Slot {
 /// The records that every store has.
 pub(crate) fn table(superblock: &Superblock) -> Range<u64> {
     let len = superblock.table_slots * size_of::<Record>() as u64;
-    superblock.table_at..superblock.table_at + len
+    superblock.table_at.get()..(superblock.table_at + len).get()
 }
 
 /// The places of the records that every store has.
@@ -142,8 +142,8 @@ pub(crate) fn has_name(media: &Media, at: u64, name: &[u8]) -> bool {
 }
 
 /// The id of the object whose record lies at `at`, if it is live. Reads nothing else.
-pub(crate) fn live_id(media: &Media, at: u64) -> Option<u64> {
-    (media.load(at) == STATE_LIVE).then(|| media.load(at + offset_of!(Record, id) as u64))
+pub(crate) fn live_id(media: &Media, at: u64) -> Option<ObjectId> {
+    (media.load(at) == STATE_LIVE).then(|| ObjectId::new(media.load(at + offset_of!(Record, id) as u64)))
 }
 
 /// The name of the record at `at`, in any state; `None` if it is damaged.
@@ -170,7 +170,7 @@ fn parse(at: u64, record: &Record, superblock: &Superblock) -> Result<Slot, Stri
         return Err(format!("its id {:#x} is none", record.id));
     }
     let span = Span::new(record.span_at, record.span_len)
-        .filter(|span| span.at() >= superblock.spans_at && span.end() <= superblock.end());
+        .filter(|span| span.at() >= superblock.spans_at.get() && span.end() <= superblock.end());
     let span = span.ok_or_else(|| format!("{:#x} + {:#x} is not a span here", record.span_at, record.span_len))?;
     let engine = Engine::from_code(record.engine);
     let engine = engine.ok_or_else(|| format!("its engine {} is unknown to this program", record.engine))?;
@@ -198,20 +198,20 @@ fn parse(at: u64, record: &Record, superblock: &Superblock) -> Result<Slot, Stri
         origin,
         small,
         access,
-        replaces,
+        replaces: replaces.get(),
     }))
 }
 
 /// The record of an entry, state free.
 fn record_of(entry: &Entry) -> Record {
-    let origin = entry.origin.unwrap_or(Origin { store: [0; 16], object: 0 });
+    let origin = entry.origin.unwrap_or(Origin { store: [0; 16], object: ObjectId::new(0) });
     let mut record = Record {
         engine: entry.engine.code(),
         id: entry.id,
-        span_at: entry.span.at(),
-        span_len: entry.span.len(),
+        span_at: Offset::new(entry.span.at()),
+        span_len: Length::new(entry.span.len()),
         fingerprint: entry.fingerprint,
-        replaces: entry.replaces,
+        replaces: Offset::new(entry.replaces),
         name_len: entry.name.len() as u32,
         flags: if entry.small { FLAG_SMALL } else { 0 },
         origin_store: origin.store,

@@ -9,6 +9,7 @@ use super::name_space::NameTrie;
 use super::record::{self, Entry, Slot};
 use crate::layout::Superblock;
 use crate::{Error, Result};
+use everbyte_space::ObjectId;
 use everbyte_space::Spans;
 use std::collections::HashMap;
 
@@ -84,7 +85,7 @@ impl CatalogueTable {
         let index = trie.is_none().then(|| Index::new(superblock, slots));
         let mut cache = Cache::default();
         for entry in slots.iter().filter_map(|(_, slot)| slot.entry()).filter(|entry| !entry.name.is_empty()) {
-            cache.insert(&entry.name, Known { at: entry.at, id: 0 });
+            cache.insert(&entry.name, Known { at: entry.at, id: ObjectId::new(0) });
         }
         CatalogueTable { cache, index, trie, ..CatalogueTable::default() }
     }
@@ -127,7 +128,7 @@ impl CatalogueTable {
 
     /// Adds a new object's name and span.
     pub(crate) fn add(&mut self, entry: &Entry) {
-        self.remember(&entry.name, Known { at: entry.at, id: 0 });
+        self.remember(&entry.name, Known { at: entry.at, id: ObjectId::new(0) });
         if let Some(index) = &mut self.index {
             let _ = index.spans.insert(entry.span); // chosen among the free ones
         }

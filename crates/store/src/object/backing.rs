@@ -103,7 +103,7 @@ impl BackingFiles {
             }
         };
         let identity = self.head.superblock().identity;
-        Ok(Owner { identity, object: entry.name.clone(), id: entry.id, pair, path, store, home })
+        Ok(Owner { identity, object: entry.name.clone(), id: entry.id.get(), pair, path, store, home })
     }
 
     /// The owner of an object's backing file, if the object has one.

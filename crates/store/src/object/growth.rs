@@ -60,7 +60,7 @@ impl Growth {
     /// Makes the media refuse bytes beyond the store's maximum, if addresses go further.
     pub(crate) fn limit(&self, superblock: &Superblock) {
         if superblock.addresses != 0 {
-            self.media.limit_room(superblock.max);
+            self.media.limit_room(superblock.max.get());
         }
     }
 

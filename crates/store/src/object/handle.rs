@@ -12,9 +12,10 @@ use crate::sharing::SharedLock;
 use crate::store::Store;
 use crate::{Engine, Error, Result};
 use everbyte_media::lock_order::{RankedMutex, rank};
-use everbyte_media::{Media, NamedRange};
+use everbyte_media::{Length, Media, NamedRange, Offset};
 use everbyte_members::SlotMode;
 use everbyte_space::CLUSTER;
+use everbyte_space::ObjectId;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -140,7 +141,7 @@ impl Object {
     }
 
     /// A number that no other object of this store ever had.
-    pub fn id(&self) -> u64 {
+    pub fn id(&self) -> ObjectId {
         self.state.entry.id
     }
 
@@ -161,14 +162,14 @@ impl Object {
 
     /// The offset of its prime page: the first 4 KiB of its span, of which the first [`HEADER_LEN`]
     /// belong to the store.
-    pub fn prime(&self) -> u64 {
-        self.state.entry.span.at()
+    pub fn prime(&self) -> Offset {
+        Offset::new(self.state.entry.span.at())
     }
 
     /// One past its last cluster. Clusters from the start of the span up to here are backed, except
     /// released ones.
-    pub fn backed(&self) -> u64 {
-        self.state.backed.load(Ordering::Acquire)
+    pub fn backed(&self) -> Offset {
+        Offset::new(self.state.backed.load(Ordering::Acquire))
     }
 
     /// The object that it was copied from, if it is a copy.
@@ -218,7 +219,7 @@ impl Object {
     }
 
     /// The offset of the root word, for engines that change it as part of a larger change.
-    pub fn root_at(&self) -> u64 {
+    pub fn root_at(&self) -> Offset {
         self.prime() + words::ROOT
     }
 
@@ -231,20 +232,22 @@ impl Object {
 
     /// Whether the cluster that holds `at` is backed: inside the span, below [`Object::backed`] and
     /// not released.
-    pub fn is_backed(&self, at: u64) -> bool {
-        (self.prime()..self.backed()).contains(&at) && self.store().space().is_backed(at)
+    pub fn is_backed(&self, at: impl Into<Offset>) -> bool {
+        let at = at.into();
+        (self.prime()..self.backed()).contains(&at) && self.store().space().is_backed(at.get())
     }
 
     /// Punches released clusters out of the file, as far as a checkpoint has passed them;
     /// [`Object::release`] and [`Object::grow`] do so too. Returns the bytes given back.
-    pub fn punch(&self) -> u64 {
-        let Ok(_exclusive) = self.store().changing() else { return 0 };
-        self.store().space().punch()
+    pub fn punch(&self) -> Length {
+        let Ok(_exclusive) = self.store().changing() else { return Length::ZERO };
+        Length::new(self.store().space().punch())
     }
 
     /// Records that the released clusters of `range` should become holes in the file, as if they
     /// had been released now: after a crash no process remembers them.
-    pub fn forget(&self, range: Range<u64>) {
+    pub fn forget(&self, range: Range<impl Into<Offset>>) {
+        let range = range.start.into().get()..range.end.into().get();
         let Ok(_exclusive) = self.store().changing() else { return };
         let _growth = self.state.growth.lock();
         for hole in self.store().space().bitmap().runs(self.media(), range, false) {
@@ -254,7 +257,7 @@ impl Object {
 
     /// The released clusters below [`Object::backed`], as ranges in order.
     pub fn holes(&self) -> Vec<Range<u64>> {
-        self.store().space().bitmap().runs(self.media(), self.prime()..self.backed(), false)
+        self.store().space().bitmap().runs(self.media(), self.prime().get()..self.backed().get(), false)
     }
 
     /// Whether only the prime page has space on the disk: the object was created small and has not
@@ -276,7 +279,7 @@ impl Object {
         let _exclusive = self.store().changing()?;
         let mut history = state.growth.lock();
         let _pending = parts.catalogue().begin_change(state.entry.at);
-        let range = parts.growth().fitting(&state.entry, self.backed(), bytes)?;
+        let range = parts.growth().fitting(&state.entry, self.backed().get(), bytes)?;
         if !range.is_empty() {
             let _counted = parts.quotas().require(&state.entry, range.start, range.end - range.start)?;
             parts.growth().extend(&state.entry, &range, self.pager())?;
@@ -297,7 +300,8 @@ impl Object {
     /// # Errors
     /// [`Error::BadRange`] for the first cluster, any range beyond [`Object::backed`], or parts of
     /// clusters; [`Error::Damaged`] if the bitmap there is.
-    pub fn release(&self, range: Range<u64>) -> Result<()> {
+    pub fn release(&self, range: Range<impl Into<Offset>>) -> Result<()> {
+        let range = range.start.into().get()..range.end.into().get();
         let _exclusive = self.store().changing()?;
         let _growth = self.state.growth.lock();
         self.check_range(&range)?;
@@ -316,7 +320,8 @@ impl Object {
     ///
     /// # Errors
     /// [`Error::BadRange`], otherwise as [`Object::grow`]: nothing has changed.
-    pub fn back(&self, range: Range<u64>) -> Result<()> {
+    pub fn back(&self, range: Range<impl Into<Offset>>) -> Result<()> {
+        let range = range.start.into().get()..range.end.into().get();
         self.back_with(range, Contents::Zeros)
     }
 
@@ -325,7 +330,8 @@ impl Object {
     ///
     /// # Errors
     /// As [`Object::back`].
-    pub fn back_as_is(&self, range: Range<u64>) -> Result<()> {
+    pub fn back_as_is(&self, range: Range<impl Into<Offset>>) -> Result<()> {
+        let range = range.start.into().get()..range.end.into().get();
         self.back_with(range, Contents::AsIs)
     }
 
@@ -336,14 +342,14 @@ impl Object {
         self.check_range(&range)?;
         let holes = self.store().space().bitmap().runs(self.media(), range, false);
         let asked = holes.iter().map(|hole| hole.end - hole.start).sum();
-        let _counted = parts.quotas().require(self.entry(), self.backed(), asked)?;
+        let _counted = parts.quotas().require(self.entry(), self.backed().get(), asked)?;
         parts.growth().back(&holes, contents, self.pager())
     }
 
     fn check_range(&self, range: &Range<u64>) -> Result<()> {
         let whole =
             range.start.is_multiple_of(CLUSTER) && range.end.is_multiple_of(CLUSTER) && range.start <= range.end;
-        if whole && range.start >= self.prime() + CLUSTER && range.end <= self.backed() {
+        if whole && range.start >= (self.prime() + CLUSTER).get() && range.end <= self.backed().get() {
             return Ok(());
         }
         let (at, len) = (range.start, range.end.saturating_sub(range.start));

@@ -8,7 +8,7 @@ use crate::layout::{FLAG_SMALL, HEADER_MAGIC, Header, header};
 use crate::{Error, Result};
 use everbyte_cold::ColdTable;
 use everbyte_media::sealed::{seal, unseal};
-use everbyte_media::{Checked, Damage, Media};
+use everbyte_media::{Checked, Damage, Length, Media, Offset};
 use everbyte_space::{CLUSTER, Span};
 use zerocopy::FromZeros;
 
@@ -62,8 +62,8 @@ fn of(entry: &Entry, backed: u64) -> Header {
         magic: HEADER_MAGIC,
         engine: entry.engine.code(),
         id: entry.id,
-        span_at: entry.span.at(),
-        span_len: entry.span.len(),
+        span_at: Offset::new(entry.span.at()),
+        span_len: Length::new(entry.span.len()),
         fingerprint: entry.fingerprint,
         flags: if entry.small { FLAG_SMALL } else { 0 },
         backed: seal(backed),

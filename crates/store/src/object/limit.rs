@@ -7,6 +7,7 @@ use crate::layout::{FEATURE_COLD, header as words};
 use crate::superblock::identity;
 use crate::{CLUSTER, Error, Object, ObjectInfo, Result, Store, Want};
 use everbyte_cold::{Backing, Candidate, ColdTable, Files, Owner, Tier};
+use everbyte_media::Offset;
 use everbyte_members::SlotMode;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -165,7 +166,8 @@ impl Object {
     ///
     /// # Errors
     /// [`Error::Backing`], [`Error::Media`]: nothing is lost, and they stay in memory.
-    pub fn cool(&self, range: Range<u64>) -> Result<()> {
+    pub fn cool(&self, range: Range<impl Into<Offset>>) -> Result<()> {
+        let range = range.start.into().get()..range.end.into().get();
         self.paging().map_or(Ok(()), |paging| Ok(paging.pager().cool(&range)?))
     }
 
@@ -173,7 +175,8 @@ impl Object {
     ///
     /// # Errors
     /// [`Error::Backing`], [`Error::OutOfSpace`], [`Error::Media`]: nothing is lost.
-    pub fn warm(&self, range: Range<u64>) -> Result<()> {
+    pub fn warm(&self, range: Range<impl Into<Offset>>) -> Result<()> {
+        let range = range.start.into().get()..range.end.into().get();
         self.paging().map_or(Ok(()), |paging| Ok(paging.pager().warm(&range)?))
     }
 

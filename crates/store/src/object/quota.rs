@@ -57,7 +57,7 @@ impl Quotas {
         backed: u64,
         bytes: u64,
     ) -> Result<Option<RankedMutexGuard<'_, ()>>> {
-        let quota = self.head.superblock().user_quota / CLUSTER;
+        let quota = self.head.superblock().user_quota.get() / CLUSTER;
         let (user, asked) = (entry.access.owner, bytes / CLUSTER);
         if quota == 0 || user == 0 || entry.engine == Engine::Names {
             return Ok(None);

@@ -5,6 +5,7 @@ use super::header;
 use crate::catalogue::record::Entry;
 use crate::layout::{FEATURE_ACCESS, STATE_LIVE, Superblock, header as words};
 use crate::{CLUSTER, Error, Result, Store};
+use everbyte_media::Length;
 
 impl Store {
     /// Changes the access of owner, group and others to an object, from the next opening on.
@@ -82,11 +83,14 @@ impl Store {
     pub fn set_user_quota(&self, clusters: Option<u64>) -> Result<()> {
         let _exclusive = self.renaming()?; // which makes other processes read the superblock again
         let user_quota = clusters.map_or(0, |clusters| clusters.clamp(1, 1 << 31) * CLUSTER);
-        self.parts().head().change(|current| Ok(Some(Superblock { user_quota, ..*current }))).map(drop)
+        self.parts()
+            .head()
+            .change(|current| Ok(Some(Superblock { user_quota: Length::new(user_quota), ..*current })))
+            .map(drop)
     }
 
     /// The number of clusters that the objects of one user may have together, if that is limited.
     pub fn user_quota(&self) -> Option<u64> {
-        Some(self.parts().head().superblock().user_quota / CLUSTER).filter(|&clusters| clusters > 0)
+        Some(self.parts().head().superblock().user_quota.get() / CLUSTER).filter(|&clusters| clusters > 0)
     }
 }

@@ -16,7 +16,7 @@ impl Object {
         let Some(shared) = store.parts().sharing().store() else { return Ok(()) };
         let _exclusive = store.exclusive()?;
         shared.lock_slot(self.id(), self.name(), SlotMode::Shared)?;
-        self.set_shared(|| shared.object_lock(self.prime() + header::SHARED, store.generation()));
+        self.set_shared(|| shared.object_lock((self.prime() + header::SHARED).get(), store.generation()));
         Ok(())
     }
 

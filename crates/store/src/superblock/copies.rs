@@ -11,7 +11,7 @@
 use super::words::Words;
 use crate::layout::{FEATURE_ADDRESSES, FEATURES, FORMAT, Record, SUPERBLOCK_MAGIC, SUPERBLOCKS, Superblock};
 use crate::{Error, Result};
-use everbyte_media::{Checked, Damage, Format, Media, seeded};
+use everbyte_media::{Checked, Damage, Format, Length, Media, Offset, seeded};
 use everbyte_space::{Bitmap, CLUSTER};
 use zerocopy::IntoBytes;
 
@@ -104,19 +104,19 @@ fn validate(media: &Media, superblock: &Superblock) -> Result<()> {
     if end > media.max() {
         return damaged(format!("addresses for {end} bytes, and the media head says {}", media.max()));
     }
-    if end < max || (superblock.addresses != 0) != (superblock.features & FEATURE_ADDRESSES != 0) {
+    if end < max.get() || (superblock.addresses != 0) != (superblock.features & FEATURE_ADDRESSES != 0) {
         return damaged(format!("addresses for {} bytes and a maximum of {max}", superblock.addresses));
     }
     let Superblock { table_at, bitmap_at, used_at, bitmap_len, log_at, log_len, spans_at, .. } = *superblock;
     let table_len = superblock.table_slots.saturating_mul(size_of::<Record>() as u64);
     // Each part starts at or after the end of the one before.
     let parts = [
-        ("the heads", 0, everbyte_media::HEAD_END),
-        ("the object table", table_at, table_len),
+        ("the heads", Offset::ZERO, Length::new(everbyte_media::HEAD_END)),
+        ("the object table", table_at, Length::new(table_len)),
         ("the bitmap", bitmap_at, bitmap_len),
         ("the used bitmap", used_at, bitmap_len),
         ("the log", log_at, log_len),
-        ("the spans", spans_at, CLUSTER),
+        ("the spans", spans_at, Length::new(CLUSTER)),
     ];
     for pair in parts.windows(2) {
         let [(before, at, len), (name, next, _)] = [pair[0], pair[1]];
@@ -124,8 +124,8 @@ fn validate(media: &Media, superblock: &Superblock) -> Result<()> {
             return damaged(format!("{name} at {next:#x} runs into {before} at {at:#x} + {len:#x}"));
         }
     }
-    let speaks_for = if bitmap_len % 4096 == 0 { Bitmap::capacity_of(bitmap_len) } else { 0 };
-    let whole = [spans_at, max, end].iter().all(|size| size % CLUSTER == 0);
+    let speaks_for = if bitmap_len.get() % 4096 == 0 { Bitmap::capacity_of(bitmap_len.get()) } else { 0 };
+    let whole = [spans_at.get(), max.get(), end].iter().all(|size| size % CLUSTER == 0);
     if !whole || max == 0 || spans_at >= end || end > speaks_for {
         return damaged(format!("spans from {spans_at:#x} to {end:#x} and bitmaps for {speaks_for:#x} bytes"));
     }
@@ -133,8 +133,8 @@ fn validate(media: &Media, superblock: &Superblock) -> Result<()> {
         return damaged(format!("an object table of {} records", superblock.table_slots));
     }
     let needed = table_at + table_len;
-    if media.len() < needed {
-        return Err(Error::Truncated { path, len: media.len(), needed });
+    if media.len() < needed.get() {
+        return Err(Error::Truncated { path, len: media.len(), needed: needed.get() });
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::layout::{FEATURE_ADDRESSES, Record, Superblock};
 use crate::{Error, Result};
-use everbyte_media::{Geometry, HEAD_END};
+use everbyte_media::{Geometry, HEAD_END, Length, Offset};
 use everbyte_space::{Bitmap, CLUSTER, SpaceLayout};
 
 const PAGE: u64 = 4096;
@@ -99,18 +99,18 @@ impl Plan {
         Superblock {
             sequence: 1,
             identity,
-            max: self.max,
+            max: Length::new(self.max),
             addresses: if self.addresses == self.max { 0 } else { self.addresses },
             features: if self.addresses == self.max { 0 } else { FEATURE_ADDRESSES },
-            cluster: CLUSTER,
-            table_at: self.table_at,
+            cluster: Length::new(CLUSTER),
+            table_at: Offset::new(self.table_at),
             table_slots: SLOTS,
-            bitmap_at: self.space.bitmap_at,
-            used_at: self.space.used_at,
-            bitmap_len: self.space.bitmap_len,
-            log_at: self.log_at,
-            log_len: self.log_len,
-            spans_at: self.spans_at,
+            bitmap_at: Offset::new(self.space.bitmap_at),
+            used_at: Offset::new(self.space.used_at),
+            bitmap_len: Length::new(self.space.bitmap_len),
+            log_at: Offset::new(self.log_at),
+            log_len: Length::new(self.log_len),
+            spans_at: Offset::new(self.spans_at),
             ..Superblock::new()
         }
     }

@@ -1,6 +1,6 @@
 //! The story of a store file: made, filled, closed, opened, and used by one process at a time.
 
-use everbyte_media::{BackendChoice, Media, Options};
+use everbyte_media::{BackendChoice, Media, Offset, Options};
 use everbyte_store::{CLUSTER, CreateOptions, Engine, Error, FindingKind, FormatOptions, ObjectOptions, Store};
 use std::path::Path;
 
@@ -27,7 +27,7 @@ fn what_was_settled_is_there_after_reopening_on_every_backend() {
             .create_object("shop/orders", object(Engine::Undo, 1 << 20), |object| {
                 assert_eq!(object.root(), 0);
                 let room = object.grow(CLUSTER + 1)?;
-                assert_eq!(room, object.prime() + CLUSTER..object.prime() + 3 * CLUSTER);
+                assert_eq!(room, (object.prime() + CLUSTER).get()..object.prime().get() + 3 * CLUSTER);
                 object.media().write(room.start, b"forty-two");
                 object.media().flush(room.start, 9);
                 object.set_root(room.start);
@@ -110,7 +110,7 @@ fn a_full_span_says_so_and_changes_nothing() {
     assert!(matches!(small.grow(u64::MAX), Err(Error::SpanFull { .. })));
     small.grow(1).unwrap();
     assert!(matches!(small.grow(1), Err(Error::SpanFull { left: 0, .. })));
-    assert_eq!(small.grow(0).unwrap(), small.backed()..small.backed());
+    assert_eq!(small.grow(0).unwrap(), small.backed().get()..small.backed().get());
 }
 
 /// A store too small for a trie holds what its table has room for, but for the record that a trie
@@ -136,9 +136,12 @@ fn released_clusters_come_back_as_zeros() {
     let made = store.create_object("x", object(Engine::None, 1 << 20), |_| Ok::<(), Error>(())).unwrap();
     let room = made.grow(4 * CLUSTER).unwrap();
     store.media().write(room.start + 7, b"old");
-    for bad in
-        [made.prime()..room.start, room.start + 1..room.end, room.start..room.end + CLUSTER, room.end..room.start]
-    {
+    for bad in [
+        made.prime()..Offset::new(room.start),
+        Offset::new(room.start + 1)..Offset::new(room.end),
+        Offset::new(room.start)..Offset::new(room.end + CLUSTER),
+        Offset::new(room.end)..Offset::new(room.start),
+    ] {
         assert!(matches!(made.release(bad), Err(Error::BadRange { .. })));
     }
     made.release(room.start..room.start + 2 * CLUSTER).unwrap();

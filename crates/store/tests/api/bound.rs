@@ -30,7 +30,7 @@ fn a_bound_store_lies_where_it_did_and_plain_pointers_into_it_stay_true() {
         assert!(binding::WINDOW.contains(&home), "{home:#x}");
         assert_eq!(address(&store), home);
         let object = store.create_object("list", ObjectOptions::default(), |_| Ok::<(), Error>(())).unwrap();
-        let pointer = home + object.root_at();
+        let pointer = home + object.root_at().get();
         object.set_root(pointer);
         drop(object);
         store.close().unwrap();

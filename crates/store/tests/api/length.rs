@@ -29,7 +29,7 @@ fn grow(store: &Store, range: std::ops::Range<u64>, mib: u64) {
             store.media().store(range.end - 8, range.end);
         }
     }
-    objects.iter().for_each(|object| assert_eq!(store.media().load(object.backed() - 8), object.backed()));
+    objects.iter().for_each(|object| assert_eq!(store.media().load(object.backed() - 8), object.backed().get()));
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_store_is_short_whatever_was_removed_from_it() {
                         store.create_object(&format!("{round}-{number}"), span, |_| Ok::<(), Error>(())).unwrap();
                     object.grow(each * MIB - CLUSTER).unwrap();
                     store.media().store(object.backed() - 8, round);
-                    object.backed() - 8
+                    object.backed().get() - 8
                 })
                 .collect();
             assert!(

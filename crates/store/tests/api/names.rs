@@ -111,7 +111,7 @@ fn a_small_object_takes_a_page_until_it_grows() {
     let made = store.create_small_object("grows", span, |_| Ok::<(), Error>(())).unwrap();
     assert!(made.is_small());
     let grown = made.grow(1).unwrap();
-    assert!(!made.is_small() && grown.start == made.prime() + CLUSTER);
+    assert!(!made.is_small() && grown.start == (made.prime() + CLUSTER).get());
     let behind = store.media().read_vec(made.prime() + 4096, 2 * CLUSTER as usize - 4096);
     assert!(behind.iter().all(|&byte| byte == 0));
     // Clusters that held other bytes are handed out as zeros.

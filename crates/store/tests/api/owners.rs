@@ -14,7 +14,7 @@ fn make(store: &Store, name: &str, clusters: u64) -> Object {
     let options = ObjectOptions { span: Some(8 * CLUSTER), ..ObjectOptions::default() };
     let grow = |object: &Object| object.grow((clusters - 1) * CLUSTER).map(drop);
     let object = store.create_object::<Error>(name, options, grow).unwrap();
-    require_zeros(&object, object.prime() + HEADER_LEN..object.backed());
+    require_zeros(&object, (object.prime() + HEADER_LEN).get()..object.backed().get());
     object
 }
 
@@ -27,7 +27,7 @@ fn require_zeros(object: &Object, range: Range<u64>) {
 fn fill(object: &Object) {
     let (start, end) = (object.prime() + HEADER_LEN, object.backed());
     let _section = object.media().section();
-    object.media().write(start, &vec![0xe5; (end - start) as usize]);
+    object.media().write(start, &vec![0xe5; (end - start).to_usize()]);
     object.media().flush(start, end - start);
 }
 

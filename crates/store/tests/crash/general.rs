@@ -38,7 +38,7 @@ fn put(media: &Media, at: u64, value: u64) {
 fn make(store: &Store, name: &str, span: u64) -> Result<Object, Error> {
     store.create_object(name, options(span), |object| {
         let grown = object.grow(CLUSTER)?;
-        put(object.media(), object.prime() + WORD, 1);
+        put(object.media(), (object.prime() + WORD).get(), 1);
         put(object.media(), grown.start + WORD, 2);
         object.set_root(3);
         Ok(())
@@ -61,12 +61,12 @@ fn observe(media: Media, seen: &Seen) -> Result<Model, String> {
     let mut model = Model::new();
     for info in store.objects().map_err(|error| error.to_string())? {
         let object = store.object(&info.name).map_err(|error| error.to_string())?;
-        let clusters = (object.prime()..object.backed()).step_by(CLUSTER as usize);
+        let clusters = (object.prime().get()..object.backed().get()).step_by(CLUSTER as usize);
         let word = |at: u64| object.is_backed(at).then(|| object.media().load(at + WORD));
         model.insert(info.name, Seeing { root: object.root(), clusters: clusters.map(word).collect() });
     }
     let more = make(&store, "after", 2).map_err(|error| error.to_string())?;
-    for at in (more.prime() + 8192..more.backed()).step_by(512) {
+    for at in ((more.prime() + 8192).get()..more.backed().get()).step_by(512) {
         if store.media().load(at) != 0 && at % CLUSTER != WORD {
             return Err(format!("a new object has old bytes at {at:#x}"));
         }
@@ -147,7 +147,7 @@ fn growth_happens_whole_or_not_and_reads_as_zeros() {
         }
         let change = |model: &mut Model| model.get_mut("old").unwrap().clusters[3] = Some(9);
         twin.step("write into it", change, || {
-            put(store.media(), object.prime() + 3 * CLUSTER + WORD, 9);
+            put(store.media(), (object.prime() + 3 * CLUSTER + WORD).get(), 9);
             store.media().barrier().unwrap();
         });
     });
@@ -169,7 +169,7 @@ fn released_clusters_are_backed_again_as_zeros() {
             store.media().barrier().unwrap();
         });
         twin.step("write", to(Some(8)), || {
-            put(store.media(), second.start + WORD, 8);
+            put(store.media(), (second.start + WORD).get(), 8);
             store.media().barrier().unwrap();
         });
     });
@@ -297,7 +297,10 @@ fn a_repair_may_be_cut_anywhere_and_begun_again() {
         let store = Store::attach(media.clone()).unwrap();
         let superblock: Superblock = media.get(0);
         let Superblock { bitmap_at, used_at, bitmap_len, .. } = superblock;
-        let space = Space::new(media, SpaceLayout { bitmap_at, used_at, bitmap_len });
+        let space = Space::new(
+            media,
+            SpaceLayout { bitmap_at: bitmap_at.get(), used_at: used_at.get(), bitmap_len: bitmap_len.get() },
+        );
         let cleared = space.reserve(&leak).unwrap();
         space.prepare(&leak, &cleared);
         space.set_backed(&leak);
@@ -319,7 +322,8 @@ fn a_repair_may_be_cut_anywhere_and_begun_again() {
             return Err(format!("repaired, and still there: {found:?}"));
         }
         let object = store.object("old").map_err(|error| error.to_string())?;
-        let whole = (object.prime()..object.backed()).step_by(CLUSTER as usize).all(|at| object.is_backed(at));
+        let whole =
+            (object.prime().get()..object.backed().get()).step_by(CLUSTER as usize).all(|at| object.is_backed(at));
         store.repair().map_err(|error| error.to_string())?;
         if whole && store.check().is_empty() { Ok(()) } else { Err(format!("{:?}", store.check())) }
     });

@@ -34,7 +34,7 @@ impl Home {
         let span = ObjectOptions { span: Some(16 << 20), ..ObjectOptions::default() };
         drop(store.create_object("large", span, |object| object.grow(31 * CLUSTER).map(drop)).unwrap());
         let object = store.object("large").unwrap();
-        for at in (object.prime() + CLUSTER / 2..object.backed()).step_by(CLUSTER as usize) {
+        for at in (object.prime().get() + CLUSTER / 2..object.backed().get()).step_by(CLUSTER as usize) {
             object.media().store(at, at);
             object.media().flush(at, 8);
         }
@@ -67,7 +67,7 @@ fn close(store: Store) {
 
 fn require_whole(store: &Store) {
     let object = store.object("large").unwrap();
-    for at in (object.prime() + CLUSTER / 2..object.backed()).step_by(CLUSTER as usize) {
+    for at in (object.prime().get() + CLUSTER / 2..object.backed().get()).step_by(CLUSTER as usize) {
         object.warm(at..at + 8).unwrap();
         assert_eq!(object.media().load(at), at);
     }
@@ -130,7 +130,7 @@ fn a_read_of_a_backup_leaves_the_backing_file_of_its_original_alone() {
     store.set_resident("large", Some(LIMIT), Some(&swap)).unwrap();
     let object = store.object("large").unwrap();
     object.warm(object.prime() + CLUSTER..object.prime() + 9 * CLUSTER).unwrap();
-    for at in (object.prime() + CLUSTER..object.prime() + 9 * CLUSTER).step_by(CLUSTER as usize) {
+    for at in ((object.prime() + CLUSTER).get()..object.prime().get() + 9 * CLUSTER).step_by(CLUSTER as usize) {
         object.media().store(at, at);
     }
     drop(object);

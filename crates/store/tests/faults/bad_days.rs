@@ -301,7 +301,7 @@ fn two_objects(path: &Path, backend: BackendChoice) -> (u64, u64) {
         object.backed()
     });
     store.close().unwrap();
-    (ends[0], ends[1])
+    (ends[0].get(), ends[1].get())
 }
 
 #[test]
@@ -347,7 +347,7 @@ fn a_store_grown_from_outside_opens_and_never_hands_out_foreign_bytes() {
         assert_eq!(object.backed(), high);
         let grown = object.grow(CLUSTER).unwrap();
         let other = store.create_object("other", span(4), |object| object.grow(3 * CLUSTER).map(drop)).unwrap();
-        for range in [grown, other.prime() + 512..other.backed()] {
+        for range in [grown, (other.prime() + 512).get()..other.backed().get()] {
             let bytes = store.media().read_vec(range.start, (range.end - range.start) as usize);
             assert!(bytes.iter().all(|&byte| byte == 0), "foreign bytes in {range:x?}");
         }

@@ -3,6 +3,7 @@
 use crate::common::{after, record};
 use everbyte_media::{Checked, Media, Options, museum::with};
 use everbyte_members::SLOTS;
+use everbyte_space::ObjectId;
 use everbyte_store::layout::{Header, Record, SUPERBLOCKS, Superblock, WORDS, words};
 use everbyte_store::{CLUSTER, Engine, Error, FormatOptions, ObjectOpen, ObjectOptions, Store};
 
@@ -21,11 +22,11 @@ fn make(store: &Store, name: &str) {
 fn change_id(media: &Media, slot: u64, id: u64) {
     let superblock: Superblock = media.get(SUPERBLOCKS[0]);
     let at = superblock.table_at + slot * size_of::<Record>() as u64;
-    let mut record = Record { id, ..media.get(at) };
+    let mut record = Record { id: ObjectId::new(id), ..media.get(at) };
     record = record.sealed();
     media.put(at, &record);
     let header: Header = media.get(record.span_at);
-    media.put(record.span_at, &Header { id, ..header }.sealed());
+    media.put(record.span_at, &Header { id: ObjectId::new(id), ..header }.sealed());
 }
 
 /// Ids are places of locks on the file: one that is too large made every process panic that opened
@@ -51,7 +52,7 @@ fn check_sees_two_objects_with_one_id() {
     let store = format(media.clone());
     ["a", "b"].iter().for_each(|name| make(&store, name));
     let id = store.stat("a").unwrap().id;
-    change_id(&media, 1, id);
+    change_id(&media, 1, id.get());
     let findings: Vec<String> = store.check().iter().map(ToString::to_string).collect();
     assert!(findings.len() == 1 && findings[0].contains("is that of `a`, too"), "{findings:?}");
 }

@@ -1,7 +1,7 @@
 //! Bytes of the metadata that changed by themselves: nothing panics, and whatever could matter is
 //! noticed.
 
-use everbyte_media::{Checked, Format, Media, Options};
+use everbyte_media::{Checked, Format, Length, Media, Offset, Options};
 use everbyte_store::layout::{Header, Record, Superblock, header};
 use everbyte_store::{CLUSTER, Engine, Error, FormatOptions, ObjectOptions, Plan, Store};
 use proptest::prelude::*;
@@ -26,7 +26,7 @@ fn state(store: &Store) -> Result<String, Error> {
     let mut state = format!("{:?} {}\n", store.identity(), store.info().max);
     for info in store.objects()? {
         let object = store.object(&info.name)?;
-        let words: Vec<Option<u64>> = (object.prime()..object.backed())
+        let words: Vec<Option<u64>> = (object.prime().get()..object.backed().get())
             .step_by(CLUSTER as usize)
             .map(|at| object.is_backed(at).then(|| object.media().load(at + 4096)))
             .collect();
@@ -44,11 +44,11 @@ fn sample() -> (Vec<u8>, Plan, Vec<u64>) {
     for (name, span, clusters) in [("first", 4, 3), ("second/part", 2, 1), ("third", 1, 0)] {
         let options = ObjectOptions { engine: Engine::Undo, fingerprint: 0xabc, span: Some(span * CLUSTER) };
         let object = store.create_object(name, options, |object| object.grow(clusters * CLUSTER).map(drop)).unwrap();
-        for at in (object.prime()..object.backed()).step_by(CLUSTER as usize) {
+        for at in (object.prime().get()..object.backed().get()).step_by(CLUSTER as usize) {
             media.store(at + 4096, at);
         }
-        object.set_root(object.prime() + 8192);
-        primes.push(object.prime());
+        object.set_root((object.prime() + 8192).get());
+        primes.push(object.prime().get());
         if name == "first" {
             object.release(object.prime() + 2 * CLUSTER..object.prime() + 3 * CLUSTER).unwrap();
         }
@@ -164,12 +164,14 @@ fn what_is_not_our_store_is_refused_and_left_alone() {
         }),
         (with(&|superblock| superblock.features = 1 << 40), |error| matches!(error, Error::NewerFormat { .. })),
         (with(&|superblock| superblock.binding = 1 << 45), |error| matches!(error, Error::Damaged { .. })),
-        (with(&|superblock| superblock.max = 2 << 20), |error| matches!(error, Error::Damaged { .. })),
-        (with(&|superblock| superblock.cluster = 4096), |error| matches!(error, Error::Damaged { .. })),
+        (with(&|superblock| superblock.max = Length::new(2 << 20)), |error| matches!(error, Error::Damaged { .. })),
+        (with(&|superblock| superblock.cluster = Length::new(4096)), |error| matches!(error, Error::Damaged { .. })),
         (with(&|superblock| superblock.table_slots = u64::MAX), |error| matches!(error, Error::Damaged { .. })),
-        (with(&|superblock| superblock.bitmap_len = !4095), |error| matches!(error, Error::Damaged { .. })),
-        (with(&|superblock| superblock.spans_at = MAX), |error| matches!(error, Error::Damaged { .. })),
-        (with(&|superblock| superblock.log_at = 0), |error| matches!(error, Error::Damaged { .. })),
+        (with(&|superblock| superblock.bitmap_len = Length::new(!4095)), |error| {
+            matches!(error, Error::Damaged { .. })
+        }),
+        (with(&|superblock| superblock.spans_at = Offset::new(MAX)), |error| matches!(error, Error::Damaged { .. })),
+        (with(&|superblock| superblock.log_at = Offset::new(0)), |error| matches!(error, Error::Damaged { .. })),
     ];
     for (index, (image, expect)) in cases.into_iter().enumerate() {
         let media = media_of(&image);
@@ -254,8 +256,11 @@ fn clusters_without_an_owner_are_found_and_given_back() {
     let superblock: Superblock = media.get(0);
     let store = Store::attach(media.clone()).unwrap();
     let before = state(&store).unwrap();
-    let layout =
-        SpaceLayout { bitmap_at: superblock.bitmap_at, used_at: superblock.used_at, bitmap_len: superblock.bitmap_len };
+    let layout = SpaceLayout {
+        bitmap_at: superblock.bitmap_at.get(),
+        used_at: superblock.used_at.get(),
+        bitmap_len: superblock.bitmap_len.get(),
+    };
     let lost = 14 * CLUSTER..16 * CLUSTER;
     let space = Space::new(media.clone(), layout);
     space.prepare(&lost, &Default::default());

@@ -2,8 +2,8 @@
 //! an error, no change, the space given back, and no signal. Sampled; `EVERBYTE_SOAK=1` takes
 //! every step (`cargo xtask soak`).
 
-use everbyte_media::{BackendChoice, Checked, Geometry, OpenOptions, Options, museum};
-use everbyte_space::{Space, SpaceLayout};
+use everbyte_media::{BackendChoice, Checked, Geometry, Length, Offset, OpenOptions, Options, museum};
+use everbyte_space::{ObjectId, Space, SpaceLayout};
 use everbyte_store::{CLUSTER, CreateOptions, Error, ObjectOptions, Store};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -110,7 +110,7 @@ fn filled(mount: &Mount) -> Store {
     for name in ["one", "two"] {
         let object = store.create_object(name, span(4 << 30), |object| object.grow(3 * CLUSTER).map(drop)).unwrap();
         let at = object.prime() + CLUSTER;
-        object.media().store(at, at);
+        object.media().store(at, at.get());
         object.media().flush(at, 8);
     }
     store.media().barrier().unwrap();
@@ -154,7 +154,7 @@ const OPERATIONS: &[Operation] = &[
         |store| store.object("one")?.grow(40 * CLUSTER).map(drop),
         |store| {
             let object = store.object("one").unwrap();
-            object.release(object.backed() - 40 * CLUSTER..object.backed()).unwrap();
+            object.release(object.backed().get() - 40 * CLUSTER..object.backed().get()).unwrap();
         },
     ),
     (
@@ -186,7 +186,7 @@ const OPERATIONS: &[Operation] = &[
         |store| {
             let made = store.create_object("two", span(4 << 30), |object| object.grow(3 * CLUSTER).map(drop));
             let at = made.unwrap().prime() + CLUSTER;
-            store.media().store(at, at);
+            store.media().store(at, at.get());
             store.media().flush(at, 8);
         },
     ),
@@ -281,12 +281,12 @@ fn a_creation_that_was_cut_off_is_taken_back_on_a_full_disk() {
     let places = || (0..superblock.table_slots).map(|slot| superblock.table_at + slot * size_of::<Record>() as u64);
     let free = places().find(|&at| media.load(at) == 0).unwrap();
     let one: Record = media.get(places().find(|&at| media.load(at) != 0).unwrap());
-    let mut record = Record { state: STATE_CREATING, id: one.id + 77, ..one };
-    record.span_at = 2 << 30; // inside the file, between what everybody has and the first span
+    let mut record = Record { state: STATE_CREATING, id: ObjectId::new(one.id.get() + 77), ..one };
+    record.span_at = Offset::new(2 << 30); // inside the file, between what everybody has and the first span
     assert!(
         superblock.spans_at < record.span_at && record.span_at + (2 << 30) <= one.span_at && one.span_at < media.len()
     );
-    record.span_len = 2 << 30;
+    record.span_len = Length::new(2 << 30);
     record.name[0] = b'x';
     record = record.sealed();
     media.put(free, &record);
@@ -350,14 +350,14 @@ fn room_that_no_bit_knows_is_found_and_given_back() {
     let object = store.create_object("one", span(1 << 30), |object| object.grow(CLUSTER).map(drop)).unwrap();
     let stray = object.prime() + (64 << 20)..object.prime() + (68 << 20);
     store.media().extend(stray.start, stray.end - stray.start).unwrap();
-    store.media().write(stray.start, &vec![7; (stray.end - stray.start) as usize]);
+    store.media().write(stray.start, &vec![7; (stray.end.get() - stray.start.get()) as usize]);
     drop((object, store)); // never closed
     let store = Store::open(&path, &Options::default()).unwrap();
     let findings: Vec<String> = store.check().iter().map(ToString::to_string).collect();
     assert!(findings.len() == 1 && findings[0].contains("4194304 bytes have room on the disk"), "{findings:?}");
     let before = fs::metadata(&path).unwrap().blocks() * 512;
-    assert!(store.trim().unwrap() >= stray.end - stray.start);
-    assert!(before - fs::metadata(&path).unwrap().blocks() * 512 >= stray.end - stray.start);
+    assert!(store.trim().unwrap() >= (stray.end - stray.start).get());
+    assert!(before - fs::metadata(&path).unwrap().blocks() * 512 >= (stray.end - stray.start).get());
     assert_eq!(store.check(), []);
     let object = store.object("one").unwrap();
     object.grow(80 << 20).unwrap();

@@ -106,7 +106,7 @@ impl Pair {
                 match object.grow(u64::from(clusters) * CLUSTER) {
                     Ok(range) => {
                         assert!(fits);
-                        assert_eq!(range.end, object.backed());
+                        assert_eq!(range.end, object.backed().get());
                         let zeros = object.media().read_vec(range.start, (range.end - range.start) as usize);
                         assert!(zeros.iter().all(|&byte| byte == 0), "grown room is zeros");
                         twin.clusters.extend(std::iter::repeat_n(Some(0), usize::from(clusters)));
@@ -182,7 +182,7 @@ impl Pair {
         let mut backed = 0;
         for (name, twin) in &self.twin {
             let object = store.object(name).unwrap();
-            assert_eq!((object.span().end - object.prime(), object.root()), (twin.span, twin.root));
+            assert_eq!((object.span().end - object.prime().get(), object.root()), (twin.span, twin.root));
             assert_eq!((object.engine(), object.fingerprint()), (Engine::Heap, twin.span));
             assert_eq!(object.backed(), object.prime() + twin.clusters.len() as u64 * CLUSTER);
             for (index, cluster) in twin.clusters.iter().enumerate() {

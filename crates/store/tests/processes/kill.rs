@@ -42,7 +42,7 @@ fn apply(model: &mut Model, change: &Change) {
 
 fn put(object: &everbyte_store::Object, value: u64) {
     let media = object.media();
-    let at = object.backed() - CLUSTER + 4096;
+    let at = object.backed().get() - CLUSTER + 4096;
     let _section = media.section();
     media.store(at, value);
     media.flush(at, 8);
@@ -183,7 +183,7 @@ fn threads_with_objects_of_their_own_do_not_disturb_each_other() {
                     object.release(third.clone()).unwrap();
                     object.back(third.clone()).unwrap();
                     assert_eq!(store.media().load(third.start + 4096), 0);
-                    for at in (object.prime() + 3 * CLUSTER..object.backed()).step_by(CLUSTER as usize) {
+                    for at in (object.prime().get() + 3 * CLUSTER..object.backed().get()).step_by(CLUSTER as usize) {
                         assert_eq!(store.media().load(at + 4096), at + round, "another thread wrote here");
                     }
                     drop(object);
@@ -204,7 +204,7 @@ fn threads_with_objects_of_their_own_do_not_disturb_each_other() {
     assert_eq!(store.check(), []);
     for thread in 0..4 {
         let object = store.object(&format!("thread{thread}")).unwrap();
-        for at in (object.prime() + 3 * CLUSTER..object.backed()).step_by(CLUSTER as usize) {
+        for at in (object.prime().get() + 3 * CLUSTER..object.backed().get()).step_by(CLUSTER as usize) {
             assert_eq!(store.media().load(at + 4096), at + 11);
         }
     }

@@ -108,7 +108,7 @@ pub(super) fn verify(setup: &Setup, store: &Store) -> Result<u64, String> {
 }
 
 fn slot(ring: &Object, number: u64) -> u64 {
-    ring.prime() + everbyte_store::PRIME_LEN + number % SLOTS * LINE
+    (ring.prime() + everbyte_store::PRIME_LEN + number % SLOTS * LINE).get()
 }
 
 fn record(seed: u64, number: u64) -> [u8; LINE as usize] {

@@ -113,7 +113,7 @@ fn lose(path: &Path, told: &Told, at: u64) -> Result<usize, String> {
 fn pages(path: &Path) -> Vec<u64> {
     let store = Store::open(path, &options()).unwrap();
     let object = store.object("t").unwrap();
-    (object.prime()..object.backed()).step_by(PAGE as usize).collect()
+    (object.prime().get()..object.backed().get()).step_by(PAGE as usize).collect()
 }
 
 #[test]

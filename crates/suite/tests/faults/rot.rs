@@ -263,7 +263,7 @@ fn a_page_that_cannot_be_read_loses_no_key_without_an_error() {
         let rotten = Rotten::new(name, closed, 3);
         let pages = |store: &Store| {
             let object = store.object("t").unwrap();
-            (object.prime()..object.backed()).step_by(PAGE).collect::<Vec<_>>()
+            (object.prime().get()..object.backed().get()).step_by(PAGE).collect::<Vec<_>>()
         };
         let all = pages(&attach(&RecordedDisk::new(&rotten.image).unwrap()).unwrap());
         let step = if whole { 1 } else { all.len() / 12 + 1 };

@@ -21,14 +21,14 @@ impl Redo {
             findings.push(Finding { room: "tx", kind: FindingKind::Damage, at, object, detail });
         };
         if let Err(error) = table::read(heap, (MAGIC, FORMAT)) {
-            add(prime + crate::layout::TABLE, error.to_string());
+            add((prime + crate::layout::TABLE).get(), error.to_string());
         }
         if unseal_low(media.load(prime + FLOOR)).is_none() {
-            add(prime + FLOOR, "the floor of the logs fails its check bits".into());
+            add((prime + FLOOR).get(), "the floor of the logs fails its check bits".into());
         }
         let reachable = reachable.map(|blocks| {
             let mut all = blocks.clone();
-            all.insert(self.logs_at());
+            all.insert(self.logs_at().get());
             all
         });
         findings.extend(heap.check(reachable.as_ref()));

@@ -10,7 +10,7 @@ use crossbeam_utils::CachePadded;
 use everbyte_heap::Heap;
 use everbyte_log::{Consumer, Form, Producer, WordLog};
 use everbyte_media::sealed::seal_low;
-use everbyte_media::{Latch, LatchGuard, Media};
+use everbyte_media::{Latch, LatchGuard, Length, Media, Offset};
 use everbyte_store::{Engine, Object};
 use parking_lot::Mutex;
 use std::ops::Range;
@@ -147,8 +147,8 @@ impl Redo {
     }
 
     /// Start of the block of the logs: the one block that is the engine's own.
-    pub fn logs_at(&self) -> u64 {
-        self.inner.log_bytes.start
+    pub fn logs_at(&self) -> Offset {
+        Offset::new(self.inner.log_bytes.start)
     }
 
     /// Findings and mends of the opening.
@@ -175,7 +175,8 @@ impl Redo {
     /// Whether `at..at+len`, which may be any numbers, is what transactions of this engine may
     /// change.
     #[inline]
-    pub fn may_change(&self, at: u64, len: u64) -> bool {
+    pub fn may_change(&self, at: impl Into<Offset>, len: impl Into<Length>) -> bool {
+        let (at, len) = (at.into().get(), len.into().get());
         self.inner.may_change(at, len)
     }
 }

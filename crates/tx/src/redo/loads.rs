@@ -10,6 +10,7 @@ use super::stripe::Stripe;
 use super::{Stop, Worker};
 use crate::Result;
 use everbyte_media::Media;
+use everbyte_media::Offset;
 use std::sync::atomic::Ordering;
 
 impl Worker {
@@ -18,7 +19,8 @@ impl Worker {
     /// # Errors
     /// [`Error::Conflict`]; [`Error::BadRange`].
     #[inline(always)]
-    pub fn load(&mut self, at: u64) -> Result<u64> {
+    pub fn load(&mut self, at: impl Into<Offset>) -> Result<u64> {
+        let at = at.into().get();
         self.load_by(at, |media| media.get_word(at)).map_err(|stop| self.error(stop, at, 8))
     }
 
@@ -97,7 +99,8 @@ impl Worker {
     ///
     /// # Errors
     /// As [`Worker::load`].
-    pub fn read(&mut self, at: u64, into: &mut [u8]) -> Result<()> {
+    pub fn read(&mut self, at: impl Into<Offset>, into: &mut [u8]) -> Result<()> {
+        let at = at.into().get();
         let (mut at, mut into) = (at, into);
         while !into.is_empty() {
             let (skip, word) = ((at % 8) as usize, self.load(at & !7)?.to_le_bytes());

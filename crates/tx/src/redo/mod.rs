@@ -15,7 +15,7 @@
 //! let block = redo.atomically(|tx| {
 //!     let block = tx.allocate(64)?;
 //!     tx.store(block.at, 100)?;
-//!     tx.store(root, block.at)?;
+//!     tx.store(root, block.at.get())?;
 //!     Ok::<_, Error>(block)
 //! })?; // settled
 //! let sum = redo.atomically(|tx| {

@@ -11,7 +11,7 @@ use crate::Result;
 use everbyte_heap as heap;
 use everbyte_heap::{Block, Heap, Op};
 use everbyte_media::sums_agree;
-use everbyte_media::{Media, seeded};
+use everbyte_media::{Media, Offset, seeded};
 use zerocopy::IntoBytes;
 
 /// Words of the largest extent: 16 MiB.
@@ -143,10 +143,14 @@ pub(super) fn spill(from: &Heap, words: &mut Vec<u64>) -> Result<Vec<Block>> {
                 return Err(error.into());
             }
         };
-        let (now, later) = rest.split_at(rest.len().min(block.size as usize / 8));
+        let (now, later) = rest.split_at(rest.len().min(block.size.get() as usize / 8));
         let _section = media.section();
         media.copy_nt(block.at, now.as_bytes());
-        short.extend([block.at, now.len() as u64, u64::from(crc32c::crc32c(now.as_bytes()))]);
+        short.extend([
+            block.at.get(),
+            (Offset::new(now.len() as u64)).get(),
+            Offset::new(u64::from(crc32c::crc32c(now.as_bytes()))).get(),
+        ]);
         blocks.push(block);
         rest = later;
     }

@@ -16,7 +16,7 @@ use everbyte_heap::{Heap, Op};
 use everbyte_log::{Full, WordLog};
 use everbyte_media::museum::unless;
 use everbyte_media::sealed::{seal_low, unseal_low};
-use everbyte_media::{Damage, Flusher, Media};
+use everbyte_media::{Damage, Flusher, Media, Offset};
 use std::ops::Range;
 
 pub(super) struct RecoveredLogs {
@@ -42,7 +42,7 @@ pub(super) fn recover(heap: &Heap) -> Result<RecoveredLogs> {
         let recovered = WordLog::recover(media, part, Full::Error, |words| found.push(RedoRecord::read(media, words)))?;
         logs.push(recovered.log);
         for record in found {
-            let record = record.ok_or_else(|| damaged(at, "a record of this log contradicts itself"))?;
+            let record = record.ok_or_else(|| damaged(Offset::new(at), "a record of this log contradicts itself"))?;
             if record.timestamp > floor {
                 records.push(record);
             }
@@ -55,14 +55,14 @@ pub(super) fn recover(heap: &Heap) -> Result<RecoveredLogs> {
             .stores()
             .find(|&(at, _, _)| !at.is_multiple_of(8) || !holds_data(heap, &parts.bytes, ENGINE_END, at, 8))
         {
-            return Err(damaged(at, "a record of the logs stores there, where no transaction may"));
+            return Err(damaged(Offset::new(at), "a record of the logs stores there, where no transaction may"));
         }
     }
     let clock = records.iter().map(|record| record.timestamp).fold(floor, u64::max);
     replay(heap, &records); // 2
     media.fence();
     if clock > floor {
-        raise_floor(media, floor_at, clock); // 3
+        raise_floor(media, floor_at.get(), clock); // 3
         media.fence();
     }
     logs.iter_mut().for_each(WordLog::truncate_all); // 4

@@ -12,6 +12,7 @@ use super::{Stop, Worker};
 use crate::Result;
 use crossbeam_utils::Backoff;
 use everbyte_media::Media;
+use everbyte_media::Offset;
 use std::sync::atomic::Ordering;
 
 impl Worker {
@@ -33,7 +34,8 @@ impl Worker {
     /// # Errors
     /// [`Error::Conflict`]; [`Error::BadRange`]; [`Error::TooLong`].
     #[inline]
-    pub fn store(&mut self, at: u64, value: u64) -> Result<()> {
+    pub fn store(&mut self, at: impl Into<Offset>, value: u64) -> Result<()> {
+        let at = at.into().get();
         self.store_masked(at, 0xff, value).map_err(|stop| self.error(stop, at, 8))
     }
 
@@ -42,14 +44,16 @@ impl Worker {
     /// # Errors
     /// As it says.
     #[inline(always)]
-    pub fn store_masked(&mut self, at: u64, mask: u8, value: u64) -> Result<(), Stop> {
+    pub fn store_masked(&mut self, at: impl Into<Offset>, mask: u8, value: u64) -> Result<(), Stop> {
+        let at = at.into().get();
         if self.store_again(at, mask, value) { Ok(()) } else { self.store_elsewhere(at, mask, value) }
     }
 
     /// [`Worker::store_masked`] as most are: to the line that the last one went to. `false`: it is
     /// another, and nothing is done.
     #[inline(always)]
-    pub fn store_again(&mut self, at: u64, mask: u8, value: u64) -> bool {
+    pub fn store_again(&mut self, at: impl Into<Offset>, mask: u8, value: u64) -> bool {
+        let at = at.into().get();
         let newest = self.stripes.last_mut();
         let Some(newest) = newest.filter(|newest| newest.base == at & !(STRIPE - 1) && newest.is_data) else {
             return false;
@@ -112,7 +116,8 @@ impl Worker {
     ///
     /// # Errors
     /// As [`Worker::store`].
-    pub fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
+    pub fn write(&mut self, at: impl Into<Offset>, bytes: &[u8]) -> Result<()> {
+        let at = at.into().get();
         self.write_by(at, bytes).map_err(|stop| self.error(stop, at, bytes.len() as u64))
     }
 
@@ -120,7 +125,8 @@ impl Worker {
     ///
     /// # Errors
     /// As it says.
-    pub fn write_by(&mut self, at: u64, bytes: &[u8]) -> Result<(), Stop> {
+    pub fn write_by(&mut self, at: impl Into<Offset>, bytes: &[u8]) -> Result<(), Stop> {
+        let at = at.into().get();
         let (mut at, mut bytes) = (at, bytes);
         while !bytes.is_empty() {
             let room = (STRIPE - at % STRIPE).min(bytes.len() as u64) as usize / 8 * 8;

@@ -166,7 +166,7 @@ impl RedoState {
         }
         self.media.fence();
         if !seeded("redo-floor-forgotten") {
-            raise_floor(&self.media, self.heap.object().prime() + FLOOR, clock); // 2
+            raise_floor(&self.media, (self.heap.object().prime() + FLOOR).get(), clock); // 2
             self.media.fence();
         }
         for (log, left) in &left {

@@ -18,6 +18,7 @@ use crate::{Error, Result};
 use crossbeam_utils::Backoff;
 use everbyte_heap::{Block, Op};
 use everbyte_media::Media;
+use everbyte_media::Offset;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -181,7 +182,8 @@ impl Worker {
     /// # Errors
     /// [`Error::Heap`] if `at` is no allocated block, or is being freed already: nothing has
     /// changed.
-    pub fn free(&mut self, at: u64) -> Result<()> {
+    pub fn free(&mut self, at: impl Into<Offset>) -> Result<()> {
+        let at = at.into().get();
         if let Some(block) = self.blocks.remove(at) {
             self.discarded.push(block);
             return Ok(());
@@ -194,8 +196,9 @@ impl Worker {
     ///
     /// # Errors
     /// [`Error::Heap`] if no block starts there.
-    pub fn size_of(&self, at: u64) -> Result<u64> {
-        let own = self.blocks.iter().find(|block| block.at == at).map(|block| block.size);
+    pub fn size_of(&self, at: impl Into<Offset>) -> Result<u64> {
+        let at = at.into().get();
+        let own = self.blocks.iter().find(|block| block.at == at).map(|block| block.size.get());
         own.map_or_else(|| Ok(self.engine.heap.size_of(at)?), Ok)
     }
 

@@ -21,23 +21,25 @@ impl Undo {
         };
         let table: Table = media.get(prime + TABLE);
         if !table.checksum_agrees() {
-            add(prime + TABLE, "the lane table fails its checksum".into());
+            add((prime + TABLE).get(), "the lane table fails its checksum".into());
         }
-        let needed = self.inner.lanes.len() as u64 * table.lane_len;
-        match heap.size_of(table.lanes_at) {
+        let needed = self.inner.lanes.len() as u64 * table.lane_len.get();
+        match heap.size_of(table.lanes_at.get()) {
             Ok(size) if size >= needed => {}
-            Ok(size) => add(table.lanes_at, format!("the block of the lanes has {size} bytes and they need {needed}")),
-            Err(error) => add(prime + LANES_AT, format!("the lanes lie in no block: {error}")),
+            Ok(size) => {
+                add(table.lanes_at.get(), format!("the block of the lanes has {size} bytes and they need {needed}"))
+            }
+            Err(error) => add((prime + LANES_AT).get(), format!("the lanes lie in no block: {error}")),
         }
         for lane in &self.inner.lanes {
             let lane = lane.lock();
-            if let Err((at, detail)) = self.check_lane(lane.journal.at(), table.lane_len) {
+            if let Err((at, detail)) = self.check_lane(lane.journal.at(), table.lane_len.get()) {
                 add(at, detail);
             }
         }
         let reachable = reachable.map(|blocks| {
             let mut all = blocks.clone();
-            all.insert(table.lanes_at);
+            all.insert(table.lanes_at.get());
             all
         });
         findings.extend(heap.check(reachable.as_ref()));
@@ -48,7 +50,7 @@ impl Undo {
     fn check_lane(&self, at: u64, len: u64) -> Result<(), (u64, String)> {
         let object = self.heap().object();
         let whole = at.checked_add(len).ok_or((at, "the lane ends beyond any store".to_string()))?;
-        match Journal::recover(self.media(), at..whole, object.prime()..object.backed()) {
+        match Journal::recover(self.media(), at..whole, object.prime().get()..object.backed().get()) {
             Ok(found) if matches!(found.outcome(), Outcome::Idle) => Ok(()),
             Ok(_) => Err((at, "this lane is unused and has entries in force".into())),
             Err(error) => Err((at, error.to_string())),

@@ -31,7 +31,7 @@ use crate::{Committed, Error, Result};
 use everbyte_log as log;
 use everbyte_log::Journal;
 use everbyte_media::museum::unless;
-use everbyte_media::{Flusher, Unsettled, seeded};
+use everbyte_media::{Flusher, Length, Offset, Unsettled, seeded};
 use std::sync::atomic::Ordering;
 
 /// A segment brought to a lane that had no room: at least this much, so that long transactions
@@ -196,13 +196,16 @@ impl UndoState {
             Err(full) if full.is_full() => self.heap.reserve(needed)?,
             Err(error) => return Err(error.into()),
         };
-        journal.extend(block.at..block.end()).map_err(Error::from)
+        journal.extend(block.at.get()..block.end().get()).map_err(Error::from)
     }
 
     #[cold]
     fn take_back(&self, journal: &mut Journal) {
         for range in journal.take_extra() {
-            self.heap.cancel(everbyte_heap::Block { at: range.start, size: range.end - range.start });
+            self.heap.cancel(everbyte_heap::Block {
+                at: Offset::new(range.start),
+                size: Length::new(range.end - range.start),
+            });
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::undo::context::{self, Context};
 use crate::{Error, Recovered, Result, Tx, TxError, table, undo::recover};
 use everbyte_heap::{Heap, Op};
 use everbyte_log::Journal;
-use everbyte_media::{Media, Section, Unsettled};
+use everbyte_media::{Media, Offset, Section, Unsettled};
 use everbyte_store::Object;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use std::cell::Cell;
@@ -128,7 +128,7 @@ impl Undo {
     /// [`Error::Heap`] if the span or the disk is too small.
     pub fn copy_into(&self, copy: &Object, progress: &mut dyn FnMut(u64)) -> Result<()> {
         self.heap().copy_into(copy, progress)?;
-        let lanes_at = self.lanes_at() - self.heap().object().prime() + copy.prime();
+        let lanes_at = self.lanes_at().get() - self.heap().object().prime().get() + copy.prime().get();
         let _section = copy.media().section();
         copy.media().store(copy.prime() + LANES_AT, lanes_at);
         copy.media().flush(copy.prime() + LANES_AT, 8);
@@ -151,8 +151,8 @@ impl Undo {
     }
 
     /// Start of the block of the lanes: the one block that is the engine's own.
-    pub fn lanes_at(&self) -> u64 {
-        self.media().load(self.heap().object().prime() + LANES_AT)
+    pub fn lanes_at(&self) -> Offset {
+        Offset::new(self.media().load(self.heap().object().prime() + LANES_AT))
     }
 
     /// Bytes that transactions have stored to the lanes since the engine was opened. Waits for

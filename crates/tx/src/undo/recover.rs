@@ -23,7 +23,7 @@ pub struct Recovered {
 
 /// The lanes, and the work of recovery.
 pub(crate) fn recover(heap: &Heap) -> Result<(Vec<Journal>, Recovered)> {
-    let allowed = heap.object().prime()..heap.object().backed();
+    let allowed = heap.object().prime().get()..heap.object().backed().get();
     let lanes = table::read(heap, (MAGIC, FORMAT))?;
     let recover = |lane| Journal::recover(heap.media(), lane, allowed.clone());
     let recoveries: Vec<_> = lanes.each().map(recover).collect::<Result<_, _>>()?; // 1

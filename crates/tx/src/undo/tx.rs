@@ -14,7 +14,7 @@ use crate::undo::engine::{Lane, UndoState};
 use crate::{Error, Result, TxLock, table};
 use everbyte_heap::{Block, Heap};
 use everbyte_log as log;
-use everbyte_media::{Media, seeded};
+use everbyte_media::{Length, Media, Offset, seeded};
 
 /// A running transaction, given to the body by [`crate::Undo::run`].
 pub struct Tx<'t> {
@@ -42,7 +42,8 @@ impl Tx<'_> {
     /// [`Error::BadRange`]; [`Error::Heap`] if the lane needs more room and the object has none.
     /// Nothing has changed.
     #[inline]
-    pub fn log_range(&self, at: u64, len: u64) -> Result<()> {
+    pub fn log_range(&self, at: impl Into<Offset>, len: impl Into<Length>) -> Result<()> {
+        let (at, len) = (at.into().get(), len.into().get());
         let mut state = self.context.state.borrow_mut();
         if self.log_one(&mut state, at, len)? && !seeded("tx-note-unfenced") {
             state.lane.as_mut().expect("logged in a lane").journal.fence(); // TX-3
@@ -73,7 +74,8 @@ impl Tx<'_> {
     /// # Errors
     /// As [`Tx::log_range`]: nothing has been stored.
     #[inline]
-    pub fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
+    pub fn write(&self, at: impl Into<Offset>, bytes: &[u8]) -> Result<()> {
+        let at = at.into().get();
         self.log_range(at, bytes.len() as u64)?;
         self.inner.media.write(at, bytes);
         Ok(())
@@ -87,7 +89,8 @@ impl Tx<'_> {
     /// # Panics
     /// If `at` is not a multiple of 8.
     #[inline]
-    pub fn store(&self, at: u64, value: u64) -> Result<()> {
+    pub fn store(&self, at: impl Into<Offset>, value: u64) -> Result<()> {
+        let at = at.into().get();
         self.log_range(at, 8)?;
         self.inner.media.store(at, value);
         Ok(())
@@ -113,7 +116,8 @@ impl Tx<'_> {
     /// # Errors
     /// [`Error::Heap`] if `at` is no allocated block, or is being freed already: nothing has
     /// changed.
-    pub fn free(&self, at: u64) -> Result<()> {
+    pub fn free(&self, at: impl Into<Offset>) -> Result<()> {
+        let at = at.into().get();
         let mut state = self.context.state.borrow_mut();
         self.lane(&mut state)?;
         let work = &mut state.work;
@@ -131,15 +135,24 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// [`Error::Heap`] if no block starts there.
-    pub fn size_of(&self, at: u64) -> Result<u64> {
-        let own =
-            self.context.state.borrow().work.allocated.iter().find(|block| block.at == at).map(|block| block.size);
+    pub fn size_of(&self, at: impl Into<Offset>) -> Result<u64> {
+        let at = at.into().get();
+        let own = self
+            .context
+            .state
+            .borrow()
+            .work
+            .allocated
+            .iter()
+            .find(|block| block.at == at)
+            .map(|block| block.size.get());
         own.map_or_else(|| Ok(self.inner.heap.size_of(at)?), Ok)
     }
 
     /// Whether `at..at+len` lies in a block that this transaction has allocated.
     #[inline]
-    pub fn owns(&self, at: u64, len: u64) -> bool {
+    pub fn owns(&self, at: impl Into<Offset>, len: impl Into<Length>) -> bool {
+        let (at, len) = (at.into().get(), len.into().get());
         self.context.state.borrow().work.owns(at, at + len)
     }
 
@@ -150,7 +163,8 @@ impl Tx<'_> {
     /// # Errors
     /// [`Error::BadRange`].
     #[inline]
-    pub fn overwrite(&self, at: u64, len: u64) -> Result<()> {
+    pub fn overwrite(&self, at: impl Into<Offset>, len: impl Into<Length>) -> Result<()> {
+        let (at, len) = (at.into().get(), len.into().get());
         let mut state = self.context.state.borrow_mut();
         if self.is_new(&mut state, at, len)? {
             state.work.ranges.push(at, at + len);

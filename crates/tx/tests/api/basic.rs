@@ -25,7 +25,7 @@ fn an_error_puts_everything_back() {
         tx.store(at, 1)?;
         tx.write(at + 3, &[7; 100])?;
         let block = tx.allocate(500)?;
-        tx.store(block.at, 9)?;
+        tx.store(block.at.get(), 9)?;
         tx.free(at)?;
         Err::<(), _>(stop())
     });
@@ -131,8 +131,8 @@ fn the_price_list() {
     let old = Cell::new(undo.run(|tx| tx.allocate(64)).unwrap().at);
     let replace = |tx: &everbyte_tx::Tx<'_>| {
         let block = tx.allocate(64)?;
-        tx.store(block.at, 1)?;
-        tx.free(old.replace(block.at))
+        tx.store(block.at.get(), 1)?;
+        tx.free(old.replace(block.at).get())
     };
     assert_eq!(
         cost(&replace),
@@ -145,8 +145,8 @@ fn the_price_list() {
 fn ranges_that_are_not_the_transactions_are_refused() {
     let (_store, undo) = create(8 << 20, 4 << 20);
     let at = table(&undo, 64);
-    let prime = undo.heap().object().prime();
-    let end = undo.heap().object().backed();
+    let prime = undo.heap().object().prime().get();
+    let end = undo.heap().object().backed().get();
     let lanes = undo.media().load(prime + everbyte_tx::layout::LANES_AT);
     for (at, len) in [
         (0, 8),
@@ -167,8 +167,8 @@ fn ranges_that_are_not_the_transactions_are_refused() {
         let outcome = undo.run(|tx| tx.log_range(at, len));
         assert!(matches!(outcome, Err(TxError::Aborted(Error::BadRange { .. }))), "{at:#x} + {len}");
     }
-    undo.run(|tx| tx.store(undo.heap().object().root_at(), at)).unwrap();
-    for wild in [at + 8, 0, end + 4096] {
+    undo.run(|tx| tx.store(undo.heap().object().root_at().get(), at)).unwrap();
+    for wild in [at + 8, 0, (end + 4096)] {
         assert!(matches!(undo.run(|tx| tx.free(wild)), Err(TxError::Aborted(Error::Heap(_)))));
     }
     let outcome = undo.run(|tx| tx.free(at).and_then(|()| tx.free(at)));
@@ -194,8 +194,9 @@ fn long_transactions_spill_and_give_the_room_back() {
     undo.run(|tx| (0..50_000).try_for_each(|word| tx.store(at + word * 16, word + 1))).unwrap();
     assert!((0..50_000).all(|word| undo.media().load(at + word * 16) == word + 1));
     undo.run(|tx| tx.write(at, &vec![5; 700_000])).unwrap(); // one range longer than the lane
-    let many: Vec<u64> =
-        undo.run(|tx| (0..5000).map(|_| tx.allocate(32).map(|block| block.at)).collect::<Result<_, Error>>()).unwrap();
+    let many: Vec<u64> = undo
+        .run(|tx| (0..5000).map(|_| tx.allocate(32).map(|block| block.at.get())).collect::<Result<_, Error>>())
+        .unwrap();
     undo.run(|tx| many.iter().try_for_each(|&at| tx.free(at))).unwrap();
     assert_eq!(blocks(&undo), blocks_before);
     assert_eq!(undo.heap().usage().unwrap().allocated, usage.allocated);
@@ -213,17 +214,17 @@ fn freeing_in_the_same_transaction_flushes_the_rest() {
     undo.run(|tx| {
         let (one, two, three) = (tx.allocate(64)?, tx.allocate(64)?, tx.allocate(64)?);
         for block in [one, two, three] {
-            tx.store(block.at, 1)?;
+            tx.store(block.at.get(), 1)?;
         }
-        tx.store(at, one.at)?;
-        tx.store(at + 8, three.at)?;
-        tx.free(two.at)
+        tx.store(at, one.at.get())?;
+        tx.store(at + 8, three.at.get())?;
+        tx.free(two.at.get())
     })
     .unwrap();
     let cost = undo.media().counts() - before;
     // Two notes, the table's line, blocks one and three, operations, commit, bits, retirement.
     assert_eq!(cost.lines, 2 + 1 + 2 + 1 + 1 + 1 + 1);
-    let reachable = [at, undo.media().load(at), undo.media().load(at + 8), spare.at, lanes(&undo)].into();
+    let reachable = [at, undo.media().load(at), undo.media().load(at + 8), spare.at.get(), lanes(&undo)].into();
     assert_eq!(undo.heap().check(Some(&reachable)), []);
 }
 
@@ -258,7 +259,7 @@ fn threads_beyond_the_lanes_wait_for_one() {
                         if tx.media().load(kept) != 0 {
                             tx.free(tx.media().load(kept))?;
                         }
-                        tx.store(kept, block.at)
+                        tx.store(kept, block.at.get())
                     });
                     assert_eq!(outcome.is_err(), round % 5 == 0, "{outcome:?}");
                 }

@@ -39,7 +39,7 @@ fn a_long_transaction_is_undone_on_a_small_stack() {
                     tx.allocate(64)?;
                 }
             }
-            crashed = Some(swarm::copy(store.media(), undo.heap().object().backed(), MAX));
+            crashed = Some(swarm::copy(store.media(), undo.heap().object().backed().get(), MAX));
             Err::<(), _>(Error::NoLane { object: "on purpose".into() })
         })
     });
@@ -66,16 +66,16 @@ fn a_long_word_log_is_replayed_and_truncated_on_a_small_stack() {
         |object: &everbyte_store::Object| Redo::format_with(object, 1, (transactions * 256).next_multiple_of(64));
     let redo = Redo::open(store.create_object("test", options, format).unwrap()).unwrap();
     redo.set_truncation(Truncation::Asynchronous);
-    let at = redo.heap().alloc_set(transactions * 8, redo.heap().object().root_at(), 0).unwrap().at;
+    let at = redo.heap().alloc_set(transactions * 8, redo.heap().object().root_at().get(), 0).unwrap().at;
     let mut worker = redo.worker();
     for index in 0..transactions {
         worker.begin().unwrap();
-        worker.store(at + index * 8, index + 1).unwrap();
+        worker.store((at + index * 8).get(), index + 1).unwrap();
         worker.commit().unwrap();
     }
     drop(worker);
     let whole = |media: &Media| (0..transactions).all(|index| media.load(at + index * 8) == index + 1);
-    let crashed = swarm::copy(store.media(), redo.heap().object().backed(), MAX);
+    let crashed = swarm::copy(store.media(), redo.heap().object().backed().get(), MAX);
     // As if no store had reached its place.
     crashed.zero(at, transactions * 8);
     on_a_small_stack(|| {

@@ -27,11 +27,11 @@ fn table(redo: &Redo, words: u64) -> u64 {
     let root = redo.heap().object().root_at();
     let made = redo.atomically(|tx| {
         let block = tx.allocate(words * 8)?;
-        (0..words).try_for_each(|word| tx.store(block.at + word * 8, 0))?;
-        tx.store(root, block.at)?;
+        (0..words).try_for_each(|word| tx.store((block.at + word * 8).get(), 0))?;
+        tx.store(root.get(), block.at.get())?;
         Ok::<_, Error>(block.at)
     });
-    made.unwrap()
+    made.unwrap().get()
 }
 
 fn add(worker: &mut Worker, at: u64, change: u64) -> Result<u64, Error> {
@@ -135,12 +135,12 @@ fn a_block_of_the_transactions_own_shares_a_line_with_another() {
     let before = redo.atomically::<_, Error>(|tx| tx.allocate(16)).unwrap();
     let own = redo.atomically::<_, Error>(|tx| {
         let own = tx.allocate(16)?;
-        assert_eq!(own.at / 64, before.at / 64);
-        tx.store(before.at, 1)?;
-        tx.store(own.at, 2)?;
+        assert_eq!(own.at.get() / 64, before.at.get() / 64);
+        tx.store(before.at.get(), 1)?;
+        tx.store(own.at.get(), 2)?;
         tx.store(elsewhere, 3)?;
-        tx.store(own.at, 4)?;
-        assert_eq!(tx.load(own.at)?, 4);
+        tx.store(own.at.get(), 4)?;
+        assert_eq!(tx.load(own.at.get())?, 4);
         Ok(own)
     });
     assert_eq!([before.at, own.unwrap().at].map(|at| redo.media().load(at)), [1, 4]);
@@ -192,7 +192,7 @@ fn a_full_log_stalls_and_goes_on() {
 fn a_transaction_that_touches_a_gigabyte_is_refused() {
     const LEN: u64 = 1 << 30;
     let (_store, redo) = create_with(2 * LEN, 4, 4096);
-    let at = redo.atomically(|tx| tx.allocate(LEN)).unwrap().at;
+    let at = redo.atomically(|tx| tx.allocate(LEN)).unwrap().at.get();
     redo.media().store(at, 7);
     let refused = redo.atomically(|tx| (at..at + LEN).step_by(8).try_for_each(|word| tx.store(word, 1)));
     assert!(matches!(refused, Err(TxError::Aborted(Error::TooLong { most: STRIPES_MAX, .. }))), "{refused:?}");
@@ -276,21 +276,24 @@ fn a_checkpoint_takes_back_what_came_after_it() {
     let mut worker = redo.worker();
     worker.begin().unwrap();
     let kept = worker.allocate(64).unwrap();
-    worker.store(kept.at, 1).unwrap();
+    worker.store(kept.at.get(), 1).unwrap();
     worker.store(at, 1).unwrap();
     let checkpoint = worker.checkpoint();
     worker.store(at, 2).unwrap();
     worker.store(at + 8, 2).unwrap();
-    worker.store(kept.at, 2).unwrap();
+    worker.store(kept.at.get(), 2).unwrap();
     let lost = worker.allocate(64).unwrap();
-    worker.free(kept.at).unwrap();
+    worker.free(kept.at.get()).unwrap();
     worker.roll_back_to(checkpoint);
-    assert_eq!((worker.load(at).unwrap(), worker.load(at + 8).unwrap(), worker.load(kept.at).unwrap()), (1, 0, 1));
-    worker.store(at + 16, kept.at).unwrap();
+    assert_eq!(
+        (worker.load(at).unwrap(), worker.load(at + 8).unwrap(), worker.load(kept.at.get()).unwrap()),
+        (1, 0, 1)
+    );
+    worker.store(at + 16, kept.at.get()).unwrap();
     worker.commit().unwrap();
-    assert_eq!(redo.heap().size_of(kept.at).unwrap(), 64);
-    assert!(redo.heap().size_of(lost.at).is_err());
-    assert_eq!([0, 8, 16].map(|word| redo.media().load(at + word)), [1, 0, kept.at]);
+    assert_eq!(redo.heap().size_of(kept.at.get()).unwrap(), 64);
+    assert!(redo.heap().size_of(lost.at.get()).is_err());
+    assert_eq!([0, 8, 16].map(|word| redo.media().load(at + word)), [1, 0, kept.at.get()]);
 }
 
 /// Places that are not data are refused: the heap's own pages, the logs, other objects, numbers
@@ -298,8 +301,8 @@ fn a_checkpoint_takes_back_what_came_after_it() {
 #[test]
 fn places_that_are_not_data_are_refused() {
     let (_store, redo) = create(1 << 20);
-    let prime = redo.heap().object().prime();
-    for at in [0, prime, prime + 512, prime + 4096, redo.logs_at(), prime + (1 << 20), u64::MAX - 7, 12] {
+    let prime = redo.heap().object().prime().get();
+    for at in [0, prime, prime + 512, prime + 4096, redo.logs_at().get(), prime + (1 << 20), u64::MAX - 7, 12] {
         let outcome = redo.atomically(|tx| tx.store(at, 1));
         assert!(matches!(outcome, Err(TxError::Aborted(Error::BadRange { .. }))), "{at:#x}: {outcome:?}");
     }
@@ -310,8 +313,8 @@ fn places_that_are_not_data_are_refused() {
     let header = redo.media().read_vec(root, 32);
     for bytes in [16, 24] {
         let outcome = redo.atomically(|tx| {
-            tx.store(root, 1)?;
-            tx.write(root, &vec![7; bytes])
+            tx.store(root.get(), 1)?;
+            tx.write(root.get(), &vec![7; bytes])
         });
         assert!(matches!(outcome, Err(TxError::Aborted(Error::BadRange { .. }))), "{outcome:?}");
         assert_eq!(redo.media().read_vec(root, 32), header);
@@ -327,7 +330,7 @@ fn a_check_knows_the_logs_and_names_damage() {
     assert_eq!(redo.check(Some(&BTreeSet::new())).len(), 1, "the table has leaked");
     let floor = redo.heap().object().prime() + layout::FLOOR;
     redo.media().store(floor, 77);
-    assert!(redo.check(None).iter().any(|finding| finding.at == floor));
+    assert!(redo.check(None).iter().any(|finding| finding.at == floor.get()));
 }
 
 /// A block that was freed is not handed out again while a transaction runs that began before.
@@ -337,18 +340,18 @@ fn a_freed_block_waits_for_those_who_may_look_at_it() {
     let at = table(&redo, 8);
     let block = redo.atomically(|tx| {
         let block = tx.allocate(5000)?;
-        tx.store(at, block.at)?;
+        tx.store(at, block.at.get())?;
         Ok::<_, Error>(block)
     });
     let block = block.unwrap();
     std::thread::scope(|threads| {
         let mut reader = redo.worker();
         reader.begin().unwrap();
-        assert_eq!(reader.load(at).unwrap(), block.at);
+        assert_eq!(reader.load(at).unwrap(), block.at.get());
         let freeing = threads.spawn(|| {
             redo.atomically(|tx| {
                 tx.store(at, 0)?;
-                tx.free(block.at)
+                tx.free(block.at.get())
             })
             .unwrap();
         });
@@ -404,7 +407,7 @@ fn a_freed_block_is_not_reused_while_an_older_transaction_runs() {
     let mut reused = false;
     std::thread::scope(|threads| {
         let freeing = threads.spawn(|| {
-            let free = |tx: &mut Worker| tx.store(at, 1).and_then(|()| tx.free(block));
+            let free = |tx: &mut Worker| tx.store(at, 1).and_then(|()| tx.free(block.get()));
             redo.atomically(free).unwrap();
         });
         while redo.media().load(at) == 0 {
@@ -510,7 +513,7 @@ fn blocks_that_replayed_records_free_are_allocated_by_the_same_process() {
     let (_store, redo) = create(1 << 20);
     redo.set_truncation(Truncation::Asynchronous);
     let block = redo.atomically(|tx| tx.allocate(300_000)).unwrap();
-    redo.atomically(|tx| tx.free(block.at)).unwrap();
+    redo.atomically(|tx| tx.free(block.at.get())).unwrap();
     let crashed = Image::of(redo.media());
     let [first, second] = [1, 2].map(|openings| {
         let store = Store::attach(crashed.media()).unwrap();

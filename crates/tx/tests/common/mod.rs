@@ -21,13 +21,15 @@ pub(crate) fn create(max: u64, span: u64) -> (Store, Undo) {
 
 /// A block with `words` words of zeros, committed, its address in the root word.
 pub(crate) fn table(undo: &Undo, words: u64) -> u64 {
-    undo.run(|tx| {
-        let block = tx.allocate(words * 8)?;
-        tx.media().zero(block.at, block.size);
-        tx.store(tx.heap().object().root_at(), block.at)?;
-        Ok::<_, Error>(block.at)
-    })
-    .unwrap()
+    (undo
+        .run(|tx| {
+            let block = tx.allocate(words * 8)?;
+            tx.media().zero(block.at, block.size);
+            tx.store(tx.heap().object().root_at().get(), block.at.get())?;
+            Ok::<_, Error>(block.at)
+        })
+        .unwrap())
+    .get()
 }
 
 /// The image of a small store with an engine of two lanes of `lane_len` bytes and a table of 64

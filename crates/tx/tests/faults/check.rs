@@ -2,6 +2,7 @@
 //! place.
 
 use crate::common::{create, table};
+use everbyte_media::Offset;
 use everbyte_store::FindingKind;
 use everbyte_tx::layout::{LANES_AT, TABLE};
 use everbyte_tx::{Error, Undo};
@@ -17,7 +18,7 @@ fn a_working_engine_is_whole_and_its_lanes_are_no_leak() {
             tx.store(at, round)?;
             tx.allocate(100 + round * 300)
         });
-        reachable.insert(block.unwrap().at);
+        reachable.insert(block.unwrap().at.get());
     }
     assert_eq!(undo.check(None), []);
     assert_eq!(undo.check(Some(&reachable)), []);
@@ -39,10 +40,14 @@ fn damage_is_named_with_its_place() {
         let found = undo.check(None).into_iter().map(|finding| (finding.room, finding.kind, finding.at));
         found.collect::<Vec<_>>()
     };
-    for (word, at) in [(prime + TABLE + 16, prime + TABLE), (prime + LANES_AT, prime + LANES_AT), (lanes, lanes)] {
+    for (word, at) in [
+        (prime + TABLE + 16, prime + TABLE),
+        (prime + LANES_AT, prime + LANES_AT),
+        (Offset::new(lanes), Offset::new(lanes)),
+    ] {
         let good = media.load(word);
         media.store(word, good ^ 1 << 20);
-        assert!(found(&undo).contains(&("tx", FindingKind::Damage, at)), "{word:#x}: {:x?}", undo.check(None));
+        assert!(found(&undo).contains(&("tx", FindingKind::Damage, at.get())), "{word:#x}: {:x?}", undo.check(None));
         media.store(word, good);
     }
     assert_eq!(found(&undo), []);

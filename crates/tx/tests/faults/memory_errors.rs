@@ -13,7 +13,7 @@ fn store() -> Store {
 fn undo(store: &Store, name: &str) -> (Undo, u64) {
     let undo = Undo::open(store.create_object(name, options(2 << 20), Undo::format).unwrap()).unwrap();
     let block = undo.run(|tx| tx.allocate(64 << 10)).unwrap();
-    (undo, block.at)
+    (undo, block.at.get())
 }
 
 fn told<T>(outcome: Result<T, impl std::fmt::Display>, at: u64) -> Result<(), String> {
@@ -44,10 +44,10 @@ fn redo_over_a_lost_page() -> Result<(), String> {
     let object = store.create_object("hurt", options, |object| Redo::format_with(object, 4, 4096)).unwrap();
     let redo = Redo::open(object).unwrap();
     let at = redo.atomically(|tx| Ok::<_, Error>(tx.allocate(64 << 10)?.at)).unwrap();
-    let page = at.next_multiple_of(4096) + 4096;
+    let page = (at.align_up(4096) + 4096).get();
     store.media().raise_memory_error(page);
     told(redo.atomically(|tx| tx.load(page)), page)?;
-    told(redo.atomically(|tx| tx.store(at, 3)), page)
+    told(redo.atomically(|tx| tx.store(at.get(), 3)), page)
 }
 
 #[test]

@@ -28,8 +28,8 @@ impl Stage {
         let object = store.create_object("o", options, Undo::format).unwrap();
         let root = object.root_at();
         let undo = Undo::open(object).unwrap();
-        undo.run(|tx| tx.store(root, 1)).unwrap();
-        Stage { _dir: dir, store, undo, root, lock: TxLock::new() }
+        undo.run(|tx| tx.store(root.get(), 1)).unwrap();
+        Stage { _dir: dir, store, undo, root: root.get(), lock: TxLock::new() }
     }
 
     /// A commit that is ordered and not settled: its lock has been released, its caller has not yet

@@ -92,8 +92,8 @@ fn perform(undo: &Undo, tx: &Tx<'_>, at: u64, steps: &[Step], model: &mut Model)
                 }
                 let block = tx.allocate(*size)?;
                 tx.store(block.end() - 8, *size)?;
-                tx.store(pointer(*slot), block.at)?;
-                model.blocks.insert(*slot, (block.size, *size));
+                tx.store(pointer(*slot), block.at.get())?;
+                model.blocks.insert(*slot, (block.size.get(), *size));
             }
             Step::Free { slot } => {
                 let old = tx.media().load(pointer(*slot));

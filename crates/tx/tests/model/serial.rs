@@ -45,10 +45,10 @@ fn recorded_histories_are_serialisable() {
                         if seen.words.iter().any(|(other, ..)| *other == word) {
                             continue;
                         }
-                        let loaded = tx.load(at + word * 8)?;
+                        let loaded = tx.load((at + word * 8).get())?;
                         let stored = (chosen >> step & 4 == 0).then_some((round * THREADS + thread) * 16 + step + 1);
                         if let Some(value) = stored {
-                            tx.store(at + word * 8, value)?;
+                            tx.store((at + word * 8).get(), value)?;
                         }
                         std::thread::yield_now(); // others come between
                         seen.words.push((word, loaded, stored));

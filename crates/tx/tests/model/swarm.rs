@@ -350,9 +350,9 @@ impl Steps<'_> {
                 self.free(tx, slot, model)?;
                 let size = random.pick(&self.mix.blocks);
                 let block = tx.allocate(size)?;
-                tx.store(block.end() - 8, size)?;
-                tx.store(self.at + BYTES + slot * 8, block.at)?;
-                model.blocks.insert(slot, (block.size, size));
+                tx.store((block.end() - 8).get(), size)?;
+                tx.store(self.at + BYTES + slot * 8, block.at.get())?;
+                model.blocks.insert(slot, (block.size.get(), size));
             }
             Action::Free => {
                 let slot = self.slots.start + random.below(self.slots.end - self.slots.start);
@@ -403,15 +403,15 @@ impl Run {
         let (store, room) = create(&mix);
         // A block of zeros, which the root word names, in an atomic change of the heap's own.
         let root = room.heap().object().root_at();
-        let at = room.heap().alloc_set(BYTES + SLOTS * 8, root, 0).unwrap().at;
+        let at = room.heap().alloc_set(BYTES + SLOTS * 8, root.get(), 0).unwrap().at;
         let model = Model { bytes: vec![0; BYTES as usize], blocks: BTreeMap::new() };
-        Run { mix, store, room, at, model, stored: 0 }
+        Run { mix, store, room, at: at.get(), model, stored: 0 }
     }
 
     /// Opens the present contents of the memory.
     fn crashed(&self) -> (Store, Room) {
         let backed = self.room.heap().object().backed();
-        let store = Store::attach(swarm::copy(self.store.media(), backed, self.mix.span * 4)).unwrap();
+        let store = Store::attach(swarm::copy(self.store.media(), backed.get(), self.mix.span * 4)).unwrap();
         let room = Room::open(&store, &self.mix);
         (store, room)
     }

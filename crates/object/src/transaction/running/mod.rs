@@ -201,7 +201,7 @@ impl Running {
 
     #[inline(always)]
     pub(crate) fn store_offset(&self, offset: u64) -> u64 {
-        self.inner().object.prime() + offset
+        (self.inner().object.prime() + offset).get()
     }
 
     /// Makes a block that holds `value`; returns its offset from the base.
@@ -240,7 +240,7 @@ impl Running {
     #[inline]
     pub(crate) fn allocate_bytes(&self, len: usize) -> u64 {
         match self.tx().allocate(len.max(1) as u64) {
-            Ok(block) => block.at - self.inner().object.prime(),
+            Ok(block) => (block.at - self.inner().object.prime()).get(),
             Err(error) => self.stop(error.into()),
         }
     }
@@ -248,7 +248,7 @@ impl Running {
     /// [`Running::allocate_bytes`] that also returns the size of the block.
     pub(crate) fn allocate_sized(&self, len: usize) -> (u64, u64) {
         match self.tx().allocate(len.max(1) as u64) {
-            Ok(block) => (block.at - self.inner().object.prime(), block.size),
+            Ok(block) => ((block.at - self.inner().object.prime()).get(), block.size.get()),
             Err(error) => self.stop(error.into()),
         }
     }

@@ -19,7 +19,7 @@ pub(crate) fn name_leaks(report: &mut Report, heap: &Heap, types: &Types<'_>) {
     let leaks = report.unreached.iter().filter(|(_, is_leaked)| *is_leaked).take(MOST);
     let likes = leaks.map(|(block, _)| {
         let fitting = types.targets().filter(|(_, what)| fits(block, *what, heap, types));
-        (block.at, fitting.map(|(name, _)| name).take(FITTING + 1).collect::<Vec<_>>())
+        (block.at.get(), fitting.map(|(name, _)| name).take(FITTING + 1).collect::<Vec<_>>())
     });
     report.likes = likes.filter(|(_, likes)| (1..=FITTING).contains(&likes.len())).collect();
 }
@@ -31,11 +31,11 @@ fn fits(block: &Block, what: What, heap: &Heap, types: &Types<'_>) -> bool {
         What::Counted(of) => types.get(of).size.and_then(|size| size.checked_add(16)),
     };
     let made = |size: u64| if size <= SMALL_MAX { size_of(class_of(size)) } else { size.next_multiple_of(PAGE) };
-    if size.is_none_or(|size| size > block.size || made(size) != block.size) {
+    if size.is_none_or(|size| size > block.size.get() || made(size) != block.size.get()) {
         return false;
     }
     let walk = HeapWalk::new(heap, None, &|_| ());
     let mut reader = Reader { walk, types };
-    reader.block(Visit { at: block.at, elements: None, what });
+    reader.block(Visit { at: block.at.get(), elements: None, what });
     reader.walk.faults.is_empty()
 }

@@ -105,12 +105,12 @@ fn sweep<V: Copy>(heap: &Heap, met: &HeapWalk<'_, V>, report: &mut Report) {
     let prime = heap.object().prime();
     let mut state = Spread::default();
     let swept = heap.blocks(|block| {
-        let is_met = met.is_met(block.at - prime);
-        [block.at - prime, block.size, is_met.into()].into_iter().for_each(|word| state.write_u64(word));
+        let is_met = met.is_met((block.at - prime).get());
+        [(block.at - prime).get(), block.size.get(), is_met.into()].into_iter().for_each(|word| state.write_u64(word));
         if is_met {
             return add(&mut reached, &block);
         }
-        let is_leaked = is_sure && !met.is_perhaps(block.at - prime);
+        let is_leaked = is_sure && !met.is_perhaps((block.at - prime).get());
         if is_leaked {
             add(&mut leaked, &block)
         } else {
@@ -130,7 +130,7 @@ fn sweep<V: Copy>(heap: &Heap, met: &HeapWalk<'_, V>, report: &mut Report) {
         report.heap.push(Finding {
             room: "heap",
             kind: FindingKind::Damage,
-            at: prime,
+            at: prime.get(),
             object,
             detail: error.to_string(),
         });
@@ -139,5 +139,5 @@ fn sweep<V: Copy>(heap: &Heap, met: &HeapWalk<'_, V>, report: &mut Report) {
 
 fn add(total: &mut Total, block: &everbyte_heap::Block) {
     total.blocks += 1;
-    total.bytes += block.size;
+    total.bytes += block.size.get();
 }

@@ -111,8 +111,8 @@ impl Report {
     }
 
     fn leak(&self, block: &Block) -> Leak<'_> {
-        let looks_like = self.likes.get(&block.at).map_or(&[][..], Vec::as_slice);
-        Leak { at: Offset::new(block.at), bytes: Length::new(block.size), looks_like }
+        let looks_like = self.likes.get(&block.at.get()).map_or(&[][..], Vec::as_slice);
+        Leak { at: block.at, bytes: block.size, looks_like }
     }
 
     /// Everything, in the form of every crate's check.
@@ -131,11 +131,11 @@ impl Report {
         for (block, is_leaked) in &self.unreached {
             let Block { at, size } = *block;
             if *is_leaked {
-                add(FindingKind::Leak, at, self.leak(block).to_string());
+                add(FindingKind::Leak, at.get(), self.leak(block).to_string());
             } else {
                 let detail =
                     "bytes are allocated; they have leaked, unless something that cannot be followed leads there";
-                add(FindingKind::Note, at, format!("{size} {detail}"));
+                add(FindingKind::Note, at.get(), format!("{size} {detail}"));
             }
         }
         for (of, count) in &self.unread {

@@ -141,7 +141,7 @@ impl<'w, V: Copy> HeapWalk<'w, V> {
     ) -> HeapWalk<'w, V> {
         HeapWalk {
             heap,
-            prime: heap.object().prime(),
+            prime: heap.object().prime().get(),
             trail: Trail::new(told.is_some()),
             met: Starts::default(),
             tallies: ByPlace::default(),

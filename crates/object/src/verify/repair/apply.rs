@@ -24,7 +24,7 @@ pub(crate) fn apply(inner: &OpenPool, plan: &RepairPlan) -> Result<()> {
             }
         })
     };
-    inner.counts.forget_all(leaks.iter().chain(&plan.given_up).map(|at| at - inner.object.prime()));
+    inner.counts.forget_all(leaks.iter().chain(&plan.given_up).map(|at| at - inner.object.prime().get()));
     misplaced("object-repair-frees-first", free)?;
     misplaced("object-repair-counts-first", mend)?;
     each(inner, &plan.given_up, |tx, &at| tx.store(at, 0))?; // 1

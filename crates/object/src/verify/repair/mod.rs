@@ -81,7 +81,7 @@ pub(crate) fn plan(inner: &OpenPool, header: &Header, look: impl Fn(&BTreeSet<u6
     for _ in 0..ROUNDS {
         let new: Vec<u64> = report.faults.iter().filter(|fault| is_lost(fault)).map(|fault| fault.at.get()).collect();
         let before = given_up.len();
-        given_up.extend(new.into_iter().filter(|at| lost.insert(at - prime)));
+        given_up.extend(new.into_iter().filter(|at| lost.insert(at - prime.get())));
         if given_up.len() == before {
             break;
         }
@@ -131,7 +131,7 @@ fn token(inner: &OpenPool, header: &Header, report: &Report, given_up: &[u64]) -
     let identity = u128::from_le_bytes(inner.object.store().identity());
     hash.write_u64(identity as u64);
     hash.write_u64((identity >> 64) as u64);
-    for word in [inner.object.id(), header.generation, header.root, header.fingerprint, report.state] {
+    for word in [inner.object.id().get(), header.generation, header.root.get(), header.fingerprint, report.state] {
         hash.write_u64(word);
     }
     given_up.iter().for_each(|&at| hash.write_u64(at));
