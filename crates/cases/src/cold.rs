@@ -2,6 +2,7 @@
 //! of the same recorded media, undecided until it is synced.
 
 use crate::Case;
+use everbyte_cold::OpenMode;
 use everbyte_cold::layout::{SWAP_SLOTS, SwapHeader};
 use everbyte_media::{Checked, Disk, Media};
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
@@ -112,13 +113,13 @@ impl Files for Drawer {
                 self.media.zero(self.at, SWAP_SLOTS);
                 self.media.flush(self.at, SWAP_SLOTS);
                 self.media.barrier().map_err(io::Error::other)?;
-                self.open(path, false)
+                self.open(path, OpenMode::ReadWrite)
             }
             _ => Err(io::ErrorKind::AlreadyExists.into()),
         }
     }
 
-    fn open(&self, _path: &Path, _read_only: bool) -> io::Result<Arc<dyn Disk>> {
+    fn open(&self, _path: &Path, _mode: OpenMode) -> io::Result<Arc<dyn Disk>> {
         let (media, nothing) = (self.media.clone(), File::open("/dev/null")?);
         Ok(Arc::new(Range { media, at: self.at, unsynced: Mutex::default(), nothing }))
     }

@@ -31,8 +31,8 @@ use crate::record;
 use crate::tree::OpenTree;
 use crate::version::View;
 use everbyte_heap::{Block, Op};
+use everbyte_media::lock_order::RankedMutexGuard;
 use everbyte_media::{LINE, Offset, Section, seeded};
-use parking_lot::MutexGuard;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -120,7 +120,7 @@ impl Writer {
 /// all it can do.
 pub struct TreeBatch<'t> {
     pub(crate) shared: &'t OpenTree,
-    pub(crate) writer: MutexGuard<'t, Writer>,
+    pub(crate) writer: RankedMutexGuard<'t, Writer>,
     pub(crate) _section: Section<'t>,
     pub(crate) view: View,
     pub(crate) root: u64,

@@ -29,6 +29,7 @@ use crate::tree::{OpenTree, Tally, Tree};
 use crate::version::{Held, Life, View, Voids};
 use arc_swap::ArcSwap;
 use everbyte_heap::{Heap, Op};
+use everbyte_media::lock_order::RankedMutex;
 use everbyte_media::museum::unless;
 use everbyte_media::{Checked, Format, Offset, sums_agree};
 use everbyte_media::{LINE, Media, seeded};
@@ -180,7 +181,7 @@ fn open(object: Object) -> Result<Tree> {
         area: header.area.get(),
         pins: Pins::new(newest),
         voids: ArcSwap::from_pointee(Voids::default()),
-        writer: Mutex::new(writer),
+        writer: RankedMutex::new(writer),
         pending: Mutex::new(VecDeque::new()),
         counts: Tally::default(),
         number: TREES.fetch_add(1, Relaxed),

@@ -42,6 +42,7 @@ use crate::pins::{Pins, Published, Ticket};
 use crate::version::{Held, View, Voids};
 use arc_swap::ArcSwap;
 use everbyte_heap::Heap;
+use everbyte_media::lock_order::{RankedMutex, rank};
 use everbyte_media::{Media, Unsettled};
 use everbyte_store::Claim;
 use parking_lot::Mutex;
@@ -67,7 +68,7 @@ pub(crate) struct OpenTree {
     pub area: u64,
     pub pins: Pins,
     pub voids: ArcSwap<Voids>,
-    pub writer: Mutex<Writer>,
+    pub writer: RankedMutex<{ rank::ENGINE }, Writer>,
     /// Committed and not yet known to be settled, oldest first.
     pub pending: Mutex<VecDeque<Published>>,
     pub counts: Tally,

@@ -38,7 +38,7 @@ pub trait Files: Send + Sync {
     ///
     /// # Errors
     /// The system's.
-    fn open(&self, path: &Path, read_only: bool) -> io::Result<Arc<dyn Disk>>;
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn Disk>>;
     /// Removes the file of this name if it is the one that is open as `disk`.
     fn remove(&self, path: &Path, disk: &dyn Disk);
     /// The random bytes that a new backing file and its table bear both.
@@ -57,6 +57,15 @@ pub trait Files: Send + Sync {
     }
 }
 
+/// The use of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// It is read alone, perhaps by several processes.
+    ReadOnly,
+    /// It is read and written, by this process alone.
+    ReadWrite,
+}
+
 /// The files of the operating system.
 pub struct RealFiles;
 
@@ -69,18 +78,18 @@ impl Files for RealFiles {
         Ok(disk)
     }
 
-    fn open(&self, path: &Path, read_only: bool) -> io::Result<Arc<dyn Disk>> {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn Disk>> {
         use rustix::fs::OFlags;
         // The path may come from media: no symbolic link is followed, and no pipe or terminal is
         // waited for.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
-        let file = File::options().read(true).write(!read_only).custom_flags(flags).open(path)?;
+        let file = File::options().read(true).write(mode == OpenMode::ReadWrite).custom_flags(flags).open(path)?;
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
         }
-        match read_only {
-            true => Ok(Arc::new(file)),
-            false => disk_alone(file, path).map_err(io::Error::other),
+        match mode {
+            OpenMode::ReadOnly => Ok(Arc::new(file)),
+            OpenMode::ReadWrite => disk_alone(file, path).map_err(io::Error::other),
         }
     }
 
@@ -198,7 +207,7 @@ impl Candidate {
     pub fn find(files: &dyn Files, owner: &Owner, earlier: Option<[u8; 16]>) -> Result<Candidate> {
         let disk = match files.create(&owner.path) {
             Ok(disk) => return Ok(Candidate { disk, earlier: None }),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => files.open(&owner.path, false),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => files.open(&owner.path, OpenMode::ReadWrite),
             Err(error) => Err(error),
         };
         let disk = disk.map_err(owner.failed("create"))?;
@@ -282,14 +291,14 @@ impl Backing {
     ///
     /// # Errors
     /// [`Error::Backing`].
-    pub fn open(files: &dyn Files, owner: Owner, read_only: bool) -> Result<Backing> {
-        let (backing, header) = Backing::open_any_home(files, owner, read_only)?;
+    pub fn open(files: &dyn Files, owner: Owner, mode: OpenMode) -> Result<Backing> {
+        let (backing, header) = Backing::open_any_home(files, owner, mode)?;
         backing.owner.require_home(&header).map_err(|detail| backing.owner.error(detail))?;
         Ok(backing)
     }
 
-    fn open_any_home(files: &dyn Files, owner: Owner, read_only: bool) -> Result<(Backing, SwapHeader)> {
-        let disk = files.open(&owner.path, read_only).map_err(owner.failed("open"))?;
+    fn open_any_home(files: &dyn Files, owner: Owner, mode: OpenMode) -> Result<(Backing, SwapHeader)> {
+        let disk = files.open(&owner.path, mode).map_err(owner.failed("open"))?;
         let header = match read_header(&*disk) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 return Err(owner.error("it is shorter than its header".into()));
@@ -306,9 +315,11 @@ impl Backing {
     /// # Errors
     /// [`Error::Backing`].
     pub fn open_or_make(files: &dyn Files, owner: Owner) -> Result<Backing> {
-        Backing::open(files, owner.clone(), false).or_else(|error| match Candidate::find(files, &owner, None) {
-            Ok(candidate) => Backing::make(candidate, owner, files),
-            Err(_) => Err(error), // the first error says more
+        Backing::open(files, owner.clone(), OpenMode::ReadWrite).or_else(|error| {
+            match Candidate::find(files, &owner, None) {
+                Ok(candidate) => Backing::make(candidate, owner, files),
+                Err(_) => Err(error), // the first error says more
+            }
         })
     }
 
@@ -318,7 +329,7 @@ impl Backing {
     /// [`Error::Backing`]: the file is another owner's, or a store lies at the path in the header.
     /// Nothing has changed.
     pub fn bring_home(files: &dyn Files, owner: Owner) -> Result<()> {
-        let (backing, header) = Backing::open_any_home(files, owner, false)?;
+        let (backing, header) = Backing::open_any_home(files, owner, OpenMode::ReadWrite)?;
         if backing.owner.require_home(&header).is_ok() {
             return Ok(());
         }

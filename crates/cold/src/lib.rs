@@ -41,7 +41,7 @@ mod queue;
 mod table;
 mod tier;
 
-pub use backing::{Backing, Candidate, Files, Owner, RealFiles};
+pub use backing::{Backing, Candidate, Files, OpenMode, Owner, RealFiles};
 pub use check::{Fault, FaultKind, check};
 pub use error::{Error, Result};
 pub use pager::{Pager, Paging, TouchSource};

@@ -6,10 +6,10 @@
 use crate::queue::{FreeSlots, Queue};
 use crate::table::{ColdTable, Location};
 use crate::{Error, Result, Tier};
+use everbyte_media::lock_order::{RankedMutex, rank};
 use everbyte_media::museum::{misplaced, unless};
 use everbyte_media::{Media, Watch, Watcher};
 use everbyte_space::CLUSTER;
-use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ pub struct Pager<T> {
     table: ColdTable,
     tier: T,
     touches: TouchSource,
-    state: Mutex<PagerState>,
+    state: RankedMutex<{ rank::COLD }, PagerState>,
 }
 
 struct PagerState {
@@ -156,7 +156,7 @@ impl<T: Tier> Pager<T> {
         // COLD-3
         let slots = slots.map_err(|slot| (prime, format!("two words of its cold table lead to slot {slot}")))?;
         let state = PagerState { pages, queue, slots, frames, buffer: vec![0; CLUSTER as usize] };
-        Ok(Pager { media: media.clone(), prime, table, tier, touches, state: state.into() })
+        Ok(Pager { media: media.clone(), prime, table, tier, touches, state: RankedMutex::new(state) })
     }
 
     /// Whether cold clusters may stay cold while the object is open.

@@ -23,16 +23,16 @@ use crate::{Block, Error, Heap, Op, Result};
 use crossbeam_utils::CachePadded;
 use everbyte_media::Media;
 use everbyte_media::Offset;
+use everbyte_media::lock_order::{RankedMutex, rank};
 use everbyte_media::sums_agree;
-use parking_lot::Mutex;
 use zerocopy::IntoBytes;
 
 /// The slots of the log, each locked by its thread, with the lap of its last use.
-pub(crate) struct Slots(Box<[CachePadded<Mutex<u64>>]>);
+pub(crate) struct Slots(Box<[CachePadded<RankedMutex<{ rank::HEAP_SLOT }, u64>>]>);
 
 impl Slots {
     pub(crate) fn new() -> Slots {
-        Slots((0..SLOTS).map(|_| CachePadded::new(Mutex::new(0))).collect())
+        Slots((0..SLOTS).map(|_| CachePadded::new(RankedMutex::new(0))).collect())
     }
 
     /// Sets the lap of a slot's last use, read from media.

@@ -10,9 +10,9 @@ use crate::shard::Shard;
 use crate::zone::{Cluster, Use, Zone};
 use crate::{Error, Result};
 use crossbeam_utils::CachePadded;
+use everbyte_media::lock_order::{RankedMutex, RankedMutexGuard, rank};
 use everbyte_media::{Damage, Length, Media, Offset};
 use everbyte_store::Object;
-use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -49,8 +49,8 @@ pub(crate) struct HeapState {
     /// Clusters of the heap; grows under the pool's lock.
     pub end: AtomicU64,
     pub zones: Zones,
-    pub pool: Mutex<Pool>,
-    pub shards: Box<[CachePadded<Mutex<Shard>>]>,
+    pub pool: RankedMutex<{ rank::HEAP_POOL }, Pool>,
+    pub shards: Box<[CachePadded<RankedMutex<{ rank::HEAP_SHARD }, Shard>>]>,
     pub slots: Slots,
 }
 
@@ -147,8 +147,8 @@ impl Heap {
             end: AtomicU64::new(plan.end),
             plan,
             zones: Zones::new(),
-            pool: Mutex::new(Pool::new()),
-            shards: (0..shards).map(|_| CachePadded::new(Mutex::new(Shard::new()))).collect(),
+            pool: RankedMutex::new(Pool::new()),
+            shards: (0..shards).map(|_| CachePadded::new(RankedMutex::new(Shard::new()))).collect(),
             slots: Slots::new(),
             object,
         };
@@ -473,7 +473,7 @@ impl HeapState {
         Ok(self.zone(cluster / ZONE_CLUSTERS)?.table + cluster % ZONE_CLUSTERS * RECORD)
     }
 
-    pub(crate) fn lock_shard(&self, number: usize) -> MutexGuard<'_, Shard> {
+    pub(crate) fn lock_shard(&self, number: usize) -> RankedMutexGuard<'_, Shard> {
         self.shards[number].lock()
     }
 }

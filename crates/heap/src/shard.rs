@@ -25,7 +25,7 @@ use crate::zone::{Cluster, NONE, POOL, Use};
 use crate::{Error, Result};
 use everbyte_media::Length;
 use everbyte_media::Offset;
-use parking_lot::MutexGuard;
+use everbyte_media::lock_order::RankedMutexGuard;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -99,14 +99,14 @@ thread_local! {
 
 /// The owner of a cluster, locked.
 pub(crate) enum Owner<'h> {
-    Shard(MutexGuard<'h, Shard>),
-    Pool(MutexGuard<'h, Pool>),
+    Shard(RankedMutexGuard<'h, Shard>),
+    Pool(RankedMutexGuard<'h, Pool>),
 }
 
 impl HeapState {
     /// Number of this thread's shard, and the shard, locked.
     #[inline]
-    fn my_shard(&self) -> (usize, MutexGuard<'_, Shard>) {
+    fn my_shard(&self) -> (usize, RankedMutexGuard<'_, Shard>) {
         let mask = self.shards.len() - 1;
         let mine = MINE.get() & mask;
         match self.shards[mine].try_lock() {
@@ -119,7 +119,7 @@ impl HeapState {
     }
 
     #[cold]
-    fn choose_shard(&self, mask: usize) -> (usize, MutexGuard<'_, Shard>) {
+    fn choose_shard(&self, mask: usize) -> (usize, RankedMutexGuard<'_, Shard>) {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         if MINE.get() == usize::MAX {
             MINE.set(NEXT.fetch_add(1, Ordering::Relaxed) & 0xffff);

@@ -5,11 +5,11 @@ use crate::layout::{FORMAT, RootHead};
 use crate::log_record::LogState;
 use crate::{Error, Result};
 use everbyte_heap::Heap;
+use everbyte_media::lock_order::RankedWriteGuard;
 use everbyte_media::{Checked, Damage, Format};
 use everbyte_media::{Media, Unsettled};
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use everbyte_tx::{Tx, Undo};
-use parking_lot::RwLockWriteGuard;
 use std::cmp::Ordering;
 
 pub(crate) struct Base {
@@ -94,7 +94,7 @@ impl Base {
 
     /// The result of a change, or of a change that had nothing to do, once every commit up to
     /// `seen` is settled. The lock that `guard` holds is released before the wait for the disk.
-    pub(crate) fn answer<S, T>(&self, guard: RwLockWriteGuard<'_, S>, seen: Unsettled<()>, value: T) -> Result<T> {
+    pub(crate) fn answer<S, T>(&self, guard: RankedWriteGuard<'_, S>, seen: Unsettled<()>, value: T) -> Result<T> {
         drop(guard);
         self.settle(seen)?;
         Ok(value)

@@ -10,7 +10,9 @@
 //!
 //! Invariants
 //!   RANK-1  A thread that holds a rank takes higher ranks only. A lock that its holder may take
-//!           again is exempt ([`HeldRank::again`]).
+//!           again is exempt ([`HeldRank::again`]), and so are two locks of [`rank::ENGINE`]. A
+//!           thread that holds the store's shared lock takes locks of an engine and a heap: only
+//!           while it creates their object, which no other thread has.
 
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::ops::{Deref, DerefMut};
@@ -19,6 +21,15 @@ use std::ops::{Deref, DerefMut};
 pub mod rank {
     /// An object's shared lock.
     pub const OBJECT: u8 = 16;
+    /// The writer of a table, or the structure of a store of pairs. A thread may hold those of
+    /// several objects, in an order that its program chooses.
+    pub const ENGINE: u8 = 17;
+    /// A slot of a heap's atomic operations.
+    pub const HEAP_SLOT: u8 = 18;
+    /// A shard of a heap.
+    pub const HEAP_SHARD: u8 = 20;
+    /// The pool of a heap.
+    pub const HEAP_POOL: u8 = 22;
     /// The store's shared lock.
     pub const STORE: u8 = 24;
     /// The growth of one object.
@@ -45,11 +56,21 @@ pub mod rank {
     pub const BACKGROUND: u8 = 48;
     /// The handle of the background thread.
     pub const BACKGROUND_THREAD: u8 = 50;
+    /// The cold clusters of an object.
+    pub const COLD: u8 = 52;
+    /// The range whose clusters are examined before use.
+    pub const SUSPECT: u8 = 54;
+    /// The states of clusters in memory.
+    pub const CLUSTERS: u8 = 56;
 
     /// The name of a rank, for the message of the assertion.
     pub fn name(rank: u8) -> &'static str {
         match rank {
             OBJECT => "the shared lock of an object",
+            ENGINE => "the lock of an engine",
+            HEAP_SLOT => "a slot of a heap",
+            HEAP_SHARD => "a shard of a heap",
+            HEAP_POOL => "the pool of a heap",
             STORE => "the shared lock of the store",
             GROWTH => "the growth of an object",
             QUOTA => "the count of a user's clusters",
@@ -63,6 +84,9 @@ pub mod rank {
             IDENTITIES => "the identities of this process",
             BACKGROUND => "the background thread",
             BACKGROUND_THREAD => "the handle of the background thread",
+            COLD => "the cold clusters of an object",
+            SUSPECT => "the suspect range",
+            CLUSTERS => "the states of clusters",
             _ => "an unnamed lock",
         }
     }
@@ -89,7 +113,7 @@ mod held {
         /// RANK-1: the thread holds this rank or a higher one.
         #[track_caller]
         pub fn new(rank: u8) -> HeldRank {
-            HeldRank::above(rank, rank)
+            HeldRank::above(rank, rank + u8::from(rank == rank::ENGINE))
         }
 
         /// The rank of a lock that its holder may take again.
@@ -104,7 +128,10 @@ mod held {
 
         #[track_caller]
         fn above(rank: u8, least: u8) -> HeldRank {
-            let highest = |held: &[Cell<u32>; 64]| (least..64).rev().find(|&other| held[usize::from(other)].get() > 0);
+            let exempt = |other: u8| other == rank::STORE && (rank::ENGINE..=rank::HEAP_POOL).contains(&rank);
+            let highest = |held: &[Cell<u32>; 64]| {
+                (least..64).rev().find(|&other| held[usize::from(other)].get() > 0 && !exempt(other))
+            };
             if let Some(held) = HELD.try_with(highest).unwrap_or(None) {
                 panic!("RANK-1: this thread takes {} while it holds {}", rank::name(rank), rank::name(held));
             }
@@ -165,6 +192,9 @@ pub struct RankedGuard<G> {
 /// The guard of a [`RankedMutex`].
 pub type RankedMutexGuard<'l, T> = RankedGuard<MutexGuard<'l, T>>;
 
+/// The guard of a [`RankedRwLock`] that is held alone.
+pub type RankedWriteGuard<'l, T> = RankedGuard<RwLockWriteGuard<'l, T>>;
+
 impl<const RANK: u8, T> RankedMutex<RANK, T> {
     /// A mutex over `value`.
     pub const fn new(value: T) -> RankedMutex<RANK, T> {
@@ -177,6 +207,19 @@ impl<const RANK: u8, T> RankedMutex<RANK, T> {
     pub fn lock(&self) -> RankedMutexGuard<'_, T> {
         let rank = HeldRank::new(RANK);
         RankedGuard { guard: self.0.lock(), _rank: rank }
+    }
+
+    /// The value, which this caller has alone.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
+
+    /// The mutex, if no thread holds it.
+    #[inline]
+    #[track_caller]
+    pub fn try_lock(&self) -> Option<RankedMutexGuard<'_, T>> {
+        let rank = HeldRank::new(RANK);
+        Some(RankedGuard { guard: self.0.try_lock()?, _rank: rank })
     }
 }
 

@@ -40,7 +40,7 @@ pub use check::{Fault, FaultKind};
 pub use error::{Damaged, Result};
 pub use owner::{Clusters, Records};
 pub use rules::{NAME_MAX, complaint};
-pub use trie::Trie;
+pub use trie::{LastClose, Trie};
 
 /// Bytes at the start of the object that its owner and the trie's head share: the first blocks lie
 /// behind them.

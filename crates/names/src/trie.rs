@@ -61,15 +61,24 @@ pub(crate) enum End {
     Apart(u64, NodeHead, usize),
 }
 
+/// The end of the last process that had the names open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastClose {
+    /// It closed them: every word is flushed.
+    Clean,
+    /// It died: a word that leads on is flushed again before a change relies on it.
+    Crashed,
+}
+
 /// The byte of a name at a depth; behind its end a zero.
 pub(crate) fn byte(name: &[u8], depth: usize) -> u8 {
     name.get(depth).copied().unwrap_or(0)
 }
 
 impl<R: Records> Trie<R> {
-    /// The trie in the object that spans `object`, before [`Trie::format`]. `reflushes` says that
-    /// an earlier process died without closing.
-    pub fn new(media: Media, object: Range<u64>, records: R, reflushes: bool) -> Trie<R> {
+    /// The trie in the object that spans `object`, before [`Trie::format`].
+    pub fn new(media: Media, object: Range<u64>, records: R, last: LastClose) -> Trie<R> {
+        let reflushes = last == LastClose::Crashed;
         let (free_blocks, policy, pending) = (None, BurstPolicy::default(), 0);
         Trie { media, start: object.start, backed: object.end, records, free_blocks, policy, pending, reflushes }
     }
@@ -78,7 +87,7 @@ impl<R: Records> Trie<R> {
     ///
     /// # Errors
     /// The offset of the damage, and its description.
-    pub fn open(media: Media, object: Range<u64>, records: R, reflushes: bool) -> Result<Trie<R>, (u64, String)> {
+    pub fn open(media: Media, object: Range<u64>, records: R, last: LastClose) -> Result<Trie<R>, (u64, String)> {
         let at = object.start + head::AT;
         if !media.holds(object.start, object.end - object.start) {
             return Err((at, format!("the file ends at {:#x}, before it does", media.len())));
@@ -87,12 +96,12 @@ impl<R: Records> Trie<R> {
         if found != Head::new() {
             return Err((at, "its head is none of this format".into()));
         }
-        Ok(Trie::new(media, object, records, reflushes))
+        Ok(Trie::new(media, object, records, last))
     }
 
-    /// Whether an earlier process died without closing.
-    pub fn reflushes(&self) -> bool {
-        self.reflushes
+    /// The end of the last process that had the names open.
+    pub fn last_close(&self) -> LastClose {
+        if self.reflushes { LastClose::Crashed } else { LastClose::Clean }
     }
 
     /// The records, as the owner gave them.

@@ -19,14 +19,14 @@ pub(crate) fn derived(input: &DeriveInput, options: &Options, repr: &Repr, pool:
         }
         Data::Enum(data) => {
             let tag = repr.tag.as_ref().map_or("C".into(), Ident::to_string);
-            let is_c = repr.is_c;
+            let layout = if repr.is_c { quote!(Union) } else { quote!(Structs) };
             let tags = tags(data, repr);
             let variants = data.variants.iter().zip(tags).map(|(variant, value)| {
                 let name = variant.ident.unraw().to_string();
                 let fields = fields(&variant.fields, object, pool, |_| quote!(0));
                 quote!(#object::hidden::Variant::new(#name, #value, #fields))
             });
-            quote!(of_enum(#tag, #is_c, ::std::vec![#(#variants),*]))
+            quote!(of_enum(#tag, #object::hidden::EnumLayout::#layout, ::std::vec![#(#variants),*]))
         }
         Data::Union(_) => unreachable!("refused"),
     };

@@ -119,7 +119,7 @@ pub use verify::untyped::UntypedPool;
 /// Items that the macros of this crate use; not part of its interface.
 #[doc(hidden)]
 pub mod hidden {
-    pub use crate::description::derived::{Derived, Field, Older, Parts, Variant};
+    pub use crate::description::derived::{Derived, EnumLayout, Field, Older, Parts, Variant};
     pub use crate::migrate::{Moving, PartId, Planner, Refusal};
     pub use crate::transaction::pool::Slot;
     pub use crate::transaction::running::Current;

@@ -208,14 +208,23 @@ impl Bitmap {
         let chunks = (range.start / PAGE_COVERS..range.end.div_ceil(PAGE_COVERS)).rev();
         let mut ends = chunks.filter_map(|page| {
             let page = (page * PAGE_COVERS).max(range.start)..((page + 1) * PAGE_COVERS).min(range.end);
-            self.runs(media, page, true).last().map(|run| run.end)
+            self.set_runs(media, page).last().map(|run| run.end)
         });
         ends.next().unwrap_or(range.start)
     }
 
-    /// The runs of clusters within `range` whose bit is `set`, in order, as ranges of store
+    /// The runs of clusters within `range` whose bits are set, in order, as ranges of store
     /// offsets. Clusters of a damaged word count as set.
-    pub fn runs(&self, media: &Media, range: Range<u64>, set: bool) -> Vec<Range<u64>> {
+    pub fn set_runs(&self, media: &Media, range: Range<u64>) -> Vec<Range<u64>> {
+        self.runs(media, range, true)
+    }
+
+    /// The runs of clusters within `range` whose bits are clear, as [`Bitmap::set_runs`].
+    pub fn clear_runs(&self, media: &Media, range: Range<u64>) -> Vec<Range<u64>> {
+        self.runs(media, range, false)
+    }
+
+    fn runs(&self, media: &Media, range: Range<u64>, set: bool) -> Vec<Range<u64>> {
         let (mut runs, mut found): (Vec<Range<u64>>, _) = (Vec::new(), self.words(media));
         for (index, mask) in words(&range) {
             let bits = found.bits(index).unwrap_or(FULL);
@@ -301,7 +310,7 @@ mod tests {
             let first = index * WORD_COVERS;
             assert!(bitmap.test(&media, first) && bitmap.test(&media, first + WORD_COVERS - 1));
             assert!(bitmap.require_good(&media, &(first..first + CLUSTER)).is_err());
-            assert!(bitmap.runs(&media, first..first + WORD_COVERS, false).is_empty());
+            assert!(bitmap.clear_runs(&media, first..first + WORD_COVERS).is_empty());
             media.store(at, good);
         }
         assert!(bitmap.damaged(&media, 0..bitmap.capacity()).is_empty());

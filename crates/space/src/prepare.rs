@@ -25,7 +25,7 @@ impl Space {
     /// map and the prepared ones become kept. The caller lets no thread reserve any of `range`
     /// before this returns. `false`: there is nothing to prepare.
     pub fn want(&self, range: &Range<u64>) -> bool {
-        let free = self.bitmap().runs(self.media(), range.clone(), false);
+        let free = self.bitmap().clear_runs(self.media(), range.clone());
         let mark = self.media().mark();
         let states = &mut self.volatile.lock().states;
         let parts: Vec<_> = free.iter().flat_map(|part| states.unlisted(part)).collect();

@@ -25,8 +25,9 @@
 use crate::states::{ClusterState, ClusterStates, StateKind};
 use crate::zeroing::ZeroedParts;
 use crate::{Bitmap, CLUSTER, PREPARE_STEP, Result};
+use everbyte_media::lock_order::{RankedMutex, RankedRwLock, rank};
 use everbyte_media::{Media, Offset, seeded};
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::Condvar;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -47,8 +48,8 @@ pub struct Space {
     backed: Bitmap,
     used: Bitmap,
     /// Bytes of the file that did not come from the store: unused, yet perhaps not zeros.
-    suspect: RwLock<Range<u64>>,
-    pub(crate) volatile: Mutex<SpaceMemory>,
+    suspect: RankedRwLock<{ rank::SUSPECT }, Range<u64>>,
+    pub(crate) volatile: RankedMutex<{ rank::CLUSTERS }, SpaceMemory>,
     /// Signalled when a range leaves [`ClusterState::Zeroing`].
     pub(crate) zeroing_ended: Condvar,
 }
@@ -68,8 +69,8 @@ impl Space {
             media,
             backed: Bitmap::new(layout.bitmap_at, layout.bitmap_len),
             used: Bitmap::new(layout.used_at, layout.bitmap_len),
-            suspect: RwLock::new(0..0),
-            volatile: Mutex::default(),
+            suspect: RankedRwLock::new(0..0),
+            volatile: RankedMutex::default(),
             zeroing_ended: Condvar::new(),
         }
     }
@@ -184,10 +185,10 @@ impl Space {
     /// Makes a reserved range read as zeros, ordered by the caller's next fence (SPACE-3).
     pub fn prepare(&self, range: &Range<u64>, zeroed: &ZeroedParts) {
         let suspect = self.suspect.read().clone();
-        for run in self.used.runs(&self.media, range.clone(), true) {
+        for run in self.used.set_runs(&self.media, range.clone()) {
             zeroed.rest(&run).into_iter().for_each(|rest| self.zero(rest));
         }
-        for run in self.used.runs(&self.media, range.clone(), false) {
+        for run in self.used.clear_runs(&self.media, range.clone()) {
             let foreign = run.start.max(suspect.start) & !(CLUSTER - 1)..run.end.min(suspect.end);
             if foreign.start < foreign.end {
                 self.zero(foreign.start..foreign.end.next_multiple_of(CLUSTER).min(run.end));
@@ -289,7 +290,7 @@ impl Space {
         // The lock is held: no cluster is zeroed meanwhile.
         let mut volatile = self.volatile.lock();
         while volatile.states.bytes(StateKind::Zeroing) > 0 {
-            self.zeroing_ended.wait(&mut volatile);
+            volatile.wait(&self.zeroing_ended);
         }
         let is_free = |range: Range<u64>| {
             let whole = range.start.is_multiple_of(CLUSTER) && range.end.is_multiple_of(CLUSTER);
@@ -297,7 +298,7 @@ impl Space {
             whole
                 && inside
                 && volatile.states.unlisted(&range) == [range.clone()]
-                && self.backed.runs(&self.media, range, true).is_empty()
+                && self.backed.set_runs(&self.media, range).is_empty()
         };
         Ok(self.media.free_chunks(&is_free)?)
     }
@@ -314,7 +315,7 @@ impl Space {
         let mark = self.media.mark();
         let mut volatile = self.volatile.lock();
         while volatile.states.is_zeroing(&range) {
-            self.zeroing_ended.wait(&mut volatile);
+            volatile.wait(&self.zeroing_ended);
         }
         volatile.states.set(range, ClusterState::Released(mark));
     }
@@ -354,7 +355,7 @@ impl Space {
                     let next = (large + PREPARE_STEP).min(end);
                     let within = large.max(range.start & !(PREPARE_STEP - 1))
                         ..(large + PREPARE_STEP).min(self.backed.capacity());
-                    if self.backed.runs(&self.media, within, true).is_empty() {
+                    if self.backed.set_runs(&self.media, within).is_empty() {
                         match found.last_mut() {
                             Some(last) if last.end == at => last.end = next,
                             _ => found.push(at..next),
@@ -369,8 +370,8 @@ impl Space {
 
     /// The clusters of `range` with both bits clear.
     fn stray(&self, range: &Range<u64>) -> Vec<Range<u64>> {
-        let free = self.backed.runs(&self.media, range.clone(), false);
-        free.into_iter().flat_map(|part| self.used.runs(&self.media, part, false)).collect()
+        let free = self.backed.clear_runs(&self.media, range.clone());
+        free.into_iter().flat_map(|part| self.used.clear_runs(&self.media, part)).collect()
     }
 
     fn data_in(&self, range: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {

@@ -112,7 +112,7 @@ impl Space {
         let len = range.end - range.start;
         self.media().extend(range.start, len).map_err(|source| Error::of_extend(range.start, len, source))?;
         // unused clusters read as zeros (SPACE-3)
-        let used = self.used().runs(self.media(), range.clone(), true);
+        let used = self.used().set_runs(self.media(), range.clone());
         if used.is_empty() {
             for at in range.clone().step_by(CLUSTER as usize) {
                 self.media().load(at); // makes the system map its pages, and not the next owner
@@ -128,7 +128,7 @@ impl Space {
     pub(crate) fn take_out(&self, range: &Range<u64>) -> TakenStates {
         let mut volatile = self.volatile.lock();
         while volatile.states.is_zeroing(range) {
-            self.zeroing_ended.wait(&mut volatile);
+            volatile.wait(&self.zeroing_ended);
         }
         let mut taken = volatile.states.take_out(range); // SPACE-4, SPACE-6
         let is_wanted = |(_, state): &(Range<u64>, ClusterState)| *state == ClusterState::Wanted;
@@ -144,11 +144,11 @@ impl Space {
     /// given file space for `tried`, or part of it. The parts of that without an owner become
     /// `Released`, and holes at once where no byte was ever stored (SPACE-8).
     pub(crate) fn put_back(&self, taken: TakenStates, tried: &[Range<u64>]) {
-        let free = |part: &Range<u64>| self.bitmap().runs(self.media(), part.clone(), false);
+        let free = |part: &Range<u64>| self.bitmap().clear_runs(self.media(), part.clone());
         let given: Vec<Range<u64>> =
             tried.iter().filter(|part| part.end <= self.media().max()).flat_map(free).collect();
         let unused: Vec<Range<u64>> =
-            given.iter().flat_map(|part| self.used().runs(self.media(), part.clone(), false)).collect();
+            given.iter().flat_map(|part| self.used().clear_runs(self.media(), part.clone())).collect();
         let mark = self.media().mark();
         let states = &mut self.volatile.lock().states;
         taken.0.into_iter().for_each(|(part, state)| states.set_unlisted(&part, state));
@@ -166,7 +166,7 @@ impl Space {
     pub fn give_back(&self) -> u64 {
         let mut volatile = self.volatile.lock();
         while volatile.states.bytes(StateKind::Zeroing) > 0 {
-            self.zeroing_ended.wait(&mut volatile);
+            volatile.wait(&self.zeroing_ended);
         }
         let states = &mut volatile.states;
         states.take(StateKind::Wanted, |_| true);

@@ -55,7 +55,7 @@ fn punching_gives_released_clusters_back_once() {
     assert_eq!(space.waiting(), 3 * CLUSTER);
     assert_eq!(space.trim().unwrap(), 3 * CLUSTER);
     assert_eq!(space.trim().unwrap(), 0);
-    let backed = space.bitmap().runs(space.media(), 0..FIRST + 10 * CLUSTER, true);
+    let backed = space.bitmap().set_runs(space.media(), 0..FIRST + 10 * CLUSTER);
     let [first, second, third] = [0..1, 3..5, 6..8].map(|run| FIRST + run.start * CLUSTER..FIRST + run.end * CLUSTER);
     assert_eq!(backed, [first, second, third]);
 }

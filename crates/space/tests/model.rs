@@ -134,7 +134,7 @@ fn apply(space: &Space, plain: &mut [Naive], op: &Op) {
                 space.give_up(&offsets(&run));
                 for cluster in run {
                     let at = offsets(&(cluster..cluster + 1));
-                    let used = !space.used().runs(space.media(), at, true).is_empty();
+                    let used = !space.used().set_runs(space.media(), at).is_empty();
                     plain[cluster] = if used { Released } else { Free };
                 }
             }

@@ -12,6 +12,7 @@ use crate::superblock::words::Words;
 use crate::{CLUSTER, Result, Store};
 use everbyte_media::{Media, seeded};
 use everbyte_members::JoinLock;
+use everbyte_names::LastClose;
 use everbyte_space::Bitmap;
 
 impl Store {
@@ -26,7 +27,8 @@ impl Store {
         let mut words = Words::read(&media)?;
         let slots = record::read_all(&media, &superblock, record::places(&superblock));
         let clean = words.closed == words.opened;
-        let trie = name_space::find(&media, &superblock, &slots, !clean)?;
+        let last = if clean { LastClose::Clean } else { LastClose::Crashed };
+        let trie = name_space::find(&media, &superblock, &slots, last)?;
 
         if !clean || words.opened == 0 {
             reflush(&media, &superblock, &slots); // STORE-8
@@ -56,7 +58,7 @@ impl Store {
         words.write(&media);
         media.fence();
         let table = CatalogueTable::new(&superblock, &slots, trie);
-        let mut parts = Parts::new(media, superblock, words, table, !clean);
+        let mut parts = Parts::new(media, superblock, words, table, last);
         parts.catalogue().lock().recover(slots, &mut recovery)?;
         let media = parts.media();
         media.barrier()?;
@@ -72,7 +74,7 @@ impl Store {
     fn join(media: Media) -> Result<Store> {
         let (superblock, _) = copies::choose(&media)?;
         let words = Words::read(&media)?;
-        let mut parts = Parts::new(media, superblock, words, CatalogueTable::default(), false);
+        let mut parts = Parts::new(media, superblock, words, CatalogueTable::default(), LastClose::Clean);
         parts.growth().limit(&superblock);
         parts.set_recovery(Recovery { clean: true, ..Recovery::default() });
         Ok(Store::of(parts))

@@ -210,8 +210,8 @@ impl Store {
                 format!("{} bytes have room on the disk and no object; `trim` gives it back", data.end - data.start);
             findings.add(FindingKind::Note, data.start, None, detail);
         }
-        for run in bitmap.runs(media, 0..end, true) {
-            for part in self.space().used().runs(media, run, false) {
+        for run in bitmap.set_runs(media, 0..end) {
+            for part in self.space().used().clear_runs(media, run) {
                 let detail = format!("{} clusters are marked and not noted as used", (part.end - part.start) / CLUSTER);
                 findings.add(FindingKind::Damage, part.start, None, detail);
             }
@@ -231,7 +231,7 @@ impl Store {
         let mut mine: Vec<Range<u64>> = mine.collect();
         mine.sort_by_key(|range| range.start);
         let mut all = Vec::new();
-        for run in self.space().bitmap().runs(self.media(), 0..self.bitmap_end(), true) {
+        for run in self.space().bitmap().set_runs(self.media(), 0..self.bitmap_end()) {
             let first = mine.partition_point(|range| range.end <= run.start);
             let mut at = run.start;
             for range in mine[first..].iter().take_while(|range| range.start < run.end) {

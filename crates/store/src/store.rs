@@ -21,6 +21,7 @@ use crate::superblock::words::Words;
 use crate::{Engine, Error, Result};
 use everbyte_media::{BackendKind, Length, Media, Offset};
 use everbyte_members::Since;
+use everbyte_names::LastClose;
 use everbyte_space::{CLUSTER, ObjectId, Space, SpaceLayout};
 use std::ops::Range;
 use std::sync::Arc;
@@ -57,14 +58,14 @@ impl Drop for Parts {
 }
 
 impl Parts {
-    /// The parts of a store whose superblock, words and table were read. `reflushes` says that the
-    /// store was not closed before this opening.
+    /// The parts of a store whose superblock, words and table were read. `last` is the
+    /// end of the last process that had the store open.
     pub(crate) fn new(
         media: Media,
         superblock: Superblock,
         words: Words,
         table: CatalogueTable,
-        reflushes: bool,
+        last: LastClose,
     ) -> Parts {
         let Superblock { bitmap_at, used_at, bitmap_len, .. } = superblock;
         let space = Space::new(
@@ -76,7 +77,7 @@ impl Parts {
         let ids = Ids::new(words.opened);
         let head = Arc::new(Head::new(media.clone(), superblock, words));
         let shared = || (Arc::clone(&head), Arc::clone(&growth));
-        let catalogue = Arc::new(Catalogue::new(media.clone(), shared(), ids, reflushes, table));
+        let catalogue = Arc::new(Catalogue::new(media.clone(), shared(), ids, last, table));
         Parts {
             identity: IdentityHold::default(),
             opened: OpenObjects::default(),
@@ -265,7 +266,7 @@ impl Store {
         let live = self.parts.catalogue.lock().list("").unwrap_or_default();
         let backed = live.iter().map(|entry| {
             let end = header::read(media, entry).map_or(entry.span.at(), |extent| extent.backed);
-            let runs = space.bitmap().runs(media, entry.span.at()..end, true);
+            let runs = space.bitmap().set_runs(media, entry.span.at()..end);
             runs.iter().map(|run| run.end - run.start).sum::<u64>()
         });
         let superblock = self.parts.head.superblock();
@@ -412,8 +413,8 @@ impl Store {
         let superblock = self.parts.head.superblock();
         let spans_at = superblock.spans_at;
         let end = media.len().min(superblock.end()) / CLUSTER * CLUSTER;
-        for used in space.used().runs(media, spans_at.get()..end, true) {
-            for hole in space.bitmap().runs(media, used, false) {
+        for used in space.used().set_runs(media, spans_at.get()..end) {
+            for hole in space.bitmap().clear_runs(media, used) {
                 space.reflush(&hole); // settled below, before it becomes a hole in the file
                 space.list_released(hole);
             }
@@ -489,7 +490,7 @@ impl Store {
                 self.parts.catalogue.inherit()?;
             }
             if shared.names_changed() || exclusive.since() == Since::OwnerDied {
-                self.parts.catalogue.refresh(false)?;
+                self.parts.catalogue.refresh(LastClose::Clean)?;
             }
             exclusive.caught_up();
         }

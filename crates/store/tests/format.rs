@@ -51,7 +51,7 @@ impl Files for OneFile {
         Ok(Arc::clone(&self.0) as _)
     }
 
-    fn open(&self, path: &Path, _read_only: bool) -> std::io::Result<Arc<dyn Disk>> {
+    fn open(&self, path: &Path, _mode: everbyte_cold::OpenMode) -> std::io::Result<Arc<dyn Disk>> {
         self.create(path)
     }
 

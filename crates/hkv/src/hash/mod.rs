@@ -33,17 +33,17 @@ use crate::{Error, Result};
 use chain::Chain;
 use everbyte_heap::Heap;
 use everbyte_media::Offset;
+use everbyte_media::lock_order::{RankedRwLock, RankedWriteGuard, rank};
 use everbyte_store::Object;
 use everbyte_store::raw::{AsStore, IntoObject};
 use everbyte_tx::Undo;
-use parking_lot::{RwLock, RwLockWriteGuard};
 use zerocopy::FromZeros;
 
 /// A key-value store in a hash table. Keys and values are byte strings of at most 4 GiB - 1.
 pub struct Hash {
     pub(crate) base: Base,
     seed: [u64; 2],
-    state: RwLock<HashState>,
+    state: RankedRwLock<{ rank::ENGINE }, HashState>,
 }
 
 /// The state in memory.
@@ -113,7 +113,7 @@ impl Hash {
             return Err(base.damaged(base.root + BUCKETS_AT, "more or fewer buckets than segments hold"));
         }
         let state = HashState { buckets: root.buckets, segments: root.segments.map(Offset::get), added: 0, log };
-        Ok(Hash { base, seed: head.seed, state: RwLock::new(state) })
+        Ok(Hash { base, seed: head.seed, state: RankedRwLock::new(state) })
     }
 
     /// The value of `key`.
@@ -226,7 +226,7 @@ impl Hash {
         self.base.heap()
     }
 
-    fn answer(&self, state: RwLockWriteGuard<'_, HashState>, value: bool) -> Result<bool> {
+    fn answer(&self, state: RankedWriteGuard<'_, HashState>, value: bool) -> Result<bool> {
         let seen = state.log.last;
         self.base.answer(state, seen, value)
     }

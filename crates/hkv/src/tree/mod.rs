@@ -36,12 +36,12 @@ use crate::raw::Raw;
 use crate::record::Draft;
 use crate::{Error, Result};
 use everbyte_heap::Heap;
+use everbyte_media::lock_order::{RankedRwLock, RankedWriteGuard, rank};
 use everbyte_store::Object;
 use everbyte_store::raw::{AsStore, IntoObject};
 use everbyte_tx::Undo;
 use node::Node;
 use order::Order;
-use parking_lot::{RwLock, RwLockWriteGuard};
 pub use scan::Direction;
 use view::View;
 use zerocopy::FromZeros;
@@ -53,7 +53,7 @@ const LEVELS_MAX: u32 = 40;
 /// strings of at most 4 GiB - 1.
 pub struct Tree {
     pub(crate) base: Base,
-    state: RwLock<TreeState>,
+    state: RankedRwLock<{ rank::ENGINE }, TreeState>,
 }
 
 /// The state in memory.
@@ -95,7 +95,7 @@ impl Tree {
     pub fn open(object: impl IntoObject) -> Result<Tree> {
         let (base, _, log) = Base::open(object.into_object(), TREE_MAGIC, size_of::<TreeRoot>())?;
         let top = base.media().load(base.root + TOP_AT);
-        let tree = Tree { base, state: RwLock::new(TreeState { top, log }) };
+        let tree = Tree { base, state: RankedRwLock::new(TreeState { top, log }) };
         match tree.top(top)?.level() {
             ..LEVELS_MAX => Ok(tree),
             _ => Err(tree.base.damaged(top, "more levels than any tree has")),
@@ -204,7 +204,7 @@ impl Tree {
         Ok(view)
     }
 
-    fn answer(&self, state: RwLockWriteGuard<'_, TreeState>, value: bool) -> Result<bool> {
+    fn answer(&self, state: RankedWriteGuard<'_, TreeState>, value: bool) -> Result<bool> {
         let seen = state.log.last;
         self.base.answer(state, seen, value)
     }

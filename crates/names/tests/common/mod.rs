@@ -61,7 +61,7 @@ impl Desk {
 
     /// An empty trie on media of zeros.
     pub(crate) fn format(media: Media) -> Desk {
-        let trie = Trie::new(media.clone(), START..START + CLUSTER, LengthAndName, false);
+        let trie = Trie::new(media.clone(), START..START + CLUSTER, LengthAndName, everbyte_names::LastClose::Clean);
         trie.format();
         media.fence();
         Desk { trie, media }

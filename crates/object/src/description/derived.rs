@@ -92,6 +92,15 @@ impl<P: MemPool> Variant<P> {
     }
 }
 
+/// The place of an enum's fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EnumLayout {
+    /// `repr(u8)` and its kind: a struct of tag and fields for each variant.
+    Structs,
+    /// `repr(C)`: the tag, and behind it a union of structs.
+    Union,
+}
+
 /// Bytes of a tag.
 pub(crate) fn tag_size(tag: &str) -> usize {
     match tag {
@@ -103,11 +112,13 @@ pub(crate) fn tag_size(tag: &str) -> usize {
 }
 
 impl<P: MemPool> Parts<P> {
-    /// The variants of an enum, each field where the `repr` puts it: a struct of tag and fields for
-    /// each variant, or, if the `repr` says `C`, the tag and behind it a union of structs.
-    pub fn of_enum(tag: &'static str, is_c: bool, mut variants: Vec<Variant<P>>) -> Parts<P> {
+    /// The variants of an enum, each field where the `repr` puts it.
+    pub fn of_enum(tag: &'static str, layout: EnumLayout, mut variants: Vec<Variant<P>>) -> Parts<P> {
         let align = variants.iter().flat_map(|variant| &variant.fields).map(|field| field.align).max().unwrap_or(1);
-        let first = if is_c { tag_size(tag).next_multiple_of(align) } else { tag_size(tag) };
+        let first = match layout {
+            EnumLayout::Union => tag_size(tag).next_multiple_of(align),
+            EnumLayout::Structs => tag_size(tag),
+        };
         for variant in &mut variants {
             let mut end = first;
             for field in &mut variant.fields {

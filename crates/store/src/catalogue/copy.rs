@@ -57,7 +57,7 @@ impl Object {
         }
         let (source, media) = (from.media(), self.media());
         let mut buffer = [0; PAGE as usize];
-        for run in from.store().space().bitmap().runs(source, from.prime().get()..from.backed().get(), true) {
+        for run in from.store().space().bitmap().set_runs(source, from.prime().get()..from.backed().get()) {
             // Of a small object the file may hold less than its cluster.
             for page in run.step_by(PAGE as usize).take_while(|&page| source.holds(page, PAGE)) {
                 let at = if page == from.prime().get() { page + HEADER_LEN } else { page };

@@ -11,6 +11,7 @@ use crate::object::growth::Growth;
 use crate::object::header;
 use crate::{CLUSTER, Engine, Error, Result};
 use everbyte_media::Media;
+use everbyte_names::LastClose;
 use everbyte_names::{Clusters, Damaged, Records, Trie};
 use std::ops::Range;
 
@@ -66,8 +67,8 @@ impl From<Damaged> for Error {
     }
 }
 
-/// The trie of a store whose table has these records, if it has a trie. `reflushes` says that an
-/// earlier process died without closing.
+/// The trie of a store whose table has these records, if it has a trie. `last` is the end of the
+/// last process that had the store open.
 ///
 /// # Errors
 /// [`Error::Damaged`].
@@ -75,7 +76,7 @@ pub(crate) fn find(
     media: &Media,
     superblock: &Superblock,
     slots: &[(u64, Slot)],
-    reflushes: bool,
+    last: LastClose,
 ) -> Result<Option<NameTrie>> {
     let entry = slots.iter().find_map(|(_, slot)| match slot {
         Slot::Live(entry) if entry.engine == Engine::Names => Some(entry.clone()),
@@ -86,7 +87,7 @@ pub(crate) fn find(
     let extent = header::read(media, &entry).map_err(damaged)?;
     let object = entry.span.at()..extent.backed;
     let records = StoreRecords { entry, table: record::table(superblock) };
-    Ok(Some(Trie::open(media.clone(), object, records, reflushes).map_err(damaged)?))
+    Ok(Some(Trie::open(media.clone(), object, records, last).map_err(damaged)?))
 }
 
 /// Refuses a name that breaks a rule.

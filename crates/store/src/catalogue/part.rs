@@ -14,6 +14,7 @@ use crate::{Error, Result};
 use everbyte_media::lock_order::{RankedMutex, RankedMutexGuard, rank};
 use everbyte_media::museum::misplaced;
 use everbyte_media::{Damage, Media};
+use everbyte_names::LastClose;
 use everbyte_space::ObjectId;
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ pub(crate) struct Catalogue {
     growth: Arc<Growth>,
     ids: Ids,
     /// Whether the store was not closed before this opening (STORE-8).
-    reflushes: bool,
+    last: LastClose,
     table: RankedMutex<{ rank::CATALOGUE }, CatalogueTable>,
 }
 
@@ -51,10 +52,10 @@ impl Catalogue {
         media: Media,
         (head, growth): (Arc<Head>, Arc<Growth>),
         ids: Ids,
-        reflushes: bool,
+        last: LastClose,
         table: CatalogueTable,
     ) -> Catalogue {
-        Catalogue { media, head, growth, ids, reflushes, table: RankedMutex::new(table) }
+        Catalogue { media, head, growth, ids, last, table: RankedMutex::new(table) }
     }
 
     /// Waits for the lock.
@@ -85,12 +86,14 @@ impl Catalogue {
 
     /// Forgets the volatile state of names and records, which another process has changed, and
     /// reads again the bytes that opening reads. Returns the records of the table.
-    pub(crate) fn refresh(&self, reflushes: bool) -> Result<Vec<(u64, Slot)>> {
+    pub(crate) fn refresh(&self, last: LastClose) -> Result<Vec<(u64, Slot)>> {
         let superblock = self.head.refresh()?;
         let slots = record::read_all(&self.media, &superblock, record::places(&superblock));
         let mut table = self.table.lock();
-        let reflushes = reflushes || self.reflushes || table.trie.as_ref().is_some_and(NameTrie::reflushes);
-        let trie = name_space::find(&self.media, &superblock, &slots, reflushes)?;
+        let earlier = [Some(last), Some(self.last), table.trie.as_ref().map(NameTrie::last_close)];
+        let crashed = earlier.contains(&Some(LastClose::Crashed));
+        let last = if crashed { LastClose::Crashed } else { LastClose::Clean };
+        let trie = name_space::find(&self.media, &superblock, &slots, last)?;
         *table = CatalogueTable::new(&superblock, &slots, trie);
         Ok(slots)
     }

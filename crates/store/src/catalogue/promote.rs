@@ -13,6 +13,7 @@ use super::part::LockedCatalogue;
 use super::record::{self, Entry};
 use crate::layout::{FEATURE_NAMES, STATE_LIVE};
 use crate::{Access, CLUSTER, Engine, Error, Result};
+use everbyte_names::LastClose;
 use everbyte_names::Trie;
 use everbyte_space::ObjectId;
 
@@ -60,7 +61,7 @@ impl LockedCatalogue<'_> {
         let built = self.growth().make(&entry).and_then(|()| {
             let first = span.at()..span.at() + CLUSTER;
             let records = StoreRecords { entry: entry.clone(), table: record::table(&superblock) };
-            let mut trie = Trie::new(media.clone(), first, records, false);
+            let mut trie = Trie::new(media.clone(), first, records, LastClose::Clean);
             trie.format();
             let clusters = NameClusters { growth: self.growth(), entry: entry.clone() };
             for entry in named.iter().filter_map(|(_, slot)| slot.entry()) {

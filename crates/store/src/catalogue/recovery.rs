@@ -10,6 +10,7 @@ use crate::layout::{Record, SUPERBLOCKS, Superblock};
 use crate::recover::Recovery;
 use crate::{HEADER_LEN, PRIME_LEN, Result};
 use everbyte_media::Media;
+use everbyte_names::LastClose;
 
 /// Flushes and fences the bytes that the decisions of recovery rest on.
 pub(crate) fn reflush(media: &Media, superblock: &Superblock, slots: &[(u64, Slot)]) {
@@ -37,7 +38,7 @@ impl Catalogue {
     /// Steps 4 to 6 for a process that died while it held the store's lock. The caller holds the
     /// lock now; other processes go on.
     pub(crate) fn inherit(&self) -> Result<()> {
-        let slots = self.refresh(true)?;
+        let slots = self.refresh(LastClose::Crashed)?;
         let (media, superblock) = {
             let locked = self.lock();
             (locked.media(), locked.superblock())

@@ -7,7 +7,7 @@ use crate::finding::FindingKind;
 use crate::layout::header as words;
 use crate::superblock::head::Head;
 use crate::{Error, Result};
-use everbyte_cold::{Backing, ColdTable, FaultKind, Files, Location, Owner, RealFiles, TouchSource};
+use everbyte_cold::{Backing, ColdTable, FaultKind, Files, Location, OpenMode, Owner, RealFiles, TouchSource};
 use everbyte_media::Media;
 use everbyte_space::CLUSTER;
 use std::path::PathBuf;
@@ -115,7 +115,7 @@ impl BackingFiles {
 
     /// Removes a backing file if it belongs to this owner.
     pub(crate) fn remove_file(&self, owner: Option<Owner>) {
-        if let Some(Ok(backing)) = owner.map(|owner| Backing::open(self.files(), owner, false)) {
+        if let Some(Ok(backing)) = owner.map(|owner| Backing::open(self.files(), owner, OpenMode::ReadWrite)) {
             backing.remove(self.files());
         }
     }
@@ -132,9 +132,9 @@ impl BackingFiles {
         let (pair, path) = table.named().map_err(damaged)?;
         table.adopt(); // STORE-8: the member of a shared store does not know which process died
         media.fence();
-        let read_only = media.opened().read_only;
+        let mode = if media.opened().read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
         let touches = match () {
-            () if read_only => TouchSource::None,
+            () if mode == OpenMode::ReadOnly => TouchSource::None,
             () if media.can_watch() => TouchSource::Faults,
             () if media.is_recorded() && self.files().reports_touches() => TouchSource::Calls,
             () => TouchSource::None,
@@ -147,7 +147,7 @@ impl BackingFiles {
         let (beside, owner) = (path.is_none(), self.owner(entry, pair, path)?);
         let backing = match warm && beside {
             true => Backing::open_or_make(self.files(), owner)?,
-            false => Backing::open(self.files(), owner, read_only)?,
+            false => Backing::open(self.files(), owner, mode)?,
         };
         let clusters = (prime..extent.backed).step_by(CLUSTER as usize);
         let backed: Vec<bool> = clusters.map(|at| self.growth.space().is_backed(at)).collect();
@@ -189,7 +189,7 @@ impl BackingFiles {
             Err((at, detail)) => return vec![(FindingKind::Damage, at, detail)],
         };
         let prime = entry.span.at();
-        let open = || Ok::<_, Error>(Backing::open(self.files(), self.owner(entry, pair, path)?, true)?);
+        let open = || Ok::<_, Error>(Backing::open(self.files(), self.owner(entry, pair, path)?, OpenMode::ReadOnly)?);
         let clusters = ((extent.backed - prime) / CLUSTER) as u32;
         let is_backed = |at| self.growth.space().is_backed(at);
         let kind = |kind| match kind {

@@ -250,14 +250,14 @@ impl Object {
         let range = range.start.into().get()..range.end.into().get();
         let Ok(_exclusive) = self.store().changing() else { return };
         let _growth = self.state.growth.lock();
-        for hole in self.store().space().bitmap().runs(self.media(), range, false) {
+        for hole in self.store().space().bitmap().clear_runs(self.media(), range) {
             self.store().space().list_released(hole);
         }
     }
 
     /// The released clusters below [`Object::backed`], as ranges in order.
     pub fn holes(&self) -> Vec<Range<u64>> {
-        self.store().space().bitmap().runs(self.media(), self.prime().get()..self.backed().get(), false)
+        self.store().space().bitmap().clear_runs(self.media(), self.prime().get()..self.backed().get())
     }
 
     /// Whether only the prime page has space on the disk: the object was created small and has not
@@ -340,7 +340,7 @@ impl Object {
         let _exclusive = self.store().changing()?;
         let _growth = self.state.growth.lock();
         self.check_range(&range)?;
-        let holes = self.store().space().bitmap().runs(self.media(), range, false);
+        let holes = self.store().space().bitmap().clear_runs(self.media(), range);
         let asked = holes.iter().map(|hole| hole.end - hole.start).sum();
         let _counted = parts.quotas().require(self.entry(), self.backed().get(), asked)?;
         parts.growth().back(&holes, contents, self.pager())

@@ -80,7 +80,7 @@ impl Quotas {
 
     /// Clusters of an object that ends at `backed`, cold ones and its cold table among them.
     fn clusters_of(&self, entry: &Entry, backed: u64) -> u64 {
-        let runs = self.growth.space().bitmap().runs(&self.media, entry.span.at()..backed, true);
+        let runs = self.growth.space().bitmap().set_runs(&self.media, entry.span.at()..backed);
         if backed == entry.span.at() {
             return 0; // it has no header yet
         }

@@ -41,7 +41,7 @@ impl Store {
         let (media, space) = (self.media(), self.space());
         let superblock = self.parts().head().superblock();
         let (spans_at, end) = (superblock.spans_at, media.len().min(superblock.end()) / CLUSTER * CLUSTER);
-        let backed = space.bitmap().runs(media, spans_at.get()..end.max(spans_at.get()), true);
+        let backed = space.bitmap().set_runs(media, spans_at.get()..end.max(spans_at.get()));
         let small = self.small_objects();
         for run in backed {
             let mut at = run.start;

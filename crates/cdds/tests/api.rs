@@ -1,0 +1,93 @@
+//! The calls of a tree: versions, snapshots, batches, cursors, and what each refuses.
+
+mod common;
+
+use common::{put, tree};
+use everbyte_cdds::{Error, KEY_MAX, Tree, Version};
+
+/// A commit is visible to readers once it is settled, and a settled version stays as it is.
+#[test]
+fn a_snapshot_keeps_its_version() {
+    let tree = tree();
+    put(&tree, &[(b"a", b"1"), (b"b", b"2")]);
+    let before = tree.snapshot();
+    let mut batch = tree.batch();
+    assert!(batch.delete(b"a").unwrap() && !batch.delete(b"c").unwrap());
+    assert!(batch.put(b"b", b"3").unwrap(), "the key was there");
+    assert!(!batch.put(b"c", b"4").unwrap(), "the key was not there");
+    assert_eq!((batch.get(b"b").unwrap().as_deref(), batch.len()), (Some(&b"3"[..]), 2));
+    let commit = batch.commit().unwrap();
+    tree.settle(commit).unwrap();
+    let after = tree.snapshot();
+    assert_eq!((before.len(), before.get(b"a").unwrap().as_deref()), (2, Some(&b"1"[..])));
+    assert_eq!(
+        (after.len(), after.get(b"a").unwrap(), after.get(b"b").unwrap().as_deref()),
+        (2, None, Some(&b"3"[..]))
+    );
+    assert!(before.version() < after.version() && after.version() > Version::NONE);
+    assert_eq!(tree.check(), []);
+}
+
+/// A batch that is dropped or aborted leaves nothing, and its version's number is used again.
+#[test]
+fn a_batch_that_is_given_up_leaves_nothing() {
+    let tree = tree();
+    put(&tree, &[(b"kept", b"value")]);
+    let (version, voids) = (tree.snapshot().version(), tree.stats().void_ranges);
+    let mut batch = tree.batch();
+    batch.put(b"never", &[7; 3000]).unwrap();
+    batch.delete(b"kept").unwrap();
+    batch.abort();
+    assert_eq!((tree.get(b"never").unwrap(), tree.get(b"kept").unwrap().as_deref()), (None, Some(&b"value"[..])));
+    put(&tree, &[]);
+    assert!(tree.snapshot().version() <= version.next());
+    assert_eq!((tree.stats().void_ranges, tree.check()), (voids, vec![]));
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_costs_nothing() {
+    let (tree, other) = (tree(), tree());
+    put(&tree, &[(b"key", b"value")]);
+    let mut batch = tree.batch();
+    assert!(matches!(tree.begin(), Err(Error::OwnBatch)));
+    assert!(matches!(batch.put(&vec![0; KEY_MAX + 1], b""), Err(Error::KeyTooLong { .. })));
+    batch.put(b"key", b"other").unwrap();
+    let commit = batch.commit().unwrap();
+    assert!(matches!(other.settle(commit), Err(Error::OtherTree)));
+    tree.settle(commit).unwrap();
+    assert_eq!(tree.get(b"key").unwrap().as_deref(), Some(&b"other"[..]));
+    assert_eq!((tree.check(), other.check()), (vec![], vec![]));
+}
+
+/// A cursor stands where it was sent, and goes both ways.
+#[test]
+fn a_cursor_goes_both_ways() {
+    let tree = tree();
+    let keys: Vec<[u8; 4]> = (0..500_u32).map(|number| (number * 2).to_be_bytes()).collect();
+    keys.iter().for_each(|key| put(&tree, &[(key, key)]));
+    let snapshot = tree.snapshot();
+    let mut cursor = snapshot.cursor();
+    cursor.seek(&101_u32.to_be_bytes()).unwrap();
+    assert_eq!(cursor.next().unwrap().unwrap().key().unwrap(), 102_u32.to_be_bytes());
+    cursor.seek(&101_u32.to_be_bytes()).unwrap();
+    assert_eq!(cursor.prev().unwrap().unwrap().key().unwrap(), 100_u32.to_be_bytes());
+    cursor.seek_end().unwrap();
+    let mut seen = 0;
+    while let Some(entry) = cursor.prev().unwrap() {
+        let (key, value) = entry.read().unwrap();
+        assert_eq!((key, key), (&keys[499 - seen][..], value));
+        seen += 1;
+    }
+    assert_eq!(seen, 500);
+}
+
+#[test]
+fn an_object_is_opened_once_at_a_time_and_keeps_what_was_settled() {
+    let (_store, object) = common::object();
+    let tree = Tree::open(object.clone()).unwrap();
+    put(&tree, &[(b"key", b"value")]);
+    assert!(Tree::open(object.clone()).is_err());
+    drop(tree);
+    let tree = Tree::open(object).unwrap();
+    assert_eq!((tree.len(), tree.get(b"key").unwrap().as_deref()), (1, Some(&b"value"[..])));
+}

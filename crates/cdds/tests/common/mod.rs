@@ -1,0 +1,29 @@
+//! Trees in memory.
+#![allow(dead_code)] // each test file uses its part
+
+use everbyte_cdds::{Error, Tree};
+use everbyte_media::{Media, Options};
+use everbyte_store::{Engine, FormatOptions, Object, ObjectOptions, Store};
+
+/// A store in memory with an object `tree` that holds an empty tree.
+pub(crate) fn object() -> (Store, Object) {
+    let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let options = ObjectOptions { engine: Engine::Cdds, fingerprint: 0, span: Some(16 << 20) };
+    let object = store.create_object("tree", options, |object| Tree::format(object).map_err(Error::from)).unwrap();
+    (store, object)
+}
+
+/// A tree over such a store.
+pub(crate) fn tree() -> Tree {
+    Tree::open(object().1).unwrap()
+}
+
+/// Puts pairs in one settled batch.
+pub(crate) fn put(tree: &Tree, pairs: &[(&[u8], &[u8])]) {
+    let mut batch = tree.batch();
+    for (key, value) in pairs {
+        batch.put(key, value).unwrap();
+    }
+    tree.settle(batch.commit().unwrap()).unwrap();
+}
