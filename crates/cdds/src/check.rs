@@ -211,8 +211,12 @@ impl Walk<'_> {
                 self.search(node, index, &key)?;
                 self.last_key = Some(key.clone());
             }
+            let is_inline = node.is_leaf() && !slot.has(KEY_OUT | VALUE_OUT);
             if total != node.record_sum(&slot)? {
                 self.find(FindingKind::Damage, at, "a record fails its checksum");
+            } else if is_inline && node.entry_into(&slot, &mut value).is_err() {
+                // A cursor sums whole words: it refuses this record.
+                self.find(FindingKind::Damage, at, "the bytes that fill up a record's last word are not zeros");
             }
             if node.head(index) != head_of(&key, &prefix) {
                 self.find(FindingKind::Damage, at, "a head does not belong to its key");
