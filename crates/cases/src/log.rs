@@ -151,8 +151,8 @@ fn journal_ops(explorer: Explorer) -> Result<Report, Box<Failure>> {
                         lane.fence();
                         (0..2).for_each(|word| set(&media, WORDS[word], after[word]));
                         lane.log_ops(&ops).expect("room in the lane");
-                        lane.fence();
-                        lane.commit();
+                        let ordered = lane.fence_ops();
+                        lane.commit(&ordered);
                         media.fence(); // nothing is applied before the commit word
                         ops.into_iter().for_each(|op| apply(&media, op));
                         media.fence();

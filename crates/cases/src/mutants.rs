@@ -317,7 +317,7 @@ fn calls_of(file: &str, source: &str) -> Vec<Name> {
 }
 
 /// How a call on media is written.
-const CALLS: [(&str, Call); 24] = [
+const CALLS: [(&str, Call); 29] = [
     ("media.flush(", Call::Flush),
     ("media().flush(", Call::Flush),
     ("media.flush_unless(", Call::Flush),
@@ -329,6 +329,11 @@ const CALLS: [(&str, Call); 24] = [
     ("media.fence()", Call::Fence),
     ("media().fence()", Call::Fence),
     ("media.fence_unless(", Call::Fence),
+    (".fence_after(", Call::Fence),
+    (".fence_after_unless(", Call::Fence),
+    (".publish(media, ", Call::Flush),
+    (".publish(&self.media, ", Call::Flush),
+    (".publish(&shared.media, ", Call::Flush),
     ("media().fence_unless(", Call::Fence),
     ("media.barrier()", Call::Barrier),
     ("media().barrier()", Call::Barrier),

@@ -31,8 +31,7 @@ use arc_swap::ArcSwap;
 use everbyte_heap::{Heap, Op};
 use everbyte_media::lock_order::RankedMutex;
 use everbyte_media::museum::unless;
-use everbyte_media::{Checked, Format, Offset, sums_agree};
-use everbyte_media::{LINE, Media, seeded};
+use everbyte_media::{Checked, Format, LINE, Media, Offset, PublishWord, seeded, sums_agree};
 use everbyte_store::Object;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -237,9 +236,8 @@ fn replay(shared: &OpenTree, mut state: State, chosen: usize) -> Result<()> {
         state.ledger_sum = crc32c::crc32c(&[]);
         state = state.sealed();
         media.copy_nt(shared.header + STATES_AT[other], state.as_bytes());
-        media.fence();
-        media.store(shared.header + COMMIT_AT, state.version.commit_word(other));
-        media.flush(shared.header + COMMIT_AT, 8);
+        let ordered = media.fence_after(state);
+        shared.commit_word().publish(media, ordered.version.commit_word(other), &ordered);
         media.fence();
         shared.writer.lock().state = other;
         shared.heap.finish(&ops);
@@ -309,9 +307,8 @@ fn store_voids(shared: &OpenTree, mut voids: Voids) {
     media.store(at + offset_of!(VoidRange, first) as u64, first.get());
     media.store(at + offset_of!(VoidRange, last) as u64, last.get());
     media.flush(at, VOID_RANGE);
-    media.fence();
-    media.store(shared.area + VOID_COUNT_AT, index + 1);
-    media.flush(shared.area + VOID_COUNT_AT, 8);
+    let ordered = media.fence_after(index + 1);
+    PublishWord::new(Offset::new(shared.area + VOID_COUNT_AT)).publish(media, *ordered, &ordered);
     media.fence();
     shared.set_voids(voids);
 }

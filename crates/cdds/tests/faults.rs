@@ -6,8 +6,10 @@ mod common;
 use common::put;
 use everbyte_cdds::Tree;
 
-/// Every key, or the error that kept it back.
-fn pairs(tree: &Tree) -> Result<Vec<(Vec<u8>, Vec<u8>)>, String> {
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Every pair, or the error that kept it back.
+fn pairs(tree: &Tree) -> Result<Pairs, String> {
     let mut cursor = tree.snapshot().cursor();
     cursor.seek(b"").map_err(|error| error.to_string())?;
     let mut found = Vec::new();

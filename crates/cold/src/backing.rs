@@ -15,8 +15,7 @@
 use crate::layout::{SWAP_FORMAT, SWAP_MAGIC, SWAP_SLOTS, SwapHeader};
 use crate::{Error, Result, Tier};
 use everbyte_media::{Checked, Disk, Length, disk_alone, sums_agree};
-use everbyte_space::CLUSTER;
-use everbyte_space::ObjectId;
+use everbyte_space::{CLUSTER, ObjectId};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};

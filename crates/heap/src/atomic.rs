@@ -21,10 +21,8 @@ use crate::heap::HeapState;
 use crate::layout::{self, HEADER, HEADER_END, SLOT_STEP, SLOTS, Slot};
 use crate::{Block, Error, Heap, Op, Result};
 use crossbeam_utils::CachePadded;
-use everbyte_media::Media;
-use everbyte_media::Offset;
 use everbyte_media::lock_order::{RankedMutex, rank};
-use everbyte_media::sums_agree;
+use everbyte_media::{Media, Offset, PublishWord, sums_agree};
 use zerocopy::IntoBytes;
 
 /// The slots of the log, each locked by its thread, with the lap of its last use.
@@ -125,10 +123,9 @@ impl Heap {
             Slot { check: 0, op: op.into(), target: Offset::new(target), value, lap: *lap, reserved: [0; 3] };
         slot.check = slot.sum();
         media.rewrite(at, slot.as_bytes()); // 2
-        media.fence_unless("heap-slot-unfenced");
+        let ordered = media.fence_after_unless("heap-slot-unfenced", at);
         self.apply(&[op]); // 3
-        media.store(target, value);
-        media.flush(target, 8);
+        PublishWord::new(Offset::new(target)).publish(media, value, &ordered);
         media.fence();
         inner.empty(at); // 4, HEAP-9
         Ok(media.barrier()?)

@@ -6,8 +6,7 @@ use crate::heap::HeapState;
 use crate::layout::{self, CLUSTER, ClusterKind, HEADER, ZONE_CLUSTERS};
 use crate::zone::words_of;
 use crate::{Block, Heap, Result};
-use everbyte_media::Length;
-use everbyte_media::Offset;
+use everbyte_media::{Length, Offset};
 use everbyte_store::{Finding, FindingKind};
 use std::collections::BTreeSet;
 

@@ -29,10 +29,8 @@ use crate::op::PAGES_MAX;
 use crate::shard::Lists;
 use crate::zone::{Use, Zone, words_of};
 use crate::{Error, Result};
-use everbyte_media::Length;
-use everbyte_media::Offset;
 use everbyte_media::sealed::{seal_for, unseal_for};
-use everbyte_media::seeded;
+use everbyte_media::{Length, Offset, PublishWord, seeded};
 use everbyte_store::Error as StoreError;
 use std::sync::atomic::Ordering;
 
@@ -378,10 +376,9 @@ impl HeapState {
             self.media.store(record, layout::seal_kind(ClusterKind::System, cluster));
             self.media.flush(record, 8);
         }
-        self.media.fence_unless("heap-end-before-tables");
-        // 3
-        self.media.store(self.prime + layout::END, seal_for(layout::END, (end + total) as u32));
-        self.media.flush(self.prime + layout::END, 8);
+        let ordered = self.media.fence_after_unless("heap-end-before-tables", end + total);
+        let word = PublishWord::new(Offset::new(self.prime + layout::END)); // 3
+        word.publish(&self.media, seal_for(layout::END, *ordered as u32), &ordered);
         self.media.fence();
         self.end.store(end + total, Ordering::Release);
         self.add_clusters(pool, end, end + total)

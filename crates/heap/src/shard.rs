@@ -23,9 +23,8 @@ use crate::layout::{self, ClusterKind};
 use crate::pool::Pool;
 use crate::zone::{Cluster, NONE, POOL, Use};
 use crate::{Error, Result};
-use everbyte_media::Length;
-use everbyte_media::Offset;
 use everbyte_media::lock_order::RankedMutexGuard;
+use everbyte_media::{Length, Offset};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -3,8 +3,7 @@
 use crate::layout::{RECORD_HEAD, RecordHead};
 use crate::{Error, Result};
 use everbyte_heap::Heap;
-use everbyte_media::{Damage, sums_agree};
-use everbyte_media::{LINE, Media};
+use everbyte_media::{Damage, LINE, Media, sums_agree};
 use everbyte_tx::Tx;
 use std::cmp::Ordering;
 use zerocopy::{FromZeros, IntoBytes};

@@ -15,11 +15,11 @@ fn the_undo_journal_page_shows_these_words() {
     media.store(0x4000, 0x1122_3344_5566_7788);
     journal.log(0x4000, 8).unwrap();
     journal.log_ops(&[0xaa, 0xbb]).unwrap();
-    journal.fence();
+    let ordered = journal.fence_ops();
     let page = include_str!("../../../docs/formats/undo-journal.md");
     let mut shown = vec![media.load(4096 + 8), media.load(4160)];
     shown.extend([0, 8, 16, 64, 72, 80, 88].map(|at| media.load(4224 + at)));
-    journal.commit();
+    journal.commit(&ordered);
     shown.push(media.load(4160));
     journal.retire();
     shown.push(media.load(4160));

@@ -39,8 +39,8 @@ fn ranges_named_in_advance_and_operations() {
         media.write(HOME, &[1; 188]);
         media.flush(HOME, 188);
         journal.log_ops(&[1, 2]).unwrap();
-        journal.fence();
-        journal.commit();
+        let ordered = journal.fence_ops();
+        journal.commit(&ordered);
         media.barrier().unwrap();
         media.store(HOME + 512, 1); // the owner applies its operations
         media.flush(HOME + 512, 8);

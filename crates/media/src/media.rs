@@ -241,6 +241,16 @@ impl Media {
         let inner = &*self.inner;
         let lines = match &inner.backend {
             Backend::Direct(direct) => direct.flush(&inner.mapping, at, len),
+            Backend::File(_) | Backend::Sim(_) => self.flush_logged(at, len),
+        };
+        inner.counters.add(Counter::Lines, lines);
+    }
+
+    /// A flush that takes more than an instruction: one copy for all callers.
+    #[inline(never)]
+    fn flush_logged(&self, at: u64, len: u64) -> u64 {
+        match &self.inner.backend {
+            Backend::Direct(_) => unreachable!("its flushes are instructions"),
             Backend::File(file) => file.flush(at, len),
             Backend::Sim(recorder) => {
                 let (first, end) = crate::bytes::mapping::line_range(at, len);
@@ -249,8 +259,7 @@ impl Media {
                 recorder.flush(first, end - first);
                 (end - first) / crate::LINE
             }
-        };
-        inner.counters.add(Counter::Lines, lines);
+        }
     }
 
     /// [`Media::flush`] for single words; the other words of their lines may stay unflushed. On
@@ -297,8 +306,13 @@ impl Media {
     /// # Panics
     /// If the range lies outside [`Media::len`].
     #[track_caller]
+    #[inline]
     pub fn reflush(&self, at: impl Into<Offset>, len: impl Into<Length>) {
-        let (at, len) = (at.into().get(), len.into().get());
+        self.reflush_range(at.into().get(), len.into().get());
+    }
+
+    #[track_caller]
+    fn reflush_range(&self, at: u64, len: u64) {
         if self.fences_settle() && !seeded("media-adopt-nothing") {
             let _section = self.section();
             self.flush(at, len);
@@ -323,6 +337,15 @@ impl Media {
         inner.counters.add(Counter::Fences, 1);
         match &inner.backend {
             Backend::Direct(direct) => direct.fence(),
+            Backend::File(_) | Backend::Sim(_) => self.order_logged(),
+        }
+    }
+
+    /// A fence that takes more than an instruction: one copy for all callers.
+    #[inline(never)]
+    fn order_logged(&self) {
+        match &self.inner.backend {
+            Backend::Direct(_) => unreachable!("its fences are instructions"),
             Backend::File(file) => file.fence(),
             Backend::Sim(recorder) => {
                 let mut recorder = recorder.lock();

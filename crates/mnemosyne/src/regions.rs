@@ -31,9 +31,7 @@
 use crate::layout::{CUTTING, FREE, LIVE, MAKING, Piece};
 use crate::table::RegionTable;
 use crate::{Error, Program, Result};
-use everbyte_media::Damage;
-use everbyte_media::Length;
-use everbyte_media::Offset;
+use everbyte_media::{Damage, Length, Offset};
 use everbyte_store::{CLUSTER, Engine, Object, ObjectOptions, PRIME_LEN, Store};
 use parking_lot::Mutex;
 use std::ops::Range;

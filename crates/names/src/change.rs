@@ -194,8 +194,8 @@ impl<R: Records> Trie<R> {
             self.media.flush(block.at, bytes.len() as u64);
         }
         self.mark(&blocks, true)?;
-        self.media.fence_unless("names-swing-unordered"); // NAMES-1
-        self.set_word(word, value); // 3
+        let ordered = self.media.fence_after_unless("names-swing-unordered", ()); // NAMES-1
+        self.publish(word, value, &ordered); // 3
         self.media.fence();
         self.mark(&dying, false)?; // 4
         self.media.fence(); // NAMES-4

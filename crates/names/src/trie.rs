@@ -19,7 +19,7 @@ use crate::burst_policy::BurstPolicy;
 use crate::layout::{Block, BlockKind, CONTAINER, Head, NODE_HEAD, NodeHead, head, may_have_tag, of_entry_word, tag};
 use crate::slab::FreeBlocks;
 use crate::{Damaged, PRIME_LEN, Records, Result};
-use everbyte_media::{Checked, Media};
+use everbyte_media::{Checked, Media, Offset, Ordered, PublishWord};
 use everbyte_space::CLUSTER;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -238,6 +238,12 @@ impl<R: Records> Trie<R> {
         let head: NodeHead = self.media.get(node);
         let good = head.checksum_agrees() && head.skip_len as usize <= head.skip.len();
         if good { Ok(head) } else { Err(self.damaged(node, "a node's checksum is wrong".into())) }
+    }
+
+    /// [`Trie::set_word`] of a word that leads to new blocks.
+    pub(crate) fn publish(&self, at: u64, value: u64, blocks: &Ordered<()>) {
+        let _section = self.media.section();
+        PublishWord::new(Offset::new(at)).publish(&self.media, value, blocks);
     }
 
     /// Stores a word and flushes it; no fence.

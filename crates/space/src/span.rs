@@ -2,8 +2,7 @@
 //! one mask finds the owner of an address. A span costs nothing until it is backed.
 
 use crate::CLUSTER;
-use everbyte_media::Length;
-use everbyte_media::Offset;
+use everbyte_media::{Length, Offset};
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! Trees in memory.
 #![allow(dead_code)] // each test file uses its part
 
-use everbyte_cdds::{Error, Tree};
+use everbyte_cdds::Tree;
 use everbyte_media::{Media, Options};
 use everbyte_store::{Engine, FormatOptions, Object, ObjectOptions, Store};
 
@@ -10,7 +10,7 @@ pub(crate) fn object() -> (Store, Object) {
     let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
     let store = Store::format(media, &FormatOptions::default()).unwrap();
     let options = ObjectOptions { engine: Engine::Cdds, fingerprint: 0, span: Some(16 << 20) };
-    let object = store.create_object("tree", options, |object| Tree::format(object).map_err(Error::from)).unwrap();
+    let object = store.create_object("tree", options, Tree::format).unwrap();
     (store, object)
 }
 

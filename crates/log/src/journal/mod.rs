@@ -38,7 +38,7 @@ mod walk;
 pub use recover::{Outcome, Recovery, Undo};
 
 use crate::{Error, Result};
-use everbyte_media::{Checked, Damage, Length, Media};
+use everbyte_media::{Checked, Damage, Length, Media, Ordered};
 use layout::{ENTRIES_AT, FORMAT, LINE, LaneHeader, MAGIC, WORD_AT, lane_word};
 use std::ops::Range;
 use zerocopy::{FromZeros, IntoBytes};
@@ -163,6 +163,14 @@ impl Journal {
         self.fenced();
     }
 
+    /// [`Journal::fence`], and the proof of it for [`Journal::commit`].
+    #[inline]
+    pub fn fence_ops(&mut self) -> Ordered<()> {
+        let ordered = self.media.fence_after_unless("log-journal-no-fence", ());
+        self.fenced();
+        ordered
+    }
+
     /// The caller has fenced or passed a barrier in this thread since the last call:
     /// [`Journal::fence`] is not needed.
     #[inline]
@@ -172,14 +180,14 @@ impl Journal {
     }
 
     /// Stores and flushes the commit word: once it survives, recovery applies the operations and
-    /// undoes nothing.
+    /// undoes nothing. The operations lie behind [`Journal::fence_ops`].
     ///
     /// Not fenced: the caller's fence orders it, its barrier settles it.
     ///
     /// # Panics
     /// If entries were appended after the last fence (UNDO-3), or twice without
     /// [`Journal::retire`].
-    pub fn commit(&mut self) {
+    pub fn commit(&mut self, _ops: &Ordered<()>) {
         assert!(!self.unfenced, "UNDO-3: the operations must be fenced before the commit word");
         assert!(!self.committed, "a lane commits once a generation");
         self.put_word(lane_word(self.salt, self.generation, true, self.digest));

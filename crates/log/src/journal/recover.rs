@@ -10,8 +10,7 @@ use super::layout::{COMMITTED, ENTRIES_AT, FORMAT, GENERATION, LaneHeader, MAGIC
 use super::walk::{JournalWalk, walk};
 use super::{Journal, check_lane};
 use crate::{Error, Result};
-use everbyte_media::{Checked, Damage, Format};
-use everbyte_media::{Media, seeded};
+use everbyte_media::{Checked, Damage, Format, Media, seeded};
 use std::ops::Range;
 
 /// The state of a lane's last transaction.

@@ -80,9 +80,9 @@ fn operations_count_from_the_commit_word_to_the_retirement() {
     let ops: Vec<u64> = (100..120).collect();
     journal.log(HOME, 8).unwrap();
     journal.log_ops(&ops).unwrap();
-    journal.fence();
+    let ordered = journal.fence_ops();
     assert_eq!((reopen(&media).outcome(), reopen(&media).ops().len()), (Outcome::Undo, 0));
-    journal.commit();
+    journal.commit(&ordered);
     journal.fence();
     let found = reopen(&media);
     assert_eq!((found.outcome(), found.ops()), (Outcome::Redo, &ops[..]));
@@ -96,8 +96,9 @@ fn operations_count_from_the_commit_word_to_the_retirement() {
 fn committing_unfenced_operations_is_refused() {
     let media = media();
     let mut journal = fresh(&media);
+    let ordered = journal.fence_ops();
     journal.log_ops(&[1]).unwrap();
-    journal.commit();
+    journal.commit(&ordered);
 }
 
 /// A lane too small for its transaction returns an error, takes a segment, and gives it back at the
@@ -128,8 +129,8 @@ fn a_full_lane_goes_on_in_further_segments() {
         }
     }
     journal.log_ops(&(0..1000).collect::<Vec<_>>()).unwrap();
-    journal.fence();
-    journal.commit();
+    let ordered = journal.fence_ops();
+    journal.commit(&ordered);
     assert_eq!(reopen(&media).ops(), (0..1000).collect::<Vec<_>>());
 }
 
@@ -262,8 +263,8 @@ proptest! {
                     }
                 }
                 Op::Commit => {
-                    journal.fence();
-                    journal.commit();
+                    let ordered = journal.fence_ops();
+                    journal.commit(&ordered);
                     let found = reopen(&media);
                     prop_assert_eq!((found.outcome(), found.ops()), (Outcome::Redo, &noted[..]));
                     journal.fence();

@@ -9,8 +9,7 @@ use super::append::digest;
 use super::layout::{BULK_INLINE, BulkData, EntryKind, INLINE, JournalEntry, LINE, seed, target, used};
 use crate::{Error, Result};
 use everbyte_media::museum::misplaced;
-use everbyte_media::{Damage, sums_agree};
-use everbyte_media::{Media, seeded};
+use everbyte_media::{Damage, Media, seeded, sums_agree};
 use std::ops::Range;
 use zerocopy::FromBytes;
 

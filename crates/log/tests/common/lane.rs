@@ -124,8 +124,8 @@ pub(crate) fn program(media: Media, oracle: &Oracle) {
         change(&media, &PLACES[..5], 2);
         let ops = [2, 1 << 32 | 2];
         journal.log_ops(&ops).unwrap();
-        journal.fence();
-        journal.commit();
+        let ordered = journal.fence_ops();
+        journal.commit(&ordered);
         media.barrier().unwrap();
         apply(&media, &ops);
         end(&mut journal);
@@ -168,8 +168,8 @@ pub(crate) fn program(media: Media, oracle: &Oracle) {
     oracle.step("7: operations alone", || {
         let ops = [7, 2 << 32 | 7];
         journal.log_ops(&ops).unwrap();
-        journal.fence();
-        journal.commit();
+        let ordered = journal.fence_ops();
+        journal.commit(&ordered);
         media.barrier().unwrap();
         apply(&media, &ops);
         end(&mut journal);

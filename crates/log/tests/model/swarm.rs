@@ -164,8 +164,8 @@ impl Life {
                 self.journal.as_mut().unwrap().rollback().unwrap();
             } else {
                 let journal = self.journal.as_mut().unwrap();
-                journal.fence();
-                journal.commit();
+                let ordered = journal.fence_ops();
+                journal.commit(&ordered);
                 self.home = after;
                 if random.chance(crash) {
                     let media = self.media.clone();

@@ -113,8 +113,8 @@ impl Store {
         let media = self.media();
         misplaced("store-publish-early", || record::set_state(media, entry.at, STATE_LIVE));
         init(&object)?;
-        media.fence(); // STORE-7
-        record::set_state(media, entry.at, STATE_LIVE);
+        let ordered = media.fence_after(entry.at); // STORE-7
+        record::publish_state(media, entry.at, STATE_LIVE, &ordered);
         // after a failed barrier the outcome is unknown until the next opening
         undo.entry = None;
         media.barrier_or_fence("store-fence-for-barrier").map_err(Error::from)?;

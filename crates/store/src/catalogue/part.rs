@@ -264,8 +264,8 @@ impl<'c> LockedCatalogue<'c> {
     pub(crate) fn claim_record(&mut self, entry: &Entry) -> Result<()> {
         self.begin_change(entry.at)?;
         record::write(self.media(), entry.at, entry);
-        self.media().fence(); // STORE-3, NAMES-5
-        record::set_state(self.media(), entry.at, STATE_CREATING);
+        let ordered = self.media().fence_after(entry.at); // STORE-3, NAMES-5
+        record::publish_state(self.media(), entry.at, STATE_CREATING, &ordered);
         self.media().fence();
         self.table.add(entry);
         match self.trie() {

@@ -77,8 +77,8 @@ impl LockedCatalogue<'_> {
                 return Err(error);
             }
         };
-        media.fence();
-        record::set_state(media, at, STATE_LIVE); // 4
+        let ordered = media.fence_after(at);
+        record::publish_state(media, at, STATE_LIVE, &ordered); // 4
         media.barrier()?;
         self.table().trie = Some(trie);
         Ok(())

@@ -19,7 +19,7 @@ use crate::layout::{
 };
 use crate::object::access::{self, Access};
 use everbyte_media::museum::misplaced;
-use everbyte_media::{Checked, Length, Media, Offset};
+use everbyte_media::{Checked, Length, Media, Offset, Ordered, PublishWord};
 use everbyte_space::{ObjectId, Span, Spans};
 use std::collections::HashMap;
 use std::mem::offset_of;
@@ -229,6 +229,13 @@ pub(crate) fn write(media: &Media, at: u64, entry: &Entry) {
     let _section = media.section();
     media.put(at, &record_of(entry));
     media.flush(at, size_of::<Record>() as u64);
+}
+
+/// [`set_state`] behind the fence of what the state says of the record.
+pub(crate) fn publish_state<T>(media: &Media, at: u64, state: u64, ordered: &Ordered<T>) {
+    let _section = media.section();
+    misplaced("store-state-draft", || media.store(at, STATE_FREE));
+    PublishWord::new(Offset::new(at)).publish(media, state, ordered);
 }
 
 /// One 8-byte store of the state word, flushed; no fence.

@@ -9,8 +9,7 @@ use super::name_space::NameTrie;
 use super::record::{self, Entry, Slot};
 use crate::layout::Superblock;
 use crate::{Error, Result};
-use everbyte_space::ObjectId;
-use everbyte_space::Spans;
+use everbyte_space::{ObjectId, Spans};
 use std::collections::HashMap;
 
 /// The largest number of names in the cache of a store with a trie; then the cache begins anew.

@@ -12,8 +12,8 @@
 
 use crate::Result;
 use crate::layout::{AccessWords, Record};
-use everbyte_media::Media;
 use everbyte_media::sealed::{seal, unseal};
+use everbyte_media::{Media, Offset, PublishWord};
 
 use std::mem::offset_of;
 
@@ -136,12 +136,11 @@ pub(super) fn change(media: &Media, at: u64, access: Access) -> Result<()> {
         media.put(copy, &AccessWords::new(access.owner, access.group, access.mode.into()));
         media.flush(copy, size_of::<AccessWords>() as u64);
     }
-    media.fence_unless("store-access-unordered");
+    let ordered = media.fence_after_unless("store-access-unordered", copy);
     {
         let _section = media.section();
-        let choice = at + offset_of!(Record, choice) as u64;
-        media.store(choice, seal(other << 16));
-        media.flush(choice, 8);
+        let choice = PublishWord::new(Offset::new(at + offset_of!(Record, choice) as u64));
+        choice.publish(media, seal(other << 16), &ordered);
     }
     Ok(media.barrier()?)
 }

@@ -9,8 +9,7 @@ use super::locks::{FOREIGN, Locks, STRIPE, Word};
 use super::stripe::Stripe;
 use super::{Stop, Worker};
 use crate::Result;
-use everbyte_media::Media;
-use everbyte_media::Offset;
+use everbyte_media::{Media, Offset};
 use std::sync::atomic::Ordering;
 
 impl Worker {

@@ -10,8 +10,7 @@ use super::stripe::Stripe;
 use crate::Result;
 use everbyte_heap as heap;
 use everbyte_heap::{Block, Heap, Op};
-use everbyte_media::sums_agree;
-use everbyte_media::{Media, Offset, seeded};
+use everbyte_media::{Media, Offset, seeded, sums_agree};
 use zerocopy::IntoBytes;
 
 /// Words of the largest extent: 16 MiB.

@@ -11,8 +11,7 @@ use super::worker::{Replaced, STRIPES_MAX};
 use super::{Stop, Worker};
 use crate::Result;
 use crossbeam_utils::Backoff;
-use everbyte_media::Media;
-use everbyte_media::Offset;
+use everbyte_media::{Media, Offset};
 use std::sync::atomic::Ordering;
 
 impl Worker {

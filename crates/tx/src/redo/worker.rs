@@ -17,8 +17,7 @@ use crate::owned::Owned;
 use crate::{Error, Result};
 use crossbeam_utils::Backoff;
 use everbyte_heap::{Block, Op};
-use everbyte_media::Media;
-use everbyte_media::Offset;
+use everbyte_media::{Media, Offset};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

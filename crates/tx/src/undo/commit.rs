@@ -113,8 +113,8 @@ impl UndoState {
         // neighbours, if the heap could
         unless("tx-new-not-flushed", || allocated.iter().for_each(|block| flusher.touch(block.at, block.size)));
         drop(flusher);
-        lane.journal.fence();
-        lane.journal.commit(); // 2: from here on nothing can fail
+        let ordered = lane.journal.fence_ops();
+        lane.journal.commit(&ordered); // 2: from here on nothing can fail
         self.media.fence_unless("tx-apply-before-commit");
         self.heap.apply(&lane.ops); // 3
         self.media.fence();

@@ -23,8 +23,7 @@ pub(crate) mod walk;
 
 use crate::transaction::counts::Spread;
 use everbyte_heap::Heap;
-use everbyte_store::Total;
-use everbyte_store::{Finding, FindingKind};
+use everbyte_store::{Finding, FindingKind, Total};
 use report::{Fault, FaultKind, Report};
 use std::collections::BTreeMap;
 use std::hash::Hasher;
