@@ -50,7 +50,9 @@ mod redo;
 mod report;
 mod sharing;
 mod store;
+mod store_words;
 mod tx;
+mod tx_table;
 
 pub use everbyte_sim::Foreign;
 pub use program::explore_program;
@@ -95,12 +97,14 @@ pub fn cases() -> Vec<Case> {
         map::CASES,
         log::CASES,
         store::CASES,
+        store_words::CASES,
         owners::CASES,
         cold::CASES,
         names::CASES,
         heap::CASES,
         creation::CASES,
         tx::CASES,
+        tx_table::CASES,
         redo::CASES,
         sharing::CASES,
         object::CASES,

@@ -285,6 +285,12 @@ pub const EXHIBITS: &[Exhibit] = &[
     ),
     exhibit("tx-note-unfenced", "tx", "tx-words", "data changes in place before the old bytes are ordered"),
     exhibit(
+        "tx-answer-unsettled",
+        "tx",
+        "tx-update",
+        "a transaction returns after a fence: on `file` a crash undoes it, although it was acknowledged",
+    ),
+    exhibit(
         "tx-data-not-flushed",
         "tx",
         "tx-words",

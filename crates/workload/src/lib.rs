@@ -1,7 +1,8 @@
 //! # everbyte-workload: generators and seeds of tests and benches
 //!
 //! One generator of random numbers ([`Random`]), one way to take seeds and lengths of runs from the
-//! environment, and generators of keys ([`Keys`]).
+//! environment, generators of keys ([`Keys`]), and a check that a recorded history of transactions
+//! is serialisable ([`history`]).
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -21,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod history;
 mod keys;
 mod random;
 mod seeds;

@@ -1,5 +1,5 @@
 //! Documentation that is still true: links and pages that exist, rows called done whose test
-//! exists, and design notes that the code cites.
+//! exists, promises whose tests exist, and design notes that the code cites.
 
 use super::{Text, Tree};
 use std::collections::BTreeSet;
@@ -17,6 +17,7 @@ pub(super) fn check(tree: &Tree) -> Vec<String> {
         findings.append(&mut pages(tree, text));
     }
     findings.append(&mut rows(tree));
+    findings.append(&mut promises(tree));
     findings.append(&mut uncited(tree));
     findings
 }
@@ -56,7 +57,7 @@ fn pages(tree: &Tree, text: &Text) -> Vec<String> {
 
 /// `| ROW | done | .. |` must name, in backticks, a test (or a chore) that exists.
 fn rows(tree: &Tree) -> Vec<String> {
-    let tests = tests(tree);
+    let (tests, cases) = (tests(tree), cases(tree));
     let mut findings = Vec::new();
     for (number, line) in tree.text(ROWS).lines().enumerate() {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
@@ -69,6 +70,7 @@ fn rows(tree: &Tree) -> Vec<String> {
         let real = |name: &&str| {
             let last = name.trim_end_matches("()").rsplit("::").next().unwrap_or_default();
             tests.contains(last)
+                || cases.contains(*name)
                 || name.starts_with("cargo xtask ")
                 || (name.contains('/') && tree.exists(Path::new(name)))
         };
@@ -77,6 +79,41 @@ fn rows(tree: &Tree) -> Vec<String> {
         }
     }
     findings
+}
+
+/// A page of promises names the tests and the cases that hold them: `*Tests*: ..`, to the end of
+/// the paragraph. Each of them must exist.
+fn promises(tree: &Tree) -> Vec<String> {
+    let (tests, cases) = (tests(tree), cases(tree));
+    let by_macro = |name: &str| {
+        let mut files = tree.texts(".rs").filter(|text| text.path.contains("/tests/"));
+        files.any(|text| text.body.contains(&format!("{name},")) || text.body.contains(&format!("{name}:")))
+    };
+    let mut findings = Vec::new();
+    for text in tree.texts(".md").filter(|text| text.path.starts_with("docs/semantics/")) {
+        for rest in text.body.split("*Tests*:").skip(1) {
+            let ends = ["\n* ", "\n\n"].iter().filter_map(|end| rest.find(end)).min();
+            for name in rest[..ends.unwrap_or(rest.len())].split('`').skip(1).step_by(2) {
+                let of = |sign: char| name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == sign);
+                let test = of('_') && name.matches('_').count() > 1 && !tests.contains(name) && !by_macro(name);
+                let case = of('-') && name.contains('-') && !cases.contains(name);
+                if test || case {
+                    findings.push(format!("{}: names the test `{name}`, which does not exist", text.path));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Names of cases of the explorer, and of seeded bugs.
+fn cases(tree: &Tree) -> BTreeSet<&str> {
+    let mut cases = BTreeSet::new();
+    for text in tree.texts(".rs").filter(|text| text.path.starts_with("crates/cases/src/")) {
+        let between = text.body.split('"').skip(1).step_by(2);
+        cases.extend(between.filter(|name| name.contains('-') && !name.contains(' ')));
+    }
+    cases
 }
 
 /// Names of functions in files that hold tests.
@@ -115,6 +152,17 @@ mod tests {
         let cites = format!("//! Design: {note}");
         assert_eq!(uncited(&crate::tidy::tree_of(&[(note, "# A"), ("a.rs", "//! B")])).len(), 1);
         assert_eq!(uncited(&crate::tidy::tree_of(&[(note, "# A"), ("a.rs", &cites)])).len(), 0);
+    }
+
+    #[test]
+    fn a_promise_whose_test_is_gone_is_found() {
+        let page = "* It holds.\n  *Tests*: `it_holds_here`, case `kv-holds`.\n* `not_a_test_name` is code.\n";
+        let test = ("crates/a/tests/api.rs", "#[test]\nfn it_holds_here() {}");
+        let case = ("crates/cases/src/kv.rs", "name: \"kv-holds\",");
+        let page = (concat!("docs/", "semantics/a.md"), page);
+        assert_eq!(promises(&crate::tidy::tree_of(&[page, test, case])).len(), 0);
+        assert_eq!(promises(&crate::tidy::tree_of(&[page, test])).len(), 1);
+        assert_eq!(promises(&crate::tidy::tree_of(&[page])).len(), 2);
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! C programs: compiled in every way, run, killed, run again, and searched by tools.
 
 #[cfg(target_arch = "x86_64")]
-#[path = "../../../tx/tests/histories/mod.rs"]
-mod histories;
 #[path = "../programs/kills.rs"]
 mod kills;
 #[cfg(target_arch = "x86_64")]

@@ -1,11 +1,11 @@
 //! Programs with patomic blocks: compiled in every way, conflicting, killed, and refused.
-use crate::histories::Seen;
 use crate::kills;
 use crate::object_code;
 use crate::programs::{pkg_config_of, prefix, root, run, succeed, text};
 use everbyte_media::{BackendChoice, Options};
 use everbyte_store::Store;
 use everbyte_tx::Redo;
+use everbyte_workload::history::{Seen, circle};
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ fn histories_of_blocks_are_serialisable() {
         };
         let history: Vec<Seen> = said.lines().map(seen).collect();
         assert_eq!(history.len(), 4500);
-        let circle = crate::histories::circle(&history);
+        let circle = circle(&history);
         let shown: Vec<_> = circle.iter().flatten().map(|&index| &history[index]).collect();
         assert!(circle.is_none(), "{mode}: no order explains {shown:?}");
     }

@@ -1,7 +1,6 @@
-//! Programs that the crash explorer cuts everywhere.
+//! Crashes of a process between two stores, of images that only the intent list shows.
 
 #[path = "../common/mod.rs"]
 mod common;
 
-mod general;
-mod names_crashes;
+mod names;

@@ -2,8 +2,6 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../histories/mod.rs"]
-mod histories;
 
 mod general;
 mod serial;

@@ -1,10 +1,10 @@
 //! Recorded histories of threads in each other's way are serialisable.
 
-use crate::histories::{Seen, circle};
 use everbyte_media::{Media, Options};
 use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
 use everbyte_tx::redo::Truncation;
 use everbyte_tx::{Error, Redo};
+use everbyte_workload::history::{Seen, circle};
 
 /// The checker tells orders from circles: a lost update, a write skew, a load of two times at once.
 #[test]

@@ -7,16 +7,16 @@
 
 use std::collections::HashMap;
 
-/// One committed transaction.
+/// What one committed transaction loaded and stored.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// Word, the value it loaded, and the one it stored, if it did.
     pub words: Vec<(u64, u64, Option<u64>)>,
 }
 
 /// Transactions in a circle, each before the next and the last before the first; `None`: there is
 /// an order. The first value of every word is 0.
-pub(crate) fn circle(history: &[Seen]) -> Option<Vec<usize>> {
+pub fn circle(history: &[Seen]) -> Option<Vec<usize>> {
     let mut writer = HashMap::new();
     let mut replacer = HashMap::new();
     for (index, seen) in history.iter().enumerate() {
