@@ -207,7 +207,14 @@ impl Object {
     /// # Errors
     /// [`Error::Media`] with the name of the object and the offset.
     #[inline]
+    #[inline(always)]
     pub fn require_readable(&self) -> Result<()> {
+        if Media::unreadable_count() == 0 { Ok(()) } else { self.search_unreadable() }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn search_unreadable(&self) -> Result<()> {
         let Range { start, end } = self.span();
         Ok(self.media().require_readable(start, end - start)?)
     }
