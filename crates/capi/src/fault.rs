@@ -91,33 +91,79 @@ trait Finer: ErrorInfo {
 }
 
 /// The numbers of some variants; `through` names the variants that hold an error with finer
-/// numbers.
+/// numbers, `by_kind` those that have the number of their kind. A new variant does not compile
+/// before it stands in one of the three lists.
 macro_rules! finer {
-    ($error:ty, through [$($inner:ident),*], $($variant:ident => $number:ident),*) => {
+    (
+        $error:ty,
+        through [$($inner:ident),*],
+        by_kind [$($kind:ident),*],
+        $($variant:ident => $number:ident),* $(,)?
+    ) => {
         impl Finer for $error {
             fn finer(&self) -> Option<i32> {
                 type Of = $error;
                 match self {
                     $(Of::$inner(error) => error.finer(),)*
                     $(Of::$variant { .. } => Some(libc::$number),)*
-                    _ => None,
+                    $(Of::$kind { .. } => None,)*
                 }
             }
         }
     };
 }
 
-finer!(media::Error, through [], AddressTaken => EADDRINUSE, Forked => EPERM);
 finer!(
-    store::Error, through [Media],
+    media::Error,
+    through [],
+    by_kind [
+        Io, Poisoned, InUse, NotAStore, NewerFormat, Damaged, Unreadable, OutOfRange, Unsupported
+    ],
+    AddressTaken => EADDRINUSE, Forked => EPERM
+);
+finer!(
+    store::Error,
+    through [Media],
+    by_kind [
+        NotAStore, Unfinished, NewerFormat, Damaged, Truncated, BadOption, SameIdentity, Occupied,
+        NotEmpty, Attached, NotFound, Exists, BadName, Full, Denied, Busy, NoSpan, SpanFull,
+        Claimed, Open, QuotaExceeded, UserQuotaExceeded, Unshared, NoIds, Backing, BadRange
+    ],
     OutOfSpace => ENOSPC, WrongEngine => EPERM, WrongFingerprint => EPERM, NotExclusive => EPERM
 );
-finer!(everbyte_heap::Error, through [Store, Media], TooLarge => ENOMEM, NoHeap => EPERM);
+finer!(
+    everbyte_heap::Error,
+    through [Store, Media],
+    by_kind [
+        NotABlock, NotAllocated, BeingFreed, NotFree, BadDestination, BadOp, NewerFormat, Damaged
+    ],
+    TooLarge => ENOMEM, NoHeap => EPERM
+);
 // A log's range comes from an object: an unfit one is damage.
-finer!(everbyte_log::Error, through [Media], NotALog => EUCLEAN, BadRange => EUCLEAN);
-finer!(tx::Error, through [Heap, Store, Log, Media], NoLane => EPERM, TimestampsExhausted => EOVERFLOW);
-finer!(everbyte_hkv::Error, through [Tx, Heap, Store, Media], OldFormat => ENOTSUP);
-finer!(everbyte_mnemosyne::Error, through [Tx, Heap, Store, Media, Log], Changed => EPERM);
+finer!(
+    everbyte_log::Error,
+    through [Media],
+    by_kind [Full, TooLarge, NewerFormat, Damaged],
+    NotALog => EUCLEAN, BadRange => EUCLEAN
+);
+finer!(
+    tx::Error,
+    through [Heap, Store, Log, Media],
+    by_kind [NewerFormat, OlderFormat, Damaged, BadRange, Conflict, TooLong, Poisoned],
+    NoLane => EPERM, TimestampsExhausted => EOVERFLOW
+);
+finer!(
+    everbyte_hkv::Error,
+    through [Tx, Heap, Store, Media],
+    by_kind [NewerFormat, Damaged, TooLarge],
+    OldFormat => ENOTSUP
+);
+finer!(
+    everbyte_mnemosyne::Error,
+    through [Tx, Heap, Store, Media, Log],
+    by_kind [Unfit, BadTarget, NewerFormat, Damaged],
+    Changed => EPERM
+);
 
 impl<E: Finer> From<E> for Fault {
     fn from(error: E) -> Fault {

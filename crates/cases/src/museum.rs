@@ -448,7 +448,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         "object-answer-unsettled",
         "object",
         "object-list",
-        "a transaction returns after a fence: on `file` it may vanish though its caller was told",
+        "a transaction returns after a fence: on `file` it may vanish though its caller has the result",
     ),
     exhibit(
         "object-header-unflushed",

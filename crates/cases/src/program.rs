@@ -45,6 +45,6 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0); // images, of no use to anyone
+        let _ = std::fs::remove_dir_all(&self.0); // images of a finished exploration
     }
 }

@@ -13,7 +13,7 @@ fn every_case_passes() {
 }
 
 #[test]
-fn names_are_unique_and_say_their_room() {
+fn names_are_unique_and_say_their_crate() {
     let mut names: Vec<_> = cases().iter().map(|case| case.name).collect();
     names.sort_unstable();
     names.windows(2).for_each(|pair| assert_ne!(pair[0], pair[1]));

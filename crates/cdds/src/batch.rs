@@ -429,7 +429,7 @@ impl<'t> TreeBatch<'t> {
         self.dirty.note(at, bytes.len() as u64);
     }
 
-    /// Whether what ended at `end` is of no more use to anyone (TREE-2).
+    /// Whether what ended at `end` is seen by no reader any more (TREE-2).
     pub(crate) fn past(&mut self, end: Version) -> bool {
         if end > self.writer.horizon && !self.horizon_fresh {
             self.writer.horizon = self.shared.pins.oldest();

@@ -22,6 +22,8 @@
 //! media.flush(len, at);
 //! ```
 //!
+//! Design: docs/design/units.md
+//!
 //! Arithmetic is that of `u64`: it panics on overflow in debug builds. Numbers read from media go
 //! through [`Offset::checked_add`] and [`Media::holds`](crate::Media::holds) first.
 

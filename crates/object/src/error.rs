@@ -163,6 +163,22 @@ impl TryError<Infallible> {
     }
 }
 
+impl<E: ErrorInfo> ErrorInfo for TryError<E> {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            TryError::Aborted(error) => error.kind(),
+            TryError::Failed(error) => error.kind(),
+        }
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        match self {
+            TryError::Aborted(error) => error.damage(),
+            TryError::Failed(error) => error.damage(),
+        }
+    }
+}
+
 impl From<everbyte_tx::Error> for Error {
     fn from(error: everbyte_tx::Error) -> Error {
         match error {

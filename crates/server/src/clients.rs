@@ -46,7 +46,7 @@ pub(crate) struct Client {
     pub library_name: Vec<u8>,
     /// As given by the client's library.
     pub library_version: Vec<u8>,
-    /// When it came.
+    /// When it connected.
     pub connected: Instant,
     /// When it last sent something.
     pub active: Instant,
@@ -63,7 +63,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Someone who has just come.
+    /// A client that has just connected.
     pub(crate) fn new(id: u64, peer: SocketAddr, local: SocketAddr, descriptor: i32, now: Instant) -> Client {
         Client {
             id,

@@ -349,8 +349,7 @@ impl Iterations {
         Err(error)
     }
 
-    /// The store takes no more: everybody hears that what the iteration and those on their way did
-    /// has failed.
+    /// The store failed: every client of this iteration and of the pending ones gets the error.
     fn fail(&mut self, error: &Error) {
         for mut one in std::mem::take(&mut self.pending) {
             self.served.append(&mut one.served);

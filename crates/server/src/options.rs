@@ -12,7 +12,7 @@ pub struct Options {
     /// Whether to listen on an address that other machines can reach. There are no passwords: every
     /// client that reaches the port may read, change and delete every key, and stop the server.
     pub open: bool,
-    /// Connections at a time; one more is told so and closed.
+    /// Connections at a time; one more gets an error and is closed.
     pub clients_max: usize,
     /// Bytes of one argument or value, as Redis's `proto-max-bulk-len`.
     pub bulk_size_max: usize,

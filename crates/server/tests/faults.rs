@@ -145,8 +145,8 @@ fn a_panic_of_the_thread_that_settles_leaves_nobody_waiting() {
 }
 
 /// Six clients write at once, each in pending iterations with some of the others, when the disk
-/// fails: each hears OK for what is there, then an error or the end of its connection, and never OK
-/// again.
+/// fails: each receives OK for what is there, then an error or the end of its connection, and never
+/// OK again.
 #[test]
 fn clients_of_pending_iterations_read_the_truth_when_the_disk_fails() {
     let folder = tempfile::tempdir().unwrap();

@@ -236,6 +236,11 @@ fn page() -> String {
         NewerFormat => E::NewerFormat { object: object(), format: format() },
         Damaged => E::Damaged(damage()),
     });
+    texts!(page, "tx: transactions", everbyte_tx::TxError<everbyte_store::Error>, {
+        Aborted => E::Aborted(store()),
+        Doomed => E::Doomed,
+        Engine => E::Engine(tx()),
+    });
     texts!(page, "object", everbyte_object::Error, {
         Store => E::Store(store()),
         UnreadableElsewhere => E::UnreadableElsewhere,
@@ -278,6 +283,10 @@ fn page() -> String {
         Store => E::Store { source: everbyte_cdds::Error::Doomed.into() },
         Settler => E::Settler,
     });
+    texts!(page, "object: transactions", everbyte_object::TryError<everbyte_store::Error>, {
+        Aborted => E::Aborted(store()),
+        Failed => E::Failed(everbyte_object::Error::Doomed),
+    });
     texts!(page, open "everbyte: merging", everbyte::MergeError, {
         Store => E::Store(store()),
         Engine => E::Engine(everbyte::EngineError::new(store())),
@@ -286,6 +295,8 @@ fn page() -> String {
         Unknown => E::Unknown { source_path: path(), name: object(), engine: Engine::None },
         Absent => E::Absent { name: object() },
     });
+    writeln!(page, "\n# everbyte: engines").unwrap();
+    line(&mut page, "EngineError", &everbyte::EngineError::new(store()));
     page
 }
 

@@ -146,5 +146,23 @@ impl ErrorInfo for Error {
     }
 }
 
+impl<E: ErrorInfo> ErrorInfo for TxError<E> {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            TxError::Aborted(error) => error.kind(),
+            TxError::Doomed => ErrorKind::Invalid,
+            TxError::Engine(error) => error.kind(),
+        }
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        match self {
+            TxError::Aborted(error) => error.damage(),
+            TxError::Doomed => None,
+            TxError::Engine(error) => error.damage(),
+        }
+    }
+}
+
 /// Shorthand for this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -82,26 +82,32 @@ fn rows(tree: &Tree) -> Vec<String> {
 }
 
 /// A page of promises names the tests and the cases that hold them: `*Tests*: ..`, to the end of
-/// the paragraph. Each of them must exist.
+/// the paragraph. Each of them must exist, and so must those that [`ROWS`] names.
 fn promises(tree: &Tree) -> Vec<String> {
     let (tests, cases) = (tests(tree), cases(tree));
     let by_macro = |name: &str| {
         let mut files = tree.texts(".rs").filter(|text| text.path.contains("/tests/"));
         files.any(|text| text.body.contains(&format!("{name},")) || text.body.contains(&format!("{name}:")))
     };
+    let absent = |text: &str| -> Vec<String> {
+        let named = text.split('`').skip(1).step_by(2).filter(|name| {
+            let of = |sign: char| name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == sign);
+            let test = of('_') && name.matches('_').count() > 2 && !tests.contains(name) && !by_macro(name);
+            test || of('-') && name.contains('-') && !cases.contains(name)
+        });
+        named.map(str::to_owned).collect()
+    };
     let mut findings = Vec::new();
     for text in tree.texts(".md").filter(|text| text.path.starts_with("docs/semantics/")) {
         for rest in text.body.split("*Tests*:").skip(1) {
             let ends = ["\n* ", "\n\n"].iter().filter_map(|end| rest.find(end)).min();
-            for name in rest[..ends.unwrap_or(rest.len())].split('`').skip(1).step_by(2) {
-                let of = |sign: char| name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == sign);
-                let test = of('_') && name.matches('_').count() > 1 && !tests.contains(name) && !by_macro(name);
-                let case = of('-') && name.contains('-') && !cases.contains(name);
-                if test || case {
-                    findings.push(format!("{}: names the test `{name}`, which does not exist", text.path));
-                }
-            }
+            let names = absent(&rest[..ends.unwrap_or(rest.len())]).into_iter();
+            findings.extend(names.map(|name| format!("{}: names the test `{name}`, which does not exist", text.path)));
         }
+    }
+    for (number, line) in tree.text(ROWS).lines().enumerate().filter(|(_, line)| line.contains("| done |")) {
+        let names = absent(line).into_iter();
+        findings.extend(names.map(|name| format!("{ROWS}:{}: no test or case `{name}`", number + 1)));
     }
     findings
 }

@@ -1,4 +1,4 @@
-//! COMMAND: the table, told to clients.
+//! COMMAND: the table of commands, in the form that clients expect.
 
 use super::{Call, Command, CommandTable, Fail, Flags, KeyUse, Outcome, is_word};
 use crate::glob::{LetterCase, matches};

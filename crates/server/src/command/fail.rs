@@ -1,5 +1,5 @@
-//! Why a command was not done, and the text clients see. Every error reply is born here or in
-//! `resp::parse`.
+//! The reason why a command failed, and the text that clients see. Every error reply is made here
+//! or in `resp::parse`.
 
 use everbyte_media::{ErrorInfo, ErrorKind};
 use std::borrow::Cow;

@@ -407,8 +407,7 @@ fn a_taken_address_is_an_error_that_names_it() {
     }
 }
 
-/// There are no passwords, so none is right: a client that sends one hears that nothing is
-/// protected.
+/// There are no passwords, so none is right: the reply to one says that nothing is protected.
 #[test]
 fn a_password_is_never_accepted() {
     let us = Ours::start();

@@ -206,7 +206,6 @@ impl Object {
     ///
     /// # Errors
     /// [`Error::Media`] with the name of the object and the offset.
-    #[inline]
     #[inline(always)]
     pub fn require_readable(&self) -> Result<()> {
         if Media::unreadable_count() == 0 { Ok(()) } else { self.search_unreadable() }

@@ -282,7 +282,7 @@ fn a_creation_that_was_cut_off_is_taken_back_on_a_full_disk() {
     let free = places().find(|&at| media.load(at) == 0).unwrap();
     let one: Record = media.get(places().find(|&at| media.load(at) != 0).unwrap());
     let mut record = Record { state: STATE_CREATING, id: ObjectId::new(one.id.get() + 77), ..one };
-    record.span_at = Offset::new(2 << 30); // inside the file, between what everybody has and the first span
+    record.span_at = Offset::new(2 << 30); // inside the file, between the metadata and the first span
     assert!(
         superblock.spans_at < record.span_at && record.span_at + (2 << 30) <= one.span_at && one.span_at < media.len()
     );

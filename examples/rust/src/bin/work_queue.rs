@@ -32,7 +32,7 @@ struct Done {
 
 impl<P: MemPool> Jobs<P> {
     fn add(&self, count: u64, j: &Journal<P>) {
-        // Everybody locks `waiting` before `done`: two orders could wait for each other.
+        // Each thread locks `waiting` before `done`: two orders could deadlock.
         let mut waiting = self.waiting.lock(j);
         let mut done = self.done.lock(j);
         for _ in 0..count {
