@@ -162,8 +162,8 @@ mod tests {
 
     #[test]
     fn a_promise_whose_test_is_gone_is_found() {
-        let page = "* It holds.\n  *Tests*: `it_holds_here`, case `kv-holds`.\n* `not_a_test_name` is code.\n";
-        let test = ("crates/a/tests/api.rs", "#[test]\nfn it_holds_here() {}");
+        let page = "* It holds.\n  *Tests*: `it_holds_for_all`, case `kv-holds`.\n* `not_a_test_name` is code.\n";
+        let test = ("crates/a/tests/api.rs", "#[test]\nfn it_holds_for_all() {}");
         let case = ("crates/cases/src/kv.rs", "name: \"kv-holds\",");
         let page = (concat!("docs/", "semantics/a.md"), page);
         assert_eq!(promises(&crate::tidy::tree_of(&[page, test, case])).len(), 0);
