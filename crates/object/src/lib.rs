@@ -50,8 +50,9 @@
 //! | [`POnceCell`], [`VCell`] | `OnceCell`; a cell of this run | the second forgets its value when the pool is opened again |
 //! | [`PMutex`], [`PRwLock`] | `Mutex`, `RwLock` | held to the end of the transaction |
 //! | [`Prc`], [`Parc`] | `Rc`, `Arc` | counts change at the commit; [`parc::PWeak`] persists, [`parc::VWeak`] does not |
-//! | [`PVec`], [`PString`] | `Vec`, `String` | |
+//! | [`PVec`], [`PVecDeque`], [`PBinaryHeap`], [`PString`] | `Vec`, `VecDeque`, `BinaryHeap`, `String` | |
 //! | [`PHashMap`], [`PBTreeMap`] | `HashMap`, `BTreeMap` | the hash is the same in every run |
+//! | [`PHashSet`], [`PBTreeSet`] | `HashSet`, `BTreeSet` | |
 //! | [`Root`] | a `main` that never ends | the pool's first object, by name, and its transactions |
 //! | [`Journal`] | - | the right to change a pool: exists only inside a transaction |
 //!
@@ -103,6 +104,7 @@ pub use types::cell::PCell;
 pub use types::counted::parc::{self, Parc};
 pub use types::counted::prc::{self, Prc};
 pub use types::hash_map::{self, PHashMap};
+pub use types::pbinary_heap::PBinaryHeap;
 pub use types::pbox::Pbox;
 pub use types::pmutex::{PMutex, PMutexGuard};
 pub use types::ponce::POnceCell;
@@ -110,6 +112,8 @@ pub use types::prefcell::{PRef, PRefCell, PRefMut};
 pub use types::prwlock::{PReadGuard, PRwLock, PWriteGuard};
 pub use types::pstring::PString;
 pub use types::pvec::PVec;
+pub use types::pvec_deque::PVecDeque;
+pub use types::sets::{HashItems, PBTreeSet, PHashSet, TreeItems};
 pub use types::vcell::VCell;
 pub use verify::deep::report::{Fault, FaultKind, Leak, Report};
 pub use verify::repair::RepairPlan;

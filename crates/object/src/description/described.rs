@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 /// Types of this crate that have no line: their names contain their arguments.
-const OWN: [&str; 33] = [
+const OWN: [&str; 34] = [
     "u8",
     "u16",
     "u32",
@@ -35,6 +35,7 @@ const OWN: [&str; 33] = [
     "POnceCell",
     "VCell",
     "PVec",
+    "PVecDeque",
     "PString",
     "PHashMap",
     "PBTreeMap",

@@ -72,6 +72,11 @@ impl<'t> Tracer<'t> {
         self.walk.vector(self.place(this), words, size, held, Seen::of::<T, P>());
     }
 
+    /// The words of a queue of `T`s at `this`.
+    pub(crate) fn ring<T: PSafe<P>, P: MemPool>(&mut self, this: *const u8, words: [u64; 4]) {
+        self.walk.ring(self.place(this), words, size_of::<T>() as u64, true, Seen::of::<T, P>());
+    }
+
     /// The hash map of `K`s and `V`s at `this`.
     pub(crate) fn table<K: PSafe<P>, V: PSafe<P>, P: MemPool>(&mut self, this: *const u8) {
         self.walk.table(self.place(this), MapEntry::<K, V>::SIZE as u64, Seen::of_entry::<K, V, P>());

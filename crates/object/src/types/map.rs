@@ -1,9 +1,10 @@
 //! Code that hash maps and ordered maps share.
 //!
-//! A map has a `header` with its `len`, and finds keys: `find`, `locate` (or where one belongs),
-//! `add`, `remove_entry`, `iter`, `extend`. The macro adds the methods that follow from these.
+//! A map has a `header` with its `len`, and finds keys: `find`, `locate` (the `Found` entry, or
+//! the `Spot` where one belongs), `entry_at`, `add`, `take_found`, `unload`, `remove_entry`, `iter`,
+//! `extend`. The macro adds the methods that follow from these.
 
-/// The map `Map`, whose keys must be `bound`.
+/// The map `Map`, whose keys must be `bound`, with its `Found`, its `Spot`, and their entries.
 macro_rules! map {
     ($Map:ident: $($bound:ident),+) => {
         use crate::types::entry::MapEntry;
@@ -114,7 +115,7 @@ macro_rules! map {
             #[inline]
             pub fn insert(&mut self, key: K, value: V, j: &Journal<P>) -> Option<V> {
                 match self.locate(&key) {
-                    Ok(entry) => Some(std::mem::replace(self.lend_value(entry, j), value)),
+                    Ok(found) => Some(std::mem::replace(self.lend_value(self.entry_at(&found), j), value)),
                     Err(spot) => {
                         self.add(spot, MapEntry { key, value }, j);
                         None
@@ -130,10 +131,23 @@ macro_rules! map {
                 j: &'s Journal<P>,
             ) -> &'s mut V {
                 let entry = match self.locate(&key) {
-                    Ok(entry) => entry,
+                    Ok(found) => self.entry_at(&found),
                     Err(spot) => self.add(spot, MapEntry { key, value: make() }, j),
                 };
                 self.lend_value(entry, j)
+            }
+
+            /// The entry of `key`, to be read, changed or removed; or the place for one.
+            pub fn entry<'s>(&'s mut self, key: K, j: &'s Journal<P>) -> Entry<'s, K, V, P> {
+                match self.locate(&key) {
+                    Ok(found) => Entry::Occupied(OccupiedEntry { map: self, found, key, j }),
+                    Err(spot) => Entry::Vacant(VacantEntry { map: self, spot, key, j }),
+                }
+            }
+
+            /// Moves all entries of `other` into this map; of equal keys its values count.
+            pub fn append(&mut self, other: &mut $Map<K, V, P>, j: &Journal<P>) {
+                self.extend(std::mem::take(other), j);
             }
 
             /// Takes the value of `key` out.
@@ -142,6 +156,176 @@ macro_rules! map {
                 K: Borrow<Q>,
             {
                 self.remove_entry(key, j).map(|(_, value)| value)
+            }
+        }
+
+        impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> $Map<K, V, P> {
+            /// Takes all entries out.
+            pub fn drain(&mut self, _: &Journal<P>) -> std::vec::IntoIter<(K, V)> {
+                std::mem::take(self).into_iter()
+            }
+
+            /// Takes the map apart and answers its keys.
+            pub fn into_keys(self) -> impl ExactSizeIterator<Item = K> + DoubleEndedIterator {
+                self.into_iter().map(|(key, _)| key)
+            }
+
+            /// Takes the map apart and answers its values.
+            pub fn into_values(self) -> impl ExactSizeIterator<Item = V> + DoubleEndedIterator {
+                self.into_iter().map(|(_, value)| value)
+            }
+        }
+
+        /// The entries are read out and the blocks freed at once; an entry that is not taken from the
+        /// iterator is dropped with it.
+        impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> IntoIterator for $Map<K, V, P> {
+            type Item = (K, V);
+            type IntoIter = std::vec::IntoIter<(K, V)>;
+
+            fn into_iter(self) -> std::vec::IntoIter<(K, V)> {
+                let entries = std::mem::ManuallyDrop::new(self).unload();
+                entries.into_iter().map(|MapEntry { key, value }| (key, value)).collect::<Vec<_>>().into_iter()
+            }
+        }
+
+        /// An entry of a map, or the place for one.
+        pub enum Entry<'s, K: PSafe<P>, V: PSafe<P>, P: MemPool> {
+            /// The key has a value.
+            Occupied(OccupiedEntry<'s, K, V, P>),
+            /// It has none.
+            Vacant(VacantEntry<'s, K, V, P>),
+        }
+
+        /// An entry of a map that is there.
+        pub struct OccupiedEntry<'s, K: PSafe<P>, V: PSafe<P>, P: MemPool> {
+            map: &'s mut $Map<K, V, P>,
+            found: Found<K, V, P>,
+            key: K,
+            j: &'s Journal<P>,
+        }
+
+        /// The place for an entry of a map.
+        pub struct VacantEntry<'s, K: PSafe<P>, V: PSafe<P>, P: MemPool> {
+            map: &'s mut $Map<K, V, P>,
+            spot: Spot<K, V, P>,
+            key: K,
+            j: &'s Journal<P>,
+        }
+
+        impl<'s, K: PSafe<P> $(+ $bound)+, V: PSafe<P>, P: MemPool> Entry<'s, K, V, P> {
+            /// The value, to be changed; `value` if there is none.
+            pub fn or_insert(self, value: V) -> &'s mut V {
+                self.or_insert_with(|| value)
+            }
+
+            /// The value, to be changed; the result of `make` if there is none.
+            pub fn or_insert_with(self, make: impl FnOnce() -> V) -> &'s mut V {
+                self.or_insert_with_key(|_| make())
+            }
+
+            /// [`Entry::or_insert_with`] of the key.
+            pub fn or_insert_with_key(self, make: impl FnOnce(&K) -> V) -> &'s mut V {
+                match self {
+                    Entry::Occupied(entry) => entry.into_mut(),
+                    Entry::Vacant(entry) => {
+                        let value = make(&entry.key);
+                        entry.insert(value)
+                    }
+                }
+            }
+
+            /// The value, to be changed; the default if there is none.
+            pub fn or_default(self) -> &'s mut V
+            where
+                V: Default,
+            {
+                self.or_insert_with(V::default)
+            }
+
+            /// Changes the value, if there is one.
+            #[must_use]
+            pub fn and_modify(mut self, change: impl FnOnce(&mut V)) -> Self {
+                if let Entry::Occupied(entry) = &mut self {
+                    change(entry.get_mut());
+                }
+                self
+            }
+
+            /// Sets the value.
+            pub fn insert_entry(self, value: V) -> &'s mut V {
+                match self {
+                    Entry::Occupied(mut entry) => {
+                        entry.insert(value);
+                        entry.into_mut()
+                    }
+                    Entry::Vacant(entry) => entry.insert(value),
+                }
+            }
+
+            /// The key.
+            pub fn key(&self) -> &K {
+                match self {
+                    Entry::Occupied(entry) => &entry.key,
+                    Entry::Vacant(entry) => &entry.key,
+                }
+            }
+        }
+
+        impl<'s, K: PSafe<P> $(+ $bound)+, V: PSafe<P>, P: MemPool> OccupiedEntry<'s, K, V, P> {
+            /// The key.
+            pub fn key(&self) -> &K {
+                &self.key
+            }
+
+            /// The value.
+            pub fn get(&self) -> &V {
+                &self.map.lend(self.map.entry_at(&self.found)).value
+            }
+
+            /// The value, to be changed. It alone is logged.
+            pub fn get_mut(&mut self) -> &mut V {
+                self.map.lend_value(self.map.entry_at(&self.found), self.j)
+            }
+
+            /// The value, to be changed, for as long as the map is borrowed.
+            pub fn into_mut(self) -> &'s mut V {
+                let entry = self.map.entry_at(&self.found);
+                self.map.lend_value(entry, self.j)
+            }
+
+            /// Replaces the value and answers the old one.
+            pub fn insert(&mut self, value: V) -> V {
+                std::mem::replace(self.get_mut(), value)
+            }
+
+            /// Takes the value out of the map.
+            pub fn remove(self) -> V {
+                self.remove_entry().1
+            }
+
+            /// Takes key and value out of the map.
+            pub fn remove_entry(self) -> (K, V) {
+                let MapEntry { key, value } = self.map.take_found(self.found, self.j);
+                (key, value)
+            }
+        }
+
+        impl<'s, K: PSafe<P> $(+ $bound)+, V: PSafe<P>, P: MemPool> VacantEntry<'s, K, V, P> {
+            /// The key.
+            pub fn key(&self) -> &K {
+                &self.key
+            }
+
+            /// Takes the key back.
+            pub fn into_key(self) -> K {
+                self.key
+            }
+
+            /// Adds the entry, and answers its value.
+            pub fn insert(self, value: V) -> &'s mut V {
+                let VacantEntry { map, spot, key, j } = self;
+                let entry = map.add(spot, MapEntry { key, value }, j);
+                map.lend_value(entry, j)
             }
         }
 

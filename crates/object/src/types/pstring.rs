@@ -18,6 +18,11 @@ impl<P: MemPool> PString<P> {
         PString { bytes: PVec::new() }
     }
 
+    /// A copy of `text`, as [`PString::from_str`].
+    pub fn from(text: impl AsRef<str>, j: &Journal<P>) -> PString<P> {
+        PString::from_str(text.as_ref(), j)
+    }
+
     /// A copy of `text` in the pool.
     pub fn from_str(text: &str, j: &Journal<P>) -> PString<P> {
         let mut string = PString::new();

@@ -5,7 +5,9 @@ mod common;
 
 mod basic;
 mod cells;
+mod collections;
 mod counted;
+mod entries;
 mod maps;
 mod maps_keys;
 mod reopen;

@@ -60,8 +60,26 @@ pub(crate) struct Running {
     /// By buffer: elements that were there before the transaction; the places behind them may
     /// be overwritten unlogged.
     pub floors: RefCell<ByPlace<u64, u64>>,
+    /// By buffer of a queue: the places that held elements before the transaction.
+    pub rings: RefCell<ByPlace<u64, Ring>>,
     /// The engine's transaction was started: there may be something to release.
     worked: bool,
+}
+
+/// Places of a ring, from `first` on, that go on at place 0 behind the last one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ring {
+    pub first: u64,
+    pub len: u64,
+}
+
+impl Ring {
+    /// Whether `place` of a ring of `cap` places is one of them.
+    #[inline]
+    pub(crate) fn held(self, place: u64, cap: u64) -> bool {
+        let ahead = if place >= self.first { place - self.first } else { place + cap - self.first };
+        ahead < self.len
+    }
 }
 
 /// Blocks whose contents are to be dropped: instead of a recursion that a long list would turn into
@@ -69,7 +87,8 @@ pub(crate) struct Running {
 #[derive(Default)]
 struct Drops {
     depth: u32,
-    waiting: Vec<(u64, u64, Contents)>,
+    /// Block, offset of the values, their number.
+    waiting: Vec<(u64, u64, u64, Contents)>,
 }
 
 /// Drops the value at an address.
@@ -101,6 +120,7 @@ impl Running {
             locks: RefCell::default(),
             met: Cell::new(false),
             floors: RefCell::default(),
+            rings: RefCell::default(),
             worked: false,
         }
     }
@@ -269,18 +289,31 @@ impl Running {
     /// ends.
     #[inline]
     pub(crate) unsafe fn drop_block(&self, offset: u64, count: u64, drop: Contents) {
+        // SAFETY: the caller's promise.
+        unsafe { self.drop_part(offset, offset, count, drop) }
+    }
+
+    /// [`Running::drop_block`] for values that begin at the offset `from` of a block; without a
+    /// block, `offset` 0, for values in a block that another call frees later.
+    ///
+    /// # Safety
+    /// As [`Running::drop_block`], with the address at `from`.
+    #[inline]
+    pub(crate) unsafe fn drop_part(&self, offset: u64, from: u64, count: u64, drop: Contents) {
         {
             let mut drops = self.drops.borrow_mut();
             if drops.depth >= DROP_DEPTH && !seeded("object-drop-recurses") {
-                return drops.waiting.push((offset, count, drop));
+                return drops.waiting.push((offset, from, count, drop));
             }
             drops.depth += 1;
         }
-        let mut next = Some((offset, count, drop));
-        while let Some((offset, count, drop)) = next.take() {
+        let mut next = Some((offset, from, count, drop));
+        while let Some((offset, from, count, drop)) = next.take() {
             // SAFETY: the caller's promise, kept with the address.
-            unsafe { drop((self.base + offset as usize) as *mut u8, count) };
-            self.free(offset);
+            unsafe { drop((self.base + from as usize) as *mut u8, count) };
+            if offset != 0 {
+                self.free(offset);
+            }
             let mut drops = self.drops.borrow_mut();
             if drops.depth == 1 && !seeded("object-drop-forgets") {
                 next = drops.waiting.pop();

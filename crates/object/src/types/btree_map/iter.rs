@@ -51,6 +51,11 @@ pub struct Iter<'s, K: PSafe<P>, V: PSafe<P>, P: MemPool> {
     left: usize,
 }
 
+// SAFETY: it lends what a shared map does, which may be sent where it is `Sync`.
+unsafe impl<K: PSafe<P> + Sync, V: PSafe<P> + Sync, P: MemPool> Send for Range<'_, K, V, P> {}
+// SAFETY: a shared iterator lends nothing.
+unsafe impl<K: PSafe<P> + Sync, V: PSafe<P> + Sync, P: MemPool> Sync for Range<'_, K, V, P> {}
+
 impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Range<'_, K, V, P> {
     /// `places` are those of a map that is borrowed for as long.
     pub(super) fn new(places: Places<K, V, P>) -> Self {

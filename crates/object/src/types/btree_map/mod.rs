@@ -21,14 +21,21 @@ mod persist;
 
 pub use iter::{Iter, Range};
 
+use crate::transaction::running;
 use crate::types::map::map;
 use iter::Places;
 use node::Node;
 use path::Path;
+use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
 map!(PBTreeMap: Ord);
+
+/// The path to an entry.
+type Found<K, V, P> = Path<K, V, P>;
+/// The path to the gap where an entry belongs.
+type Spot<K, V, P> = Path<K, V, P>;
 
 /// As `BTreeMap`: methods that change it take a journal; values are changed with
 /// [`PBTreeMap::get_mut`].
@@ -62,6 +69,36 @@ pub struct PBTreeMap<K: PSafe<P>, V: PSafe<P>, P: MemPool> {
     header: TreeHeader,
     marker: PhantomData<(K, V, P)>,
     local: PhantomData<*mut ()>,
+}
+
+/// The first or the last entry of a map; see [`PBTreeMap::first_entry`].
+pub struct OccupiedKey<'s, K: PSafe<P>, V: PSafe<P>, P: MemPool> {
+    map: &'s mut PBTreeMap<K, V, P>,
+    path: Path<K, V, P>,
+    j: &'s Journal<P>,
+}
+
+impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> OccupiedKey<'_, K, V, P> {
+    /// The key.
+    pub fn key(&self) -> &K {
+        &self.map.lend(self.path.place()).key
+    }
+
+    /// The value.
+    pub fn get(&self) -> &V {
+        &self.map.lend(self.path.place()).value
+    }
+
+    /// The value, to be changed. It alone is logged.
+    pub fn get_mut(&mut self) -> &mut V {
+        self.map.lend_value(self.path.place(), self.j)
+    }
+
+    /// Takes key and value out of the map.
+    pub fn remove_entry(self) -> (K, V) {
+        let MapEntry { key, value } = self.map.take_out(self.path, self.j);
+        (key, value)
+    }
 }
 
 /// The bytes of a map.
@@ -164,6 +201,30 @@ impl<K: PSafe<P> + Ord, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
         Some((key, value))
     }
 
+    /// Takes the entries from `key` on out, as a map of their own.
+    pub fn split_off<Q: Ord + ?Sized>(&mut self, key: &Q, j: &Journal<P>) -> PBTreeMap<K, V, P>
+    where
+        K: Borrow<Q>,
+    {
+        let mut rest = Vec::new();
+        while self.last_key_value().is_some_and(|(last, _)| last.borrow().cmp(key).is_ge()) {
+            rest.extend(self.pop_last(j));
+        }
+        PBTreeMap::from_iter(rest.into_iter().rev(), j)
+    }
+
+    /// The entry with the smallest key.
+    pub fn first_entry<'s>(&'s mut self, j: &'s Journal<P>) -> Option<OccupiedKey<'s, K, V, P>> {
+        let mut path = Path::gap(self.root(), |_| false);
+        path.seek_next().then(|| OccupiedKey { map: self, path, j })
+    }
+
+    /// The entry with the largest key.
+    pub fn last_entry<'s>(&'s mut self, j: &'s Journal<P>) -> Option<OccupiedKey<'s, K, V, P>> {
+        let mut path = Path::gap(self.root(), |_| true);
+        path.seek_previous().then(|| OccupiedKey { map: self, path, j })
+    }
+
     /// Adds the entries of `items`; of equal keys the last value counts.
     pub fn extend(&mut self, items: impl IntoIterator<Item = (K, V)>, j: &Journal<P>) {
         items.into_iter().for_each(|(key, value)| drop(self.insert(key, value, j)));
@@ -254,9 +315,52 @@ impl<K: PSafe<P> + Ord, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
         }
     }
 
-    /// The position of the entry of `key`, or the gap that it belongs in.
+    /// The path to the entry of `key`, or to the gap that it belongs in.
     #[inline]
-    fn locate(&self, key: &K) -> Result<*mut MapEntry<K, V>, Path<K, V, P>> {
-        Path::search(self.root(), |other: &K| other.cmp(key)).map(|path| path.place())
+    fn locate(&self, key: &K) -> Result<Found<K, V, P>, Spot<K, V, P>> {
+        Path::search(self.root(), |other: &K| other.cmp(key))
+    }
+}
+
+impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
+    #[inline]
+    fn entry_at(&self, found: &Found<K, V, P>) -> *mut MapEntry<K, V> {
+        found.place()
+    }
+
+    /// Takes an entry out.
+    fn take_found(&mut self, found: Found<K, V, P>, j: &Journal<P>) -> MapEntry<K, V> {
+        self.take_out(found, j)
+    }
+
+    /// All entries in order, whose owner is gone; the nodes are freed.
+    fn unload(&self) -> Vec<MapEntry<K, V>> {
+        // SAFETY: entries, each read once.
+        let all = self.places().map(|entry| unsafe { entry.read() }).collect();
+        running::with_current::<P::Tag, _>(|running| {
+            if let (Some(root), Some(running)) = (self.root(), running) {
+                root.free(running);
+            }
+        });
+        all
+    }
+}
+
+impl<K: PSafe<P> + Ord, V: PSafe<P> + PartialOrd, P: MemPool> PartialOrd for PBTreeMap<K, V, P> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        self.iter().partial_cmp(other.iter())
+    }
+}
+
+impl<K: PSafe<P> + Ord, V: PSafe<P> + Ord, P: MemPool> Ord for PBTreeMap<K, V, P> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.iter().cmp(other.iter())
+    }
+}
+
+impl<K: PSafe<P> + Ord + Hash, V: PSafe<P> + Hash, P: MemPool> Hash for PBTreeMap<K, V, P> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_usize(self.len());
+        self.iter().for_each(|entry| entry.hash(state));
     }
 }

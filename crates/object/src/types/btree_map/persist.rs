@@ -18,6 +18,12 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Drop for PBTreeMap<K, V, P> {
 }
 
 impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
+    /// Frees this node and those below, whose entries have other owners.
+    pub(super) fn free(self, running: &Running) {
+        (0..self.edges()).for_each(|index| self.child(index).free(running));
+        running.free(self.offset());
+    }
+
     /// Drops the entries, drops the nodes below, and frees them: a map in a map in a map does not
     /// overflow the stack.
     fn drop(self, running: &Running) {

@@ -13,6 +13,11 @@ pub struct Iter<'s, K: PSafe<P>, V: PSafe<P>, P: MemPool> {
     marker: PhantomData<&'s PHashMap<K, V, P>>,
 }
 
+// SAFETY: it lends what a shared map does, which may be sent where it is `Sync`.
+unsafe impl<K: PSafe<P> + Sync, V: PSafe<P> + Sync, P: MemPool> Send for Iter<'_, K, V, P> {}
+// SAFETY: a shared iterator lends nothing.
+unsafe impl<K: PSafe<P> + Sync, V: PSafe<P> + Sync, P: MemPool> Sync for Iter<'_, K, V, P> {}
+
 impl<'s, K: PSafe<P>, V: PSafe<P>, P: MemPool> Iter<'s, K, V, P> {
     /// `table` has `left` entries, and is borrowed for `'s`.
     #[inline]

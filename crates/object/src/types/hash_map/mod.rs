@@ -22,7 +22,7 @@ pub(crate) mod tags;
 
 pub use iter::Iter;
 
-use crate::{transaction::pool, types::map::map};
+use crate::{transaction::pool, transaction::running, types::map::map};
 use everbyte_media::seeded;
 use hasher::{KeyHasher, dialect};
 use std::hash::{Hash, Hasher};
@@ -31,6 +31,14 @@ use table::{EntryTable, Places};
 use tags::{GROUP, USED};
 
 map!(PHashMap: Hash, Eq);
+
+/// The place of an entry.
+type Found<K, V, P> = OfMap<u64, K, V, P>;
+/// Nothing: a place is searched when the entry is added.
+type Spot<K, V, P> = OfMap<(), K, V, P>;
+
+/// A position in a map of that type.
+struct OfMap<T, K, V, P>(T, PhantomData<(K, V, P)>);
 
 /// As `HashMap`: methods that change it take a journal; values are changed with
 /// [`PHashMap::get_mut`]. Keys are hashed by SipHash under a random key of the map's own, kept with
@@ -153,6 +161,28 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
         j.running().log_all(entries.skip(skipped).chain(tags));
     }
 
+    #[inline]
+    fn entry_at(&self, found: &Found<K, V, P>) -> *mut MapEntry<K, V> {
+        self.table().entry(found.0)
+    }
+
+    /// Takes an entry out.
+    fn take_found(&mut self, found: Found<K, V, P>, j: &Journal<P>) -> MapEntry<K, V> {
+        self.log_places(&[found.0], j);
+        self.take_out(found.0)
+    }
+
+    /// All entries, whose owner is gone; the block is freed.
+    fn unload(&self) -> Vec<MapEntry<K, V>> {
+        let table = self.table();
+        // SAFETY: entries, each read once.
+        let all = table.places().map(|place| unsafe { table.entry(place).read() }).collect();
+        if self.header.offset != 0 {
+            running::with_current::<P::Tag, _>(|running| running.map(|running| running.free(self.header.offset)));
+        }
+        all
+    }
+
     /// The entry of a place that is logged.
     fn take_out(&mut self, place: u64) -> MapEntry<K, V> {
         let table = self.table();
@@ -229,15 +259,15 @@ impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
         self.place(key).map(|place| self.table().entry(place))
     }
 
-    /// [`PHashMap::find`], or nothing more to be known.
+    /// The place of the entry of `key`, or that there is none.
     #[inline]
-    fn locate(&self, key: &K) -> Result<*mut MapEntry<K, V>, ()> {
-        self.find(key).ok_or(())
+    fn locate(&self, key: &K) -> Result<Found<K, V, P>, Spot<K, V, P>> {
+        self.place(key).map(|place| OfMap(place, PhantomData)).ok_or(OfMap((), PhantomData))
     }
 
     /// Adds an entry whose key is not there; answers where it lies.
     #[inline]
-    fn add(&mut self, (): (), entry: MapEntry<K, V>, j: &Journal<P>) -> *mut MapEntry<K, V> {
+    fn add(&mut self, _: Spot<K, V, P>, entry: MapEntry<K, V>, j: &Journal<P>) -> *mut MapEntry<K, V> {
         if self.header.left == 0 || self.header.dialect != dialect() {
             self.rebuild(1, j);
         }

@@ -70,6 +70,7 @@ impl<'w> Reader<'w> {
             TypeKind::Counted(target, true) => self.pointer(*target, Owner::Strong, of, at),
             TypeKind::Counted(target, false) => self.pointer(*target, Owner::Weak, of, at),
             TypeKind::Vector(target) => self.vector(*target, at),
+            TypeKind::Ring(target) => self.ring(*target, at),
             TypeKind::Text => {
                 let words = self.words(at);
                 self.walk.vector(at, words, 1, BlockForm::Text(words[1]), What::Value(id));
@@ -132,6 +133,16 @@ impl<'w> Reader<'w> {
             Some(_) => BlockForm::Elements(0),
         };
         self.walk.vector(at, words, target.size.unwrap_or(1), held, What::Value(of));
+    }
+
+    fn ring(&mut self, of: Id, at: u64) {
+        let ([block, len, cap], target) = (self.words(at), self.types.get(of));
+        let words = [block, len, cap, self.walk.number(at + 24, 8)];
+        match target.size {
+            // a queue of opaque elements: the block is searched
+            None => self.walk.vector(at, [block, len, cap], 1, BlockForm::One, What::Value(of)),
+            Some(size) => self.walk.ring(at, words, size, target.is_worth, What::Value(of)),
+        }
     }
 
     fn must(&mut self, holds: bool, of: &Type<'_>, at: u64) {

@@ -55,6 +55,9 @@ pub(crate) enum TypeKind<'d> {
     Counted(Id, bool),
     /// A word that owns a block of values, how many are alive, and how many have room.
     Vector(Id),
+    /// A word that owns a ring of places, how many elements it holds, how many places there are,
+    /// and the place of the first element.
+    Ring(Id),
     /// A [`TypeKind::Vector`] of bytes that are text.
     Text,
     /// A hash map with such entries.
@@ -213,6 +216,7 @@ impl<'d> Types<'d> {
         let (head, inner) = line.name.strip_suffix('>')?.split_once('<')?;
         match (head, line.size) {
             ("PVec", 24) => Some(TypeKind::Vector(self.named(inner))),
+            ("PVecDeque", 32) => Some(TypeKind::Ring(self.named(inner))),
             // Formats 1 and 2 said no more.
             ("PHashMap", 48) => Some(TypeKind::Table(self.entry(line)?)),
             ("PBTreeMap", 16) => Some(TypeKind::Tree(self.entry(line)?, self.node(line)?)),
@@ -333,7 +337,9 @@ impl<'d> Types<'d> {
                 (all(&mut fields.map(|field| field.of)).0, true)
             }
             TypeKind::Owned(_) | TypeKind::Counted(..) | TypeKind::Opaque => (true, true),
-            TypeKind::Vector(_) | TypeKind::Text | TypeKind::Table(_) | TypeKind::Tree(..) => (true, true),
+            TypeKind::Vector(_) | TypeKind::Ring(_) | TypeKind::Text | TypeKind::Table(_) | TypeKind::Tree(..) => {
+                (true, true)
+            }
         }
     }
 }

@@ -71,6 +71,13 @@ pub(crate) enum BlockForm {
     One,
     /// So many, one behind the other.
     Elements(u64),
+    /// So many in a ring of places, from a place on.
+    Ring {
+        /// Place of the first one.
+        first: u64,
+        len: u64,
+        cap: u64,
+    },
     /// So many bytes of text.
     Text(u64),
     /// Tags of so many groups, and behind them the places of a hash map.
@@ -247,6 +254,19 @@ impl<'w, V: Copy> HeapWalk<'w, V> {
         }
     }
 
+    /// The words of a queue at `from`: its block, how many elements it has and how many have room,
+    /// and the place of the first one (DEQUE-2). `looked`: whether elements are looked at.
+    pub(crate) fn ring(&mut self, from: u64, words: [u64; 4], size: u64, looked: bool, what: V) {
+        let [word, len, cap, first] = words;
+        if len > cap || first >= cap.max(1) || word == 0 && cap > 0 && size > 0 {
+            return self.fault(FaultKind::Value, from, "a queue longer than its block".into());
+        }
+        if word != 0 {
+            let held = BlockForm::Ring { first, len: if looked && size > 0 { len } else { 0 }, cap };
+            self.pointer(from, word, size.saturating_mul(cap), Owner::Alone, held, what);
+        }
+    }
+
     /// Usable bytes of the block at an offset.
     fn block(&self, word: u64) -> Result<u64, String> {
         let at = self.place(word);
@@ -284,6 +304,15 @@ impl<'w, V: Copy> HeapWalk<'w, V> {
                         self.waiting.push(next);
                     }
                     return Some(Visit { at, elements, what });
+                }
+                BlockForm::Ring { first, len, cap } => {
+                    let place = if first + done >= cap { first + done - cap } else { first + done };
+                    let count = TURN.min(len - done).min(cap - place);
+                    next.done = done + count;
+                    if next.done < len {
+                        self.waiting.push(next);
+                    }
+                    return Some(Visit { at, elements: Some(place..place + count), what });
                 }
                 BlockForm::Places(groups) => {
                     let elements = self.row(at, groups, done);

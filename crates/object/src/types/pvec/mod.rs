@@ -9,6 +9,8 @@
 //! Elsewhere: every `&mut PVec` of the pool comes from a loan that has logged its three words
 //! (OBJ-1).
 
+mod whole;
+
 use crate::description::schema::{Schema, Shape, TypeName};
 use crate::migrate::{Moving, PartId, Planner, Refusal};
 use crate::transaction::running::{self, Running};
@@ -17,9 +19,10 @@ use everbyte_media::seeded;
 use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::{Bound, Deref, RangeBounds};
+use std::ops::{Bound, Deref, Index, IndexMut, RangeBounds};
 use std::panic::RefUnwindSafe;
 use std::ptr;
+use std::slice::SliceIndex;
 
 /// As `Vec`: dereferences to a slice; methods that change it take a journal. Change elements with
 /// [`PVec::get_mut`], [`PVec::set`] or [`PVec::as_mut_slice`].
@@ -55,6 +58,11 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         let mut all = PVec::new();
         all.reserve(count, j);
         all
+    }
+
+    /// A vector of the elements of `items`, as [`PVec::from_iter`].
+    pub fn from(items: impl IntoIterator<Item = T>, j: &Journal<P>) -> PVec<T, P> {
+        PVec::from_iter(items, j)
     }
 
     /// A vector of the elements of `items`.
@@ -244,30 +252,6 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         out
     }
 
-    /// Keeps the elements for which `keep` is true.
-    pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool, j: &Journal<P>) {
-        let kept: Vec<bool> = self.iter().map(&mut keep).collect();
-        if kept.iter().all(|keep| *keep) {
-            return;
-        }
-        let first = kept.iter().position(|keep| !keep).expect("one goes");
-        self.floor(j.running());
-        self.log_elements(j, first as u64, self.len - first as u64);
-        let (mut to, len) = (first as u64, self.len);
-        self.len = first as u64;
-        for index in first as u64..len {
-            if kept[index as usize] {
-                // SAFETY: logged elements; `to` is one that was moved or dropped before.
-                unsafe { ptr::copy(self.address(index), self.address(to), 1) };
-                to += 1;
-            } else {
-                // SAFETY: an element that is overwritten or behind the end from here on.
-                unsafe { self.address(index).drop_in_place() };
-            }
-        }
-        self.len = to;
-    }
-
     #[inline(always)]
     fn address(&self, index: u64) -> *mut T {
         let base = if self.offset == 0 { ptr::dangling_mut::<T>().cast() } else { pool::base::<P>() };
@@ -305,13 +289,30 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         }
     }
 
+    /// VEC-1 for `count` places behind the last element.
+    fn open_all(&self, running: &Running, count: u64) {
+        if Self::SIZE == 0 {
+            return;
+        }
+        let known = self.floor(running).clamp(self.len, self.len + count) - self.len;
+        running.log(self.address(self.len).cast(), known as usize * Self::SIZE);
+        let unused = (count - known) * Self::SIZE as u64;
+        if unused > 0 {
+            running.overwrite(self.offset + (self.len + known) * Self::SIZE as u64, unused);
+        }
+    }
+
     /// Moves the elements to a larger block.
     #[cold]
     fn grow(&mut self, more: usize, j: &Journal<P>) {
-        let running = j.running();
         let wanted = (self.len as usize).checked_add(more).expect("a length beyond usize");
         let least = if Self::SIZE <= 8 { 8 } else { 4 };
-        let wanted = wanted.max(self.cap as usize * 2).max(least);
+        self.with_block(wanted.max(self.cap as usize * 2).max(least), j);
+    }
+
+    /// Moves the elements to a block of `wanted` places.
+    fn with_block(&mut self, wanted: usize, j: &Journal<P>) {
+        let running = j.running();
         let bytes = wanted.checked_mul(Self::SIZE).filter(|&bytes| bytes <= isize::MAX as usize);
         let bytes = bytes.expect("more bytes than there are addresses");
         let (offset, size) = running.allocate_sized(bytes);
@@ -370,6 +371,42 @@ impl<T: PSafe<P>, P: MemPool> Deref for PVec<T, P> {
 impl<T: PSafe<P>, P: MemPool> Borrow<[T]> for PVec<T, P> {
     fn borrow(&self) -> &[T] {
         self
+    }
+}
+
+impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
+    /// Frees the block of a vector whose elements have other owners.
+    fn free_block(&self) {
+        if self.offset != 0 {
+            running::with_current::<P::Tag, _>(|running| running.map(|running| running.free(self.offset)));
+        }
+    }
+}
+
+/// An element, or a range of elements, to be changed: as [`PVec::get_mut`] and
+/// [`PVec::slice_mut`], by the transaction that runs.
+///
+/// # Panics
+/// If it does not lie inside.
+impl<T: PSafe<P>, P: MemPool, I: SliceIndex<[T]>> IndexMut<I> for PVec<T, P> {
+    fn index_mut(&mut self, index: I) -> &mut I::Output {
+        // SAFETY: as in `as_slice`, borrowed mutably; what is lent of it is logged below (OBJ-1).
+        let all = unsafe { std::slice::from_raw_parts_mut(self.address(0), self.len as usize) };
+        let part = &mut all[index];
+        running::with_current::<P::Tag, _>(|running| {
+            // A `&mut` to a vector with elements is lent by a transaction of its pool, which runs.
+            running.expect("a transaction runs").log((&raw const *part).cast(), size_of_val(part));
+        });
+        part
+    }
+}
+
+impl<T: PSafe<P>, P: MemPool, I: SliceIndex<[T]>> Index<I> for PVec<T, P> {
+    type Output = I::Output;
+
+    #[inline]
+    fn index(&self, index: I) -> &I::Output {
+        &(**self)[index]
     }
 }
 
