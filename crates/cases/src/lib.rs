@@ -40,6 +40,7 @@ pub mod museum;
 pub mod mutants;
 mod names;
 mod object;
+mod object_collections;
 mod object_maps;
 mod object_migrate;
 mod object_repair;

@@ -427,6 +427,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "a place behind a vector's end is taken for unused although an element lay there before the transaction",
     ),
     exhibit(
+        "object-deque-overwrites",
+        "object",
+        "object-collections",
+        "a place of a queue is taken for unused although it held an element before the transaction",
+    ),
+    exhibit(
         "object-map-place-unnoted",
         "object",
         "object-maps",
