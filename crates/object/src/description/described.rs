@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 /// Types of this crate that have no line: their names contain their arguments.
-const OWN: [&str; 34] = [
+const OWN: [&str; 37] = [
     "u8",
     "u16",
     "u32",
@@ -37,6 +37,9 @@ const OWN: [&str; 34] = [
     "PVec",
     "PVecDeque",
     "PString",
+    "Wrapping",
+    "Saturating",
+    "Reverse",
     "PHashMap",
     "PBTreeMap",
 ];

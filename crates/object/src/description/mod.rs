@@ -7,6 +7,7 @@ pub(crate) mod described;
 pub(crate) mod niche;
 pub(crate) mod node_shape;
 mod plain;
+mod plain_std;
 pub(crate) mod psafe;
 pub(crate) mod schema;
 pub(crate) mod trace;

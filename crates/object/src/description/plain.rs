@@ -44,11 +44,23 @@ plain!(
     // SAFETY: the value's four bytes, aligned.
     char: |this: *const char| char::from_u32(unsafe { this.cast::<u32>().read() }).is_some(),
         Niche::At(0, 4, (1 << 32) - 0x11_0000);
-    // SAFETY: the value's eight bytes, aligned.
-    std::num::NonZeroU64: |this: *const std::num::NonZeroU64| unsafe { this.cast::<u64>().read() } != 0, Niche::WORD;
-    // SAFETY: the value's four bytes, aligned.
-    std::num::NonZeroU32: |this: *const std::num::NonZeroU32| unsafe { this.cast::<u32>().read() } != 0,
-        Niche::At(0, 4, 1);
+);
+
+macro_rules! nonzero {
+    ($($name:ident $number:ty),*) => {
+        plain!(
+            $(
+                // SAFETY: the value's bytes, aligned.
+                std::num::$name: |this: *const std::num::$name| unsafe { this.cast::<$number>().read() } != 0,
+                    Niche::At(0, size_of::<$number>(), 1);
+            )*
+        );
+    };
+}
+
+nonzero!(
+    NonZeroU8 u8, NonZeroU16 u16, NonZeroU32 u32, NonZeroU64 u64, NonZeroU128 u128, NonZeroUsize usize,
+    NonZeroI8 i8, NonZeroI16 i16, NonZeroI32 i32, NonZeroI64 i64, NonZeroI128 i128, NonZeroIsize isize
 );
 
 // SAFETY: as its value, with a tag whose place is part of the description (NICHE-1).
@@ -165,7 +177,7 @@ macro_rules! tuple {
 
             fn plan(planner: &mut Planner<P>, stored: &str) -> Result<PartId, Refusal> {
                 let fields = [$(Field::new::<$t>(stringify!($index), std::mem::offset_of!(Self, $index))),*];
-                planner.tuple::<Self>(stored, &fields)
+                planner.of_fields::<Self>(stored, "(", &fields)
             }
 
             unsafe fn moved(from: *const u8, part: PartId, moving: &Moving<'_, P>) -> Self {
@@ -184,6 +196,10 @@ tuple!(A 0, B 1, C 2, D 3, E 4);
 tuple!(A 0, B 1, C 2, D 3, E 4, F 5);
 tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
 tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
 
 // SAFETY: no bytes.
 unsafe impl<P: MemPool, T: 'static> PSafe<P> for std::marker::PhantomData<T> {

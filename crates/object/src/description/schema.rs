@@ -107,6 +107,13 @@ impl Shape {
         )
     }
 
+    /// Makes it the shape of an enum with this tag and these variants; their fields follow.
+    pub(crate) fn tagged(mut self, tag: &str, variants: &[(&str, i128)]) -> Shape {
+        self.tag = Some(tag.into());
+        self.fields.extend(variants.iter().map(|(name, value)| format!("{name} = {value}")));
+        self
+    }
+
     /// Adds a field.
     #[must_use]
     pub fn field(mut self, name: &str, of: &TypeName, offset: usize) -> Shape {

@@ -200,10 +200,15 @@ impl<P: MemPool> Planner<P> {
         })
     }
 
-    /// A tuple.
-    pub(crate) fn tuple<T: PSafe<P>>(&mut self, stored: &str, fields: &[Field<P>]) -> Result<PartId, Refusal> {
+    /// A tuple, or a struct of std whose name begins like that.
+    pub(crate) fn of_fields<T: PSafe<P>>(
+        &mut self,
+        stored: &str,
+        name: &str,
+        fields: &[Field<P>],
+    ) -> Result<PartId, Refusal> {
         self.add::<T>(stored, |planner| {
-            let line = planner.described.line(stored).filter(|_| stored.starts_with('(')).cloned();
+            let line = planner.described.line(stored).filter(|_| stored.starts_with(name)).cloned();
             let line = line.ok_or_else(|| planner.another::<T>(stored))?;
             let (fields, fits) = planner.fields(&line, "", fields)?;
             Ok(of_line::<T>(&line, PartKind::Fields(fields), fits))

@@ -58,7 +58,9 @@ impl<'w> Reader<'w> {
             TypeKind::Any => {}
             TypeKind::Bool => self.must(self.walk.number(at, 1) < 2, of, at),
             TypeKind::Char => self.must(char::from_u32(self.walk.number(at, 4) as u32).is_some(), of, at),
+            TypeKind::NonZero(16) => self.must((self.walk.number(at, 8) | self.walk.number(at + 8, 8)) != 0, of, at),
             TypeKind::NonZero(bytes) => self.must(self.walk.number(at, *bytes) != 0, of, at),
+            TypeKind::Nanoseconds => self.must(self.walk.number(at, 4) < 1_000_000_000, of, at),
             TypeKind::Same(id) => self.value(*id, at),
             TypeKind::Array(id, count) => {
                 let size = self.types.get(*id).size.expect("an array of such has a size");

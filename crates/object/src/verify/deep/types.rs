@@ -44,6 +44,8 @@ pub(crate) enum TypeKind<'d> {
     Char,
     /// A number of so many bytes that is not 0.
     NonZero(u64),
+    /// A number of four bytes below one second.
+    Nanoseconds,
     Fields(Vec<Field<'d>>),
     Variants(Tag, Vec<Variant<'d>>),
     Array(Id, u64),
@@ -187,7 +189,7 @@ impl<'d> Types<'d> {
             "Pbox" => word(TypeKind::Owned(self.named(inner))),
             "Prc" | "Parc" => word(TypeKind::Counted(self.named(inner), true)),
             "PrcWeak" | "ParcWeak" => word(TypeKind::Counted(self.named(inner), false)),
-            "PCell" | "PRefCell" | "PMutex" | "PRwLock" | "POnceCell" => {
+            "PCell" | "PRefCell" | "PMutex" | "PRwLock" | "POnceCell" | "Wrapping" | "Saturating" | "Reverse" => {
                 let of = self.value(inner, depth + 1);
                 Some((Some(self.size(of)?), TypeKind::Same(of)))
             }
@@ -329,7 +331,7 @@ impl<'d> Types<'d> {
         };
         match kind {
             TypeKind::Any => (false, false),
-            TypeKind::Bool | TypeKind::Char | TypeKind::NonZero(_) => (false, true),
+            TypeKind::Bool | TypeKind::Char | TypeKind::NonZero(_) | TypeKind::Nanoseconds => (false, true),
             TypeKind::Array(id, _) | TypeKind::Same(id) => of(id),
             TypeKind::Fields(fields) => all(&mut fields.iter().map(|field| field.of)),
             TypeKind::Variants(_, variants) => {
@@ -361,10 +363,19 @@ fn plain(name: &str) -> Option<(u64, TypeKind<'static>)> {
         "()" | "PhantomData" => (0, TypeKind::Any),
         "bool" => (1, TypeKind::Bool),
         "char" => (4, TypeKind::Char),
-        "std::num::NonZeroU64" => (8, TypeKind::NonZero(8)),
-        "std::num::NonZeroU32" => (4, TypeKind::NonZero(4)),
+        "Duration::Nanoseconds" => (4, TypeKind::Nanoseconds),
         "PString" => (24, TypeKind::Text),
-        _ => return None,
+        _ => {
+            let bytes = match name.strip_prefix("std::num::NonZero")?.strip_prefix(['U', 'I'])? {
+                "8" => 1,
+                "16" => 2,
+                "32" => 4,
+                "64" | "size" => 8,
+                "128" => 16,
+                _ => return None,
+            };
+            (bytes, TypeKind::NonZero(bytes))
+        }
     })
 }
 
