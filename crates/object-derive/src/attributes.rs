@@ -18,11 +18,22 @@ pub(crate) struct Options {
     pub name: Option<String>,
     /// The type of an older version that this one is made from.
     pub from: Option<Type>,
+    /// The parameter that is the pool, if its bounds do not say so.
+    pub pool: Option<Ident>,
+    /// Parameters that are markers, although a field that is none mentions them.
+    pub markers: Vec<Ident>,
 }
 
 pub(crate) fn options(input: &DeriveInput) -> Result<Options> {
-    let mut options =
-        Options { object: names::object(), trust: TokenStream::new(), version: 1, name: None, from: None };
+    let mut options = Options {
+        object: names::object(),
+        trust: TokenStream::new(),
+        version: 1,
+        name: None,
+        from: None,
+        pool: None,
+        markers: Vec::new(),
+    };
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("persist")) {
         attribute.parse_nested_meta(|meta| {
             if meta.path.is_ident("version") {
@@ -41,6 +52,12 @@ pub(crate) fn options(input: &DeriveInput) -> Result<Options> {
             } else if meta.path.is_ident("from") {
                 options.from = Some(meta.value()?.parse()?);
                 Ok(())
+            } else if meta.path.is_ident("pool") {
+                options.pool = Some(meta.value()?.parse()?);
+                Ok(())
+            } else if meta.path.is_ident("marker") {
+                options.markers.push(meta.value()?.parse()?);
+                Ok(())
             } else if meta.path.is_ident("crate") {
                 let value = meta.value()?;
                 let advice = "write `crate = unsafe(path)`: the derive trusts the items of that module";
@@ -53,7 +70,8 @@ pub(crate) fn options(input: &DeriveInput) -> Result<Options> {
                 options.trust = quote_spanned!(trust.span=> const _: () = unsafe {};);
                 Ok(())
             } else {
-                let known = "`version = number`, `from = OlderType`, `name = \"Name\"` and `crate = unsafe(path)`";
+                let known =
+                    "`version = number`, `from = OlderType`, `name = \"Name\"`, `pool = P`, `marker = U` and `crate = unsafe(path)`";
                 Err(meta.error(format!("`persist` knows {known}")))
             }
         })?;

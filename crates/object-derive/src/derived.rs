@@ -7,10 +7,17 @@ use syn::ext::IdentExt;
 use syn::{Data, DataEnum, DeriveInput, Fields, Ident, Index, Member};
 
 /// The items of `impl Derived`.
-pub(crate) fn derived(input: &DeriveInput, options: &Options, repr: &Repr, pool: &Ident) -> TokenStream {
+pub(crate) fn derived(
+    input: &DeriveInput,
+    options: &Options,
+    repr: &Repr,
+    pool: &Ident,
+    markers: &[Ident],
+) -> TokenStream {
     let Options { object, version, .. } = options;
     let name = options.name.clone().unwrap_or_else(|| input.ident.unraw().to_string());
-    let types = input.generics.type_params().map(|parameter| &parameter.ident).filter(|ident| *ident != pool);
+    let types = input.generics.type_params().map(|parameter| &parameter.ident);
+    let types = types.filter(|ident| *ident != pool && !markers.contains(ident));
     let constants = input.generics.const_params().map(|parameter| &parameter.ident);
     let parts = match &input.data {
         Data::Struct(data) => {

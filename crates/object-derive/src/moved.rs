@@ -6,6 +6,7 @@
 
 use crate::attributes::Options;
 use crate::derived::members;
+use crate::markers::is_marker;
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -59,6 +60,9 @@ pub(crate) fn moved(input: &DeriveInput, options: &Options, pool: &Ident) -> Tok
 /// `name { field: .., }`.
 fn value(name: TokenStream, fields: &Fields, read: &dyn Fn(Index) -> TokenStream) -> TokenStream {
     let members = members(fields);
-    let reads = (0..members.len()).map(|index| read(Index::from(index)));
+    let reads = fields.iter().enumerate().map(|(index, field)| match is_marker(&field.ty) {
+        true => quote!(::core::marker::PhantomData),
+        false => read(Index::from(index)),
+    });
     quote!(#name { #(#members: #reads,)* })
 }

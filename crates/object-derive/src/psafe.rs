@@ -6,6 +6,7 @@
 use crate::attributes::{Repr, options, repr};
 use crate::derived::{derived, label, members, niche, tags};
 use crate::generics::{at, bounded_generics, impl_generics, pool_parameter};
+use crate::markers::{is_marker, markers, without_markers};
 use crate::moved::moved;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
@@ -14,23 +15,28 @@ use syn::{Data, DataEnum, DeriveInput, Error, Fields, Ident, Result, Type};
 
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let options = options(input)?;
+    let written = input;
+    let input = &without_markers(input);
     let repr = repr(input)?;
     let (object, trust) = (&options.object, &options.trust);
     let name = &input.ident;
-    let pool = pool_parameter(&input.generics)?;
+    let pool = pool_parameter(input, options.pool.as_ref())?;
+    let mut markers = markers(written, pool.as_ref());
+    markers.extend(options.markers.iter().cloned());
     let own = format_ident!("__P");
     let pool_name = pool.as_ref().unwrap_or(&own);
 
     let (_, types, wheres) = input.generics.split_for_impl();
-    let generics = impl_generics(&input.generics, pool.as_ref(), &own, object);
+    let generics = impl_generics(&input.generics, pool.as_ref(), &markers, &own, object);
     let (impl_generics, _, _) = generics.split_for_impl();
-    let (at, outside) = (at(&input.generics, &quote!(At<'__x>)), at(&input.generics, &quote!(Outside)));
+    let (at, outside) =
+        (at(&input.generics, &markers, &quote!(At<'__x>)), at(&input.generics, &markers, &quote!(Outside)));
     let types_of_fields: Vec<&Type> = all_fields(&input.data).into_iter().flat_map(types_of).collect();
     let trace = trace(input, &repr, object, pool_name)?;
     let moved = moved(input, &options, pool_name);
-    let derived = derived(input, &options, &repr, pool_name);
+    let derived = derived(input, &options, &repr, pool_name, &markers);
     let niche = niche(input, &repr, object, pool_name);
-    let bounded = bounded_generics(&input.generics, pool.as_ref(), object);
+    let bounded = bounded_generics(&input.generics, pool.as_ref(), &markers, object);
     let drop_generics = bounded.split_for_impl().0;
 
     Ok(quote! {
@@ -105,6 +111,10 @@ fn trace(input: &DeriveInput, repr: &Repr, object: &TokenStream, pool: &Ident) -
             let lines = data.fields.iter().zip(&members).map(|(field, member)| {
                 let of = &field.ty;
                 let label = label(member);
+                if is_marker(of) {
+                    // SAFETY: a field of the bytes at `this`.
+                    return quote!(let _: *const ::core::marker::PhantomData<_> = unsafe { &raw const (*this).#member };);
+                }
                 quote! {
                     tracer.enter(#label);
                     // SAFETY: a field of the bytes at `this`.
@@ -127,17 +137,20 @@ fn trace_enum(input: &DeriveInput, data: &DataEnum, repr: &Repr, object: &TokenS
         let members = members(&variant.fields);
         let names: Vec<Ident> = (0..members.len()).map(|index| format_ident!("field_{index}")).collect();
         let labels: Vec<String> = members.iter().map(|member| format!("{}.{}", ident.unraw(), label(member))).collect();
-        let of: Vec<&Type> = types_of(&variant.fields);
+        let lines = types_of(&variant.fields).into_iter().zip(&names).zip(&labels).map(|((of, name), label)| {
+            if is_marker(of) {
+                return quote!(let _: &::core::marker::PhantomData<_> = #name;);
+            }
+            quote! {
+                tracer.enter(#label);
+                // SAFETY: a field of the bytes at `this`.
+                unsafe { <#of as #object::PSafe<#pool>>::trace(#name, tracer) };
+                tracer.leave();
+            }
+        });
         let pattern = quote_spanned!(name.span()=> #name::#ident { #(#members: #names,)* });
         quote! {
-            #pattern => {
-                #(
-                    tracer.enter(#labels);
-                    // SAFETY: a field of the bytes at `this`.
-                    unsafe { <#of as #object::PSafe<#pool>>::trace(#names, tracer) };
-                    tracer.leave();
-                )*
-            }
+            #pattern => { #(#lines)* }
         }
     });
     let what = format!("not a variant of `{}`", name.unraw());

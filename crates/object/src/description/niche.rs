@@ -89,7 +89,7 @@ pub(crate) enum Tag {
     /// By a 0 in its first byte, and `Some` by a 1; where the value lies.
     Before { value: usize },
     /// By this number, at an offset and in so many bytes of the value.
-    Inside { at: usize, bytes: usize, none: u64 },
+    Inside { at: usize, bytes: usize, none: u128 },
 }
 
 impl Tag {
@@ -173,7 +173,7 @@ const fn width(bytes: usize, free: u128) -> usize {
 }
 
 /// The number that `None` has there.
-const fn none_of<T>(at: usize, bytes: usize) -> u64 {
+const fn none_of<T>(at: usize, bytes: usize) -> u128 {
     let none = ManuallyDrop::new(None::<T>);
     // SAFETY: inside `none`, foretold; while a constant is made, it is checked that the bytes are
     // set.
@@ -181,13 +181,13 @@ const fn none_of<T>(at: usize, bytes: usize) -> u64 {
 }
 
 /// # Safety
-/// `bytes` set bytes, 8 at most, lie at `at`.
-pub(crate) const unsafe fn number(at: *const u8, bytes: usize) -> u64 {
+/// `bytes` set bytes, 16 at most, lie at `at`.
+pub(crate) const unsafe fn number(at: *const u8, bytes: usize) -> u128 {
     let (mut number, mut index) = (0, 0);
     while index < bytes {
         // SAFETY: the caller's.
         let byte = unsafe { at.wrapping_add(index).read() };
-        number |= (byte as u64) << (8 * index);
+        number |= (byte as u128) << (8 * index);
         index += 1;
     }
     number

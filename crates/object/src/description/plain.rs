@@ -7,7 +7,7 @@ use crate::migrate::{Moving, PartId, Planner, Refusal};
 use crate::{MemPool, Niche, PSafe, Tracer};
 
 macro_rules! plain {
-    ($($t:ty: $valid:expr, $niche:expr;)*) => { $(
+    ($($t:ty, $name:expr, $valid:expr, $niche:expr;)*) => { $(
         // SAFETY: plain data, the same bytes in every build.
         unsafe impl<P: MemPool> PSafe<P> for $t {
             type At<'x> = $t;
@@ -16,13 +16,13 @@ macro_rules! plain {
             const NICHE: Niche = $niche;
 
             fn describe(_: &mut Schema) -> TypeName {
-                stringify!($t).into()
+                $name.into()
             }
 
             unsafe fn trace(this: *const $t, tracer: &mut Tracer<'_>) {
                 #[allow(clippy::redundant_closure_call)]
                 if size_of::<$t>() > 0 && !($valid)(this) {
-                    tracer.invalid(this.cast(), concat!("not a `", stringify!($t), "`"));
+                    tracer.invalid(this.cast(), &format!("not a `{}`", $name));
                 }
             }
         }
@@ -34,15 +34,15 @@ fn any<T>(_: *const T) -> bool {
 }
 
 macro_rules! numbers {
-    ($($t:ty),*) => { plain!($($t: any, Niche::None;)*); };
+    ($($t:ty),*) => { plain!($($t, stringify!($t), any, Niche::None;)*); };
 }
 
 numbers!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64, ());
 plain!(
     // SAFETY: a byte of the value.
-    bool: |this: *const bool| unsafe { this.cast::<u8>().read() } < 2, Niche::At(0, 1, 254);
+    bool, "bool", |this: *const bool| unsafe { this.cast::<u8>().read() } < 2, Niche::At(0, 1, 254);
     // SAFETY: the value's four bytes, aligned.
-    char: |this: *const char| char::from_u32(unsafe { this.cast::<u32>().read() }).is_some(),
+    char, "char", |this: *const char| char::from_u32(unsafe { this.cast::<u32>().read() }).is_some(),
         Niche::At(0, 4, (1 << 32) - 0x11_0000);
 );
 
@@ -51,7 +51,7 @@ macro_rules! nonzero {
         plain!(
             $(
                 // SAFETY: the value's bytes, aligned.
-                std::num::$name: |this: *const std::num::$name| unsafe { this.cast::<$number>().read() } != 0,
+                std::num::$name, concat!("std::num::", stringify!($name)), |this: *const std::num::$name| unsafe { this.cast::<$number>().read() } != 0,
                     Niche::At(0, size_of::<$number>(), 1);
             )*
         );

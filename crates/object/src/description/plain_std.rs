@@ -141,9 +141,9 @@ const _: () = {
     assert!(lies(&none, 8, &1_000_000_000_u32.to_le_bytes()), "layout of `SystemTime`");
 };
 
-/// Plain data of that name, with the line that describes it; `valid` decides about its bytes.
+/// Plain data of that name, with the line that describes it; `trace` looks at its bytes.
 macro_rules! described {
-    ($($t:ty, $name:literal, $niche:expr, $valid:expr, $shape:expr;)*) => { $(
+    ($($t:ty, $name:literal, $niche:expr, $trace:expr, $shape:expr;)*) => { $(
         // SAFETY: plain data, whose layout was looked at above and is part of the description.
         unsafe impl<P: MemPool> PSafe<P> for $t {
             type At<'x> = $t;
@@ -157,23 +157,38 @@ macro_rules! described {
 
             unsafe fn trace(this: *const $t, tracer: &mut Tracer<'_>) {
                 // SAFETY: the caller's: the bytes of a value.
-                if !unsafe { $valid(this.cast::<u8>()) } {
-                    tracer.invalid(this.cast(), concat!("not a `", $name, "`"));
-                }
+                unsafe { $trace(this.cast::<u8>(), tracer) }
             }
         }
     )* };
 }
 
-unsafe fn any(_: *const u8) -> bool {
-    true
+unsafe fn any(_: *const u8, _: &mut Tracer<'_>) {}
+
+/// Fewer than a second's nanoseconds lie behind eight bytes.
+unsafe fn time(this: *const u8, tracer: &mut Tracer<'_>) {
+    let at = this.wrapping_add(8);
+    // SAFETY: the caller's: 16 bytes, aligned to 8.
+    let nanoseconds = unsafe { at.cast::<u32>().read() };
+    if nanoseconds >= 1_000_000_000 {
+        tracer.enter("nanos");
+        tracer.invalid(at, "not a `Duration::Nanoseconds`");
+        tracer.leave();
+    }
 }
 
-/// Whether fewer than a second's nanoseconds lie behind eight bytes.
-unsafe fn time(this: *const u8) -> bool {
-    // SAFETY: the caller's: 16 bytes, aligned to 8.
-    let nanoseconds = unsafe { this.wrapping_add(8).cast::<u32>().read() };
-    nanoseconds < 1_000_000_000
+unsafe fn address(this: *const u8, tracer: &mut Tracer<'_>) {
+    // SAFETY: the caller's: the first byte of the value.
+    if unsafe { this.read() } > 1 {
+        tracer.invalid(this, "not a variant of `IpAddr`");
+    }
+}
+
+unsafe fn order(this: *const u8, tracer: &mut Tracer<'_>) {
+    // SAFETY: the caller's: the one byte of the value.
+    if !matches!(unsafe { this.read() }.cast_signed(), -1..=1) {
+        tracer.invalid(this, "not a variant of `Ordering`");
+    }
 }
 
 fn seconds(shape: Shape, of: &str) -> Shape {
@@ -190,14 +205,10 @@ described! {
     Ipv6Addr, "Ipv6Addr", Niche::None, any, |shape: Shape| shape.field("octets", &"[u8; 16]".into(), 0);
     SocketAddrV4, "SocketAddrV4", Niche::None, any,
         |shape: Shape| shape.field("ip", &"[u8; 4]".into(), 0).field("port", &"u16".into(), 4);
-    IpAddr, "IpAddr", Niche::of_tag(1, &[0, 1]),
-        // SAFETY: the first byte of the value.
-        |this: *const u8| this.read() < 2,
+    IpAddr, "IpAddr", Niche::of_tag(1, &[0, 1]), address,
         |shape: Shape| shape.tagged("u8", &[("V4", 0), ("V6", 1)])
             .field("V4.0", &"[u8; 4]".into(), 1).field("V6.0", &"[u8; 16]".into(), 1);
-    std::cmp::Ordering, "Ordering", Niche::of_tag(1, &[-1, 0, 1]),
-        // SAFETY: the one byte of the value.
-        |this: *const u8| matches!(this.read() as i8, -1..=1),
+    std::cmp::Ordering, "Ordering", Niche::of_tag(1, &[-1, 0, 1]), order,
         |shape: Shape| shape.tagged("i8", &[("Less", -1), ("Equal", 0), ("Greater", 1)]);
     RangeFull, "RangeFull", Niche::None, any, |shape| shape;
 }

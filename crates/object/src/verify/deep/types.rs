@@ -285,7 +285,7 @@ impl<'d> Types<'d> {
                 // a path goes through without a word
                 fields.iter_mut().for_each(|field| field.label = "");
             }
-            let bits = tag.map_or(0, |tag| u64::MAX >> (64 - 8 * tag.bytes));
+            let bits = tag.map_or(0, |tag| u64::MAX >> (64 - 8 * tag.bytes.min(8)));
             variants.push(Variant { tag: value.map(|value| value as u64 & bits), fields });
         }
         let all = variants.iter().flat_map(|variant| &variant.fields);
@@ -303,6 +303,7 @@ impl<'d> Types<'d> {
             "u16" | "i16" => 2,
             "u32" | "i32" | "C" => 4,
             "u64" | "i64" => 8,
+            "u128" => 16,
             _ => return None,
         };
         let at: u64 = at.parse().ok()?;
