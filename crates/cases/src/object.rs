@@ -181,7 +181,7 @@ pub(crate) fn step<R: PSafe<Explored>, T>(
         }
     };
     twin.step_here(name, change, || {
-        let outcome = root.try_tx_any(|j, root| {
+        let outcome = root.try_tx(|j, root| {
             body(j, root);
             match end {
                 End::Commit => Ok(()),

@@ -179,7 +179,8 @@ fn observe(media: Media, seen: &Seen) -> Result<Plain, String> {
     }
     root.tx(|j, all| {
         let mut all = all.borrow_mut(j);
-        (all.change(Change::PopFront, j), all.change(Change::PopBack, j));
+        all.change(Change::PopFront, j);
+        all.change(Change::PopBack, j);
         all.vector.pop(j);
         all.heap.retain(|_| false, j);
         all.heap.extend(found.heap.iter().copied(), j);

@@ -68,10 +68,11 @@ pub mod media {
 pub mod object {
     pub use everbyte_object::{
         Detached, Error, Fault, FaultKind, In, InTx, Journal, Leak, MemPool, Migrate, Migrated, MigratedType, Out,
-        PBTreeMap, PCell, PHashMap, PMutex, PMutexGuard, POnceCell, PReadGuard, PRef, PRefCell, PRefMut, PRwLock,
-        PSafe, PString, PVec, PWriteGuard, Parc, Pbox, PersistentTypesMustNotImplementDrop, Pool, PoolOptions, PoolTag,
-        Prc, RepairPlan, Report, Result, Root, Schema, Shape, Token, Total, Tracer, TryError, TypeName, UntypedPool,
-        VCell, btree_map, hash_map, parc, pool, prc,
+        PBTreeMap, PBTreeSet, PBinaryHeap, PCell, PHashMap, PHashSet, PMutex, PMutexGuard, POnceCell, PReadGuard, PRef,
+        PRefCell, PRefMut, PRwLock, PSafe, PString, PVec, PVecDeque, PWriteGuard, Parc, Pbox,
+        PersistentTypesMustNotImplementDrop, Pool, PoolOptions, PoolTag, Prc, Reader, RepairPlan, Report, Result, Root,
+        Schema, Shape, Token, Total, Tracer, TryError, TypeName, UntypedPool, VCell, btree_map, hash_map, parc, pool,
+        prc, prelude,
     };
     #[doc(hidden)]
     pub use everbyte_object::{Niche, hidden};

@@ -112,7 +112,7 @@ impl Repr {
 }
 
 pub(crate) fn repr(input: &DeriveInput) -> Result<Repr> {
-    const TAGS: [&str; 8] = ["u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64"];
+    const TAGS: [&str; 10] = ["u8", "u16", "u32", "u64", "usize", "i8", "i16", "i32", "i64", "isize"];
     let (mut repr, mut is_fixed) = (Repr { tag: None, is_c: false }, false);
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("repr")) {
         let Meta::List(list) = &attribute.meta else { continue };

@@ -98,6 +98,7 @@ pub use transaction::journal::{InTx, Journal};
 pub use transaction::open::PoolOptions;
 pub use transaction::operations::Pool;
 pub use transaction::pool::{In, MemPool, Out, PoolTag};
+pub use transaction::reader::Reader;
 pub use transaction::root::{Detached, Root};
 pub use types::btree_map::{self, PBTreeMap};
 pub use types::cell::PCell;
@@ -119,6 +120,14 @@ pub use verify::deep::report::{Fault, FaultKind, Leak, Report};
 pub use verify::repair::RepairPlan;
 pub use verify::tools::UndoTools;
 pub use verify::untyped::UntypedPool;
+
+/// The types and traits that most programs need: `use everbyte_object::prelude::*;`
+pub mod prelude {
+    pub use crate::{
+        Journal, MemPool, PBTreeMap, PBTreeSet, PBinaryHeap, PCell, PHashMap, PHashSet, PMutex, PRefCell, PRwLock,
+        PSafe, PString, PVec, PVecDeque, Parc, Pbox, Pool, Prc, Root, pool,
+    };
+}
 
 /// Items that the macros of this crate use; not part of its interface.
 #[doc(hidden)]

@@ -78,7 +78,7 @@ fn trace_seven(body: impl for<'tx> FnOnce(&mut PHashMap<u64, u64, In<'tx, PTag>>
             drop(PHashMap::<u64, u64, _>::with_capacity(14, j));
             PRefCell::new(PHashMap::from_iter((0..7).map(|key| (key, key)), j))
         },
-        |map| map.tx_any(|j, map| body(&mut map.borrow_mut(j), j)).unwrap(),
+        |map| map.tx(|j, map| body(&mut map.borrow_mut(j), j)).unwrap(),
     )
 }
 
@@ -104,7 +104,7 @@ fn trace_full(body: impl for<'tx> FnOnce(&mut PBTreeMap<u64, u64, In<'tx, PTag>>
             drop(PBTreeMap::<u64, u64, _>::from_iter(even(100), j));
             PRefCell::new(PBTreeMap::from_iter(even(15), j))
         },
-        |map| map.tx_any(|j, map| body(&mut map.borrow_mut(j), j)).unwrap(),
+        |map| map.tx(|j, map| body(&mut map.borrow_mut(j), j)).unwrap(),
     )
 }
 

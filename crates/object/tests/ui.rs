@@ -293,6 +293,7 @@ fn a_journal_is_made_by_transactions_alone() {
 #[test]
 fn legitimate_programs_compile() {
     accepted("pass", &OBJECT);
+    accepted("everyday", &OBJECT);
 }
 
 /// The macros find the crate under any name that a program gives it.

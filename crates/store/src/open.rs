@@ -230,6 +230,17 @@ impl Store {
         })
     }
 
+    /// [`Store::open`], or [`Store::create`] where no file of that name exists.
+    ///
+    /// # Errors
+    /// As both; if two processes create the store at once, one of them finds it in use.
+    pub fn open_or_create(path: &Path, options: &CreateOptions) -> Result<Store> {
+        match path.try_exists() {
+            Ok(false) => Store::create(path, options),
+            _ => Store::open(path, &options.media),
+        }
+    }
+
     /// Opens a store to read and change it, for this process alone: [`OpenOptions`] without further
     /// options.
     ///

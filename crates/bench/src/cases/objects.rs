@@ -210,7 +210,7 @@ macro_rules! counted {
     ($field:ident, $top:ident, $metric:expr, |$j:ident, $at:ident| $make:expr, $volatile:expr) => {
         let ours = Runner::timed(NAME, |count| {
             batches(count, |n| {
-                let took = $top.tx_any(|$j, $at| {
+                let took = $top.tx(|$j, $at| {
                     let mut made = Vec::with_capacity(BATCH as usize);
                     timed(|| {
                         (0..n).for_each(|_| made.push($make));

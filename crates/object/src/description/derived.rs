@@ -106,7 +106,7 @@ pub(crate) fn tag_size(tag: &str) -> usize {
     match tag {
         "u8" | "i8" => 1,
         "u16" | "i16" => 2,
-        "u64" | "i64" => 8,
+        "u64" | "i64" | "usize" | "isize" => 8,
         _ => 4, // `u32`, `i32` and C's `int`
     }
 }

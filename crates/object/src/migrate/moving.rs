@@ -326,11 +326,11 @@ pub(super) unsafe fn read_tag(from: *const u8, tag: &str) -> i128 {
         ($($of:ident)*) => {
             match tag {
                 // SAFETY: the caller's; any bits are an integer.
-                $(stringify!($of) => unsafe { from.cast::<$of>().read() }.into(),)*
+                $(stringify!($of) => (unsafe { from.cast::<$of>().read() }) as i128,)*
                 // SAFETY: as above: C's `int`.
                 _ => unsafe { from.cast::<std::ffi::c_int>().read() }.into(),
             }
         };
     }
-    read!(u8 u16 u32 u64 i8 i16 i32 i64)
+    read!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize)
 }

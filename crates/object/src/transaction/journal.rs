@@ -48,16 +48,16 @@ impl<P: MemPool> std::fmt::Debug for Journal<P> {
     }
 }
 
-/// Types that a transaction's body may capture: a lint against changing volatile state, which a
-/// roll-back would not undo.
+/// Types that a body of [`Root::tx_pure`](crate::Root::tx_pure) may capture: a lint against changing
+/// volatile state, which a roll-back would not undo.
 ///
-/// Everything that is `UnwindSafe`; soundness rests on the brand, not on this, so the `_any` forms
-/// do without it.
+/// Everything that is `UnwindSafe`. The lint also refuses harmless captures, such as `&dyn Fn`;
+/// soundness rests on the brand, not on this, so [`Root::tx`](crate::Root::tx) does without it.
 #[diagnostic::on_unimplemented(
     message = "this transaction's body captures volatile state that it could change",
     label = "captures `&mut` or a cell",
     note = "a roll-back would not undo that change: return the new value instead",
-    note = "or use `tx_any`, or wrap the captured reference in `AssertUnwindSafe`, to accept it"
+    note = "or use `tx`, or wrap the captured reference in `AssertUnwindSafe`, to accept it"
 )]
 pub trait InTx {}
 

@@ -11,6 +11,7 @@ pub(crate) mod open;
 pub(crate) mod open_pool;
 pub(crate) mod operations;
 pub(crate) mod pool;
+pub(crate) mod reader;
 pub(crate) mod root;
 pub(crate) mod running;
 #[cfg(test)]

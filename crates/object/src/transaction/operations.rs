@@ -84,13 +84,15 @@ pub trait Pool: MemPool {
     ///
     /// # Errors
     /// As [`Root::tx`]; [`Error::Closed`] if no pool is open under this type.
-    fn transaction<O, F: for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> O + InTx>(body: F) -> Result<O>;
+    fn transaction<O, F: for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> O>(body: F) -> Result<O>;
 
-    /// [`Pool::transaction`] without the lint on the captures of `body`.
+    /// [`Pool::transaction`] with the lint of [`Root::tx_pure`] on what `body` captures.
     ///
     /// # Errors
     /// As [`Pool::transaction`].
-    fn transaction_any<O, F: for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> O>(body: F) -> Result<O>;
+    fn transaction_pure<O, F: for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> O + InTx>(body: F) -> Result<O> {
+        Self::transaction(body)
+    }
 
     /// [`Pool::transaction`] that rolls back if `body` returns an error.
     ///
@@ -98,7 +100,7 @@ pub trait Pool: MemPool {
     /// [`TryError::Aborted`] with the body's own; [`TryError::Failed`] as [`Pool::transaction`].
     fn try_transaction<O, E, F>(body: F) -> Result<O, TryError<E>>
     where
-        F: for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> Result<O, E> + InTx;
+        F: for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> Result<O, E>;
 }
 
 impl<G: PoolTag> Pool for Out<G> {
@@ -123,17 +125,13 @@ impl<G: PoolTag> Pool for Out<G> {
         migrate::rehearse::<R, G>(store.as_store(), name)
     }
 
-    fn transaction<O, F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> O + InTx>(body: F) -> Result<O> {
-        Self::transaction_any(body)
-    }
-
-    fn transaction_any<O, F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> O>(body: F) -> Result<O> {
+    fn transaction<O, F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> O>(body: F) -> Result<O> {
         running::unrooted::<G, _, _>(|running| Ok(body(&Journal::new(running)))).map_err(TryError::failed)
     }
 
     fn try_transaction<O, E, F>(body: F) -> Result<O, TryError<E>>
     where
-        F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> Result<O, E> + InTx,
+        F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> Result<O, E>,
     {
         running::unrooted::<G, _, _>(|running| body(&Journal::new(running)))
     }

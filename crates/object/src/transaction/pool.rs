@@ -103,7 +103,7 @@ pub(crate) fn require_committed<P: MemPool>(at: *const u8) {
 /// (POOL-3).
 #[inline(always)]
 pub(crate) fn is_uncommitted<P: MemPool>(at: *const u8) -> bool {
-    !P::INSIDE && running::with_current::<P::Tag, _>(|running| running.is_some_and(|running| running.contains(at, 0)))
+    !P::INSIDE && running::with_current::<P::Tag, _>(|running| running.is_some_and(|running| running.may_roll_back(at)))
 }
 
 /// Which pool is open under a tag.

@@ -37,7 +37,8 @@ impl<R: PSafe<P>, P: MemPool> UnwindSafe for Root<R, P> {}
 impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
     /// Runs `body` as one transaction: all its changes or none, after any crash; settled on return.
     /// Commits whatever `body` returns. Inside another transaction of this thread and pool it is
-    /// part of that one.
+    /// part of that one. Volatile state that the body changes is not rolled back:
+    /// [`Root::tx_pure`] refuses it.
     ///
     /// # Errors
     /// [`crate::Error::Panicked`], [`crate::Error::Doomed`], [`crate::Error::Tx`], when the pool is
@@ -45,45 +46,79 @@ impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
     #[inline]
     pub fn tx<O, F>(&self, body: F) -> Result<O>
     where
-        F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>, &'tx R::At<'tx>) -> O + InTx,
-    {
-        self.tx_any(body)
-    }
-
-    /// [`Root::tx`] without the lint on what `body` captures: volatile state that it changes is not
-    /// rolled back.
-    ///
-    /// # Errors
-    /// As [`Root::tx`].
-    #[inline]
-    pub fn tx_any<O, F>(&self, body: F) -> Result<O>
-    where
         F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>, &'tx R::At<'tx>) -> O,
     {
         running::rooted::<G, _, _>(&self.inner, |running| Ok(body(&Journal::new(running), self.branded())))
             .map_err(TryError::failed)
     }
 
-    /// [`Root::tx`] that rolls back if `body` returns an error.
+    /// [`Root::tx`] with a lint on what `body` captures: volatile state that it could change, which
+    /// a roll-back would not undo, does not compile (see [`InTx`]).
+    ///
+    /// # Errors
+    /// As [`Root::tx`].
+    #[inline]
+    pub fn tx_pure<O, F>(&self, body: F) -> Result<O>
+    where
+        F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>, &'tx R::At<'tx>) -> O + InTx,
+    {
+        self.tx(body)
+    }
+
+    /// [`Root::tx`] that rolls back if `body` returns an error. Volatile state that the body
+    /// changes is not rolled back.
     ///
     /// # Errors
     /// [`TryError::Aborted`] with the body's own; [`TryError::Failed`] as [`Root::tx`].
     pub fn try_tx<O, E, F>(&self, body: F) -> Result<O, TryError<E>>
     where
-        F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>, &'tx R::At<'tx>) -> Result<O, E> + InTx,
+        F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>, &'tx R::At<'tx>) -> Result<O, E>,
     {
         running::rooted::<G, _, _>(&self.inner, |running| body(&Journal::new(running), self.branded()))
     }
 
-    /// [`Root::try_tx`] without the lint on what `body` captures.
+    /// [`Root::try_tx`] with the lint of [`Root::tx_pure`].
     ///
     /// # Errors
     /// As [`Root::try_tx`].
-    pub fn try_tx_any<O, E, F>(&self, body: F) -> Result<O, TryError<E>>
+    pub fn try_tx_pure<O, E, F>(&self, body: F) -> Result<O, TryError<E>>
     where
-        F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>, &'tx R::At<'tx>) -> Result<O, E>,
+        F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>, &'tx R::At<'tx>) -> Result<O, E> + InTx,
     {
-        running::rooted::<G, _, _>(&self.inner, |running| body(&Journal::new(running), self.branded()))
+        self.try_tx(body)
+    }
+
+    /// [`Root::try_tx`] with a body that returns any error, so that `?` needs no annotation in it:
+    ///
+    /// ```
+    /// # use everbyte_media::{Media, Options};
+    /// # use everbyte_store::{FormatOptions, Store};
+    /// use everbyte_object::{PCell, Pool, pool};
+    /// pool!(P);
+    /// # let store = Store::format(Media::anonymous(16 << 20, &Options::default())?, &FormatOptions::default())?;
+    /// let number = P::create::<PCell<u64, P>>(&store, "number", |_| PCell::new(0))?;
+    /// let parse = |text: &str| {
+    ///     number.attempt(|j, number| {
+    ///         number.set(text.parse()?, j);
+    ///         Ok(())
+    ///     })
+    /// };
+    /// parse("17")?;
+    /// assert!(parse("many").is_err());
+    /// assert_eq!(number.get(), 17);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Root::try_tx`].
+    pub fn attempt<O, F>(&self, body: F) -> Result<O, TryError<Box<dyn std::error::Error + Send + Sync>>>
+    where
+        F: for<'tx> FnOnce(
+            &'tx Journal<In<'tx, G>>,
+            &'tx R::At<'tx>,
+        ) -> Result<O, Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.try_tx(body)
     }
 
     /// [`Root::tx`] that returns once its changes are ordered: a crash may still lose it, but only
@@ -93,7 +128,7 @@ impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
     /// As [`Root::tx`].
     pub fn tx_buffered<O, F>(&self, body: F) -> Result<O>
     where
-        F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>, &'tx R::At<'tx>) -> O + InTx,
+        F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>, &'tx R::At<'tx>) -> O,
     {
         running::buffered::<G, _, _>(&self.inner, |running| Ok(body(&Journal::new(running), self.branded())))
             .map_err(TryError::failed)

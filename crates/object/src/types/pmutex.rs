@@ -4,7 +4,7 @@ use crate::description::psafe::level;
 use crate::transaction::guard::{Exclusive, exclusive};
 use crate::transaction::locks::{HeldLock, Mode};
 use crate::types::wrapper::wrapper;
-use crate::{Journal, MemPool, PSafe};
+use crate::{Journal, MemPool, Out, PSafe, PoolTag, Reader};
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -26,6 +26,16 @@ pub struct PMutex<T, P: MemPool> {
 unsafe impl<T: Send, P: MemPool> Sync for PMutex<T, P> {}
 
 wrapper!(PMutex, cells: 1);
+
+impl<T: PSafe<Out<G>>, G: PoolTag> PMutex<T, Out<G>> {
+    /// The value: outside of transactions, while none changes the pool
+    /// ([`Root::read`](crate::Root::read)).
+    pub fn get<'r>(&'r self, _: &'r Reader<G>) -> &'r T {
+        // SAFETY: in bounds and alive as `self`; transactions alone change it, and none does while
+        // the reader lives.
+        unsafe { &*self.value.get() }
+    }
+}
 
 impl<T: PSafe<P>, P: MemPool> PMutex<T, P> {
     /// Waits for the lock and takes it, to the end of the transaction. A transaction may lock again

@@ -13,7 +13,7 @@ use crate::{Journal, MemPool, PSafe, transaction::pool};
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 
 /// As `RefCell`: [`PRefCell::borrow`] to read, [`PRefCell::borrow_mut`] with a journal to change.
 /// As large as its value.
@@ -157,6 +157,37 @@ pub struct PRefMut<'b, T, P: MemPool> {
 }
 
 exclusive!(PRefMut);
+
+impl<'b, T, P: MemPool> PRefMut<'b, T, P> {
+    /// A guard of a part of the value, to be changed. All of the value is logged.
+    pub fn map<U>(mut this: PRefMut<'b, T, P>, part: impl FnOnce(&mut T) -> &mut U) -> PRefMutPart<'b, T, U, P> {
+        let value: *mut U = part(&mut this);
+        PRefMutPart { value, whole: this }
+    }
+}
+
+/// A part of a value that is borrowed to be changed; see [`PRefMut::map`].
+pub struct PRefMutPart<'b, T, U, P: MemPool> {
+    value: *mut U,
+    #[allow(dead_code)] // kept borrowed
+    whole: PRefMut<'b, T, P>,
+}
+
+impl<T, U, P: MemPool> Deref for PRefMutPart<'_, T, U, P> {
+    type Target = U;
+
+    fn deref(&self) -> &U {
+        // SAFETY: a part of what `whole` keeps borrowed.
+        unsafe { &*self.value }
+    }
+}
+
+impl<T, U, P: MemPool> DerefMut for PRefMutPart<'_, T, U, P> {
+    fn deref_mut(&mut self) -> &mut U {
+        // SAFETY: a part of what `whole` keeps borrowed alone, and has logged.
+        unsafe { &mut *self.value }
+    }
+}
 
 impl<T: PSafe<P> + fmt::Debug, P: MemPool> fmt::Debug for PRefCell<T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

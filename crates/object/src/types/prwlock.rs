@@ -4,7 +4,7 @@ use crate::description::psafe::level;
 use crate::transaction::guard::{Exclusive, exclusive};
 use crate::transaction::locks::{HeldLock, Mode};
 use crate::types::wrapper::wrapper;
-use crate::{Journal, MemPool, PSafe};
+use crate::{Journal, MemPool, Out, PSafe, PoolTag, Reader};
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -21,6 +21,16 @@ pub struct PRwLock<T, P: MemPool> {
 unsafe impl<T: Send + Sync, P: MemPool> Sync for PRwLock<T, P> {}
 
 wrapper!(PRwLock, cells: 1);
+
+impl<T: PSafe<Out<G>>, G: PoolTag> PRwLock<T, Out<G>> {
+    /// The value: outside of transactions, while none changes the pool
+    /// ([`Root::read`](crate::Root::read)).
+    pub fn get<'r>(&'r self, _: &'r Reader<G>) -> &'r T {
+        // SAFETY: in bounds and alive as `self`; transactions alone change it, and none does while
+        // the reader lives.
+        unsafe { &*self.value.get() }
+    }
+}
 
 impl<T: PSafe<P>, P: MemPool> PRwLock<T, P> {
     /// Waits until no transaction writes, and keeps it so to the end of the transaction.

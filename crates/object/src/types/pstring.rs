@@ -59,6 +59,24 @@ impl<P: MemPool> PString<P> {
         self.bytes.truncate(len, j);
     }
 
+    /// Adds what `write!` is given: `write!(text.writer(j), "{number}")`.
+    ///
+    /// ```
+    /// # use everbyte_media::{Media, Options};
+    /// # use everbyte_store::{FormatOptions, Store};
+    /// use everbyte_object::{PRefCell, PString, Pool, pool};
+    /// use std::fmt::Write;
+    /// pool!(P);
+    /// # let store = Store::format(Media::anonymous(16 << 20, &Options::default())?, &FormatOptions::default())?;
+    /// let text = P::create::<PRefCell<PString<P>, P>>(&store, "text", |_| PRefCell::default())?;
+    /// text.tx(|j, text| write!(text.borrow_mut(j).writer(j), "{} of {}", 3, 4))??;
+    /// assert_eq!(text.borrow().as_str(), "3 of 4");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn writer<'s>(&'s mut self, j: &'s Journal<P>) -> impl fmt::Write {
+        Writer { text: self, j }
+    }
+
     /// Makes it empty; the block stays.
     pub fn clear(&mut self, j: &Journal<P>) {
         self.bytes.clear(j);
@@ -79,6 +97,19 @@ impl<P: MemPool> PString<P> {
     /// Bytes that fit without a larger block.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
+    }
+}
+
+/// See [`PString::writer`].
+struct Writer<'s, P: MemPool> {
+    text: &'s mut PString<P>,
+    j: &'s Journal<P>,
+}
+
+impl<P: MemPool> fmt::Write for Writer<'_, P> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.text.push_str(text, self.j);
+        Ok(())
     }
 }
 
@@ -154,6 +185,12 @@ impl<P: MemPool> PartialEq<str> for PString<P> {
 impl<P: MemPool> PartialEq<&str> for PString<P> {
     fn eq(&self, other: &&str) -> bool {
         self.as_str() == *other
+    }
+}
+
+impl<P: MemPool> PartialEq<String> for PString<P> {
+    fn eq(&self, other: &String) -> bool {
+        self.as_str() == other
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::common::{Node, append, pop, store, values};
 use everbyte_object::raw::Raw as _;
-use everbyte_object::{Error, PCell, PRefCell, PSafe, Pbox, Pool, TryError, pool};
+use everbyte_object::{Error, MemPool, PCell, PRefCell, PSafe, Pbox, Pool, TryError, pool};
 
 #[test]
 fn a_list_outlives_its_pool() {
@@ -87,7 +87,7 @@ fn a_pool_closed_inside_its_transaction_closes_at_its_end() {
     pool!(P);
     let store = store();
     let count = P::create::<PCell<u64, P>>(&store, "count", |_| PCell::new(1)).unwrap();
-    P::transaction_any(move |_| {
+    P::transaction(move |_| {
         drop(count);
         assert!(matches!(P::open::<PCell<u64, P>>(&store, "count"), Err(Error::Bound { .. })));
     })
@@ -143,7 +143,7 @@ fn two_pools_are_open_at_once_and_independent() {
     let one = P::create::<PCell<u64, P>>(&store, "one", |_| PCell::new(1)).unwrap();
     let two = Q::create::<PCell<u64, Q>>(&store, "two", |_| PCell::new(2)).unwrap();
     // The inner transaction commits although the outer one rolls back: it is of another pool.
-    let outcome = one.try_tx_any(|j, one| {
+    let outcome = one.try_tx(|j, one| {
         one.set(10, j);
         two.tx(|j, two| two.set(20, j)).unwrap();
         Err::<(), ()>(())
@@ -185,4 +185,48 @@ fn references_into_the_pool_enter_a_transaction() {
     let outside = PCell::<u64, P>::new(5);
     assert!(matches!(P::transaction(|j| j.enter(&outside).set(6, j)), Err(Error::Panicked { .. })));
     assert_eq!(outside.get(), 5);
+}
+
+/// A look at the whole pool refuses transactions of its thread and waits for those of others.
+#[test]
+fn reading_keeps_transactions_out() {
+    use everbyte_object::{PMutex, PRwLock, PWriteGuard, Parc, parc::PWeak};
+    pool!(Looked);
+
+    #[derive(PSafe)]
+    #[repr(C)]
+    struct Graph<P: MemPool> {
+        node: PMutex<Option<Parc<u64, P>>, P>,
+        back: PMutex<Option<PWeak<u64, P>>, P>,
+        number: PRwLock<u64, P>,
+    }
+
+    let store = store();
+    let graph = Looked::create::<Graph<Looked>>(&store, "graph", |j| {
+        let node = Parc::new(7, j);
+        let back = PMutex::new(Some(node.downgrade(j)));
+        Graph { node: PMutex::new(Some(node)), back, number: PRwLock::new(1) }
+    })
+    .unwrap();
+    let seen = graph.read(|reader, graph| {
+        let back = graph.back.get(reader).as_ref().unwrap();
+        assert_eq!((back.get(reader), *graph.number.get(reader)), (Some(&7), 1));
+        let busy = Looked::transaction(|j| drop(Parc::new(1u64, j)));
+        assert!(matches!(busy, Err(Error::Busy { .. })), "{busy:?}");
+        // a transaction of another thread that changes nothing need not wait
+        std::thread::spawn(|| Looked::transaction(|_| 5).unwrap()).join().unwrap()
+    });
+    assert_eq!(seen.unwrap(), 5);
+    assert!(matches!(graph.tx(|_, _| graph.read(|_, _| ()).unwrap_err()), Ok(Error::Busy { .. })));
+    graph
+        .tx(|j, graph| {
+            drop(graph.node.lock(j).take());
+            let mut number: PWriteGuard<'_, _, _> = graph.number.write(j);
+            *number = 2;
+        })
+        .unwrap();
+    let gone = graph.read(|reader, graph| graph.back.get(reader).as_ref().unwrap().get(reader).is_none());
+    assert!(gone.unwrap());
+    assert!(matches!(graph.read(|_, _| panic!("on purpose")), Err(Error::Panicked { .. })));
+    assert_eq!(graph.check().unwrap(), []);
 }

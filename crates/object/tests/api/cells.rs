@@ -25,7 +25,7 @@ fn borrow_rules_panic_and_roll_back() {
     });
     assert!(matches!(outcome, Err(Error::Panicked { .. })));
     let outside = cell.borrow();
-    let outcome = cell.tx_any(|j, cell| *cell.borrow_mut(j) = 2);
+    let outcome = cell.tx(|j, cell| *cell.borrow_mut(j) = 2);
     assert!(matches!(outcome, Err(Error::Panicked { .. })), "borrowed outside of the transaction");
     assert_eq!(*outside, 1);
     drop(outside);
@@ -90,7 +90,7 @@ fn a_mutex_is_held_to_the_end_and_never_poisoned() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             mutex
-                .tx_any(|j, mutex| {
+                .tx(|j, mutex| {
                     *mutex.lock(j) = 1; // the guard is gone, the lock is not
                     locked.wait();
                     tried.wait();
@@ -153,7 +153,7 @@ fn readers_share_and_one_reader_becomes_the_writer() {
     let (reading, tried) = (Barrier::new(2), Barrier::new(2));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            lock.tx_any(|j, lock| {
+            lock.tx(|j, lock| {
                 assert_eq!(*lock.read(j), 1);
                 reading.wait();
                 tried.wait();
@@ -280,7 +280,7 @@ proptest! {
         let mut twin = Vec::<u32>::new();
         for (steps, commit) in program {
             let mut next = twin.clone();
-            let outcome = all.try_tx_any(|j, all| {
+            let outcome = all.try_tx(|j, all| {
                 let mut all = all.borrow_mut(j);
                 for step in &steps {
                     match *step {
@@ -400,7 +400,7 @@ fn a_forgotten_guard_does_not_come_back_after_many_openings() {
     drop(cells);
     for opening in 1..=600 {
         let cells = P::open::<Cells>(&store, "cells").unwrap();
-        let outcome = cells.tx_any(|j, cells| cells.iter().for_each(|cell| *cell.borrow_mut(j) += 1));
+        let outcome = cells.tx(|j, cells| cells.iter().for_each(|cell| *cell.borrow_mut(j) += 1));
         assert!(outcome.is_ok(), "opening {opening}: {outcome:?}");
         let first = cells[0].borrow();
         assert!(cells.tx(|j, cells| cells[0].try_borrow_mut(j).is_none()).unwrap(), "borrowed in this opening");

@@ -186,7 +186,7 @@ fn collections_agree_with_the_standard_library() {
         let mut model = Model::default();
         for round in 0..60 {
             let (mut tried, aborts) = (model.clone(), random.chance(30));
-            let outcome = root.try_tx_any(|j, all| {
+            let outcome = root.try_tx(|j, all| {
                 let mut all = all.borrow_mut(j);
                 for _ in 0..=random.below(8) {
                     match random.below(3) {
@@ -271,7 +271,7 @@ fn orders_that_panic_or_contradict_themselves_lose_nothing() {
     let before: Vec<u64> = root.borrow().vector.iter().map(|item| **item).collect();
     for stop_at in [1, 10, 60] {
         let mut compared = 0;
-        let outcome = root.tx_any(|j, all| {
+        let outcome = root.tx(|j, all| {
             all.borrow_mut(j).vector.sort_by(
                 |one, other| {
                     compared += 1;
@@ -285,7 +285,7 @@ fn orders_that_panic_or_contradict_themselves_lose_nothing() {
         assert!(root.borrow().vector.iter().map(|item| **item).eq(before.iter().copied()));
     }
     let mut random = Random::new(5);
-    let _ = root.tx_any(|j, all| {
+    let _ = root.tx(|j, all| {
         let mut all = all.borrow_mut(j);
         let body = std::panic::AssertUnwindSafe(|| {
             all.vector.sort_unstable_by(

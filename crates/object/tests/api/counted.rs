@@ -218,7 +218,7 @@ fn an_object_that_is_being_upgraded_is_not_dropped() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             shared
-                .tx_any(|j, shared| {
+                .tx(|j, shared| {
                     let one = shared.weak.lock(j).as_ref().unwrap().upgrade(j).unwrap();
                     upgraded.wait();
                     refused.wait();

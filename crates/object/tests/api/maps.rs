@@ -122,7 +122,7 @@ proptest! {
         let mut twin = HashMap::<String, u32>::new();
         for (steps, commit) in program {
             let mut next = twin.clone();
-            let outcome = all.try_tx_any(|j, all| {
+            let outcome = all.try_tx(|j, all| {
                 let mut all = all.borrow_mut(j);
                 for step in &steps {
                     step!(all, next, *step, j, reserve: |all: &mut PHashMap<_, _, _>, more| {
@@ -152,7 +152,7 @@ proptest! {
         let mut twin = BTreeMap::<String, u32>::new();
         for (steps, commit) in program {
             let mut next = twin.clone();
-            let outcome = all.try_tx_any(|j, all| {
+            let outcome = all.try_tx(|j, all| {
                 let mut all = all.borrow_mut(j);
                 for step in &steps {
                     step!(all, next, *step, j, reserve: |all: &mut PBTreeMap<PString<_>, Pbox<u32, _>, _>, most| {
@@ -245,7 +245,7 @@ fn large<G: PoolTag, const W: usize>() {
     let mut random = Random::new(W as u64);
     let mut steps: Vec<(u64, bool)> = (0..4000).map(|_| (random.below(3000), random.below(3) > 0)).collect();
     steps.extend((0..3000).filter(|key| key % 7 != 0).map(|key| (key, true)));
-    map.tx_any(|j, map| {
+    map.tx(|j, map| {
         let mut map = map.borrow_mut(j);
         map.extend((0..2000).map(|key| (key, [key; W])), j);
         for (key, goes) in steps {

@@ -70,7 +70,7 @@ impl<P: MemPool> Ord for Fused<P> {
 macro_rules! burnt {
     ($root:ident, |$map:ident, $j:ident| $change:expr) => {
         for fuse in 0.. {
-            let panicked = $root.tx_any(|$j, map| {
+            let panicked = $root.tx(|$j, map| {
                 let mut guard = map.borrow_mut($j);
                 let $map = &mut *guard;
                 FUSE.set(Some(fuse));
@@ -216,7 +216,7 @@ fn an_order_that_changes_loses_nothing_but_lookups() {
     // twice.
     let ends = (0..500).map(|start| {
         catch_unwind(AssertUnwindSafe(|| {
-            map.tx_any(|j, map| {
+            map.tx(|j, map| {
                 let mut map = map.borrow_mut(j);
                 let all: Vec<&mut Pbox<u32, _>> =
                     map.range_mut(Loose::new(start)..Loose::new(start + 100), j).map(|(_, value)| value).collect();

@@ -203,9 +203,8 @@ fn a_volatile_weak_pointer_to_what_was_freed_is_not_promoted() {
         });
         both.unwrap()
     };
-    let alive = |world: &Root<World<P>, P>| {
-        world.tx_any(|j, _| (gone.promote(j).is_some(), kept.promote(j).is_some())).unwrap()
-    };
+    let alive =
+        |world: &Root<World<P>, P>| world.tx(|j, _| (gone.promote(j).is_some(), kept.promote(j).is_some())).unwrap();
     assert_eq!(alive(&world), (true, true));
     let token = world.plan_repair(&|_| ()).unwrap().token();
     world.repair(token, &|_| ()).unwrap();

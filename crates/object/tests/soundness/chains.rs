@@ -138,7 +138,7 @@ fn a_long_circle_is_reclaimed_without_stack() {
             })
             .unwrap();
         }
-        root.tx_any(|j, root| {
+        root.tx(|j, root| {
             let newest = root.borrow_mut(j).take();
             *first.promote(j).unwrap().next.borrow_mut(j) = newest;
         })

@@ -81,8 +81,8 @@ fn a_check_and_a_transaction_of_one_thread_are_not_inside_of_each_other() {
     let store = store();
     let mut root = P::create::<PMutex<u64, P>>(&store, "x", |_| PMutex::new(0)).unwrap();
     let is_busy = |outcome| matches!(outcome, Err(Error::Busy { .. }));
-    assert!(root.tx_any(|_, _| is_busy(root.check().map(drop))).unwrap(), "a check in a transaction");
-    assert!(P::transaction_any(|_| is_busy(root.plan_repair(&|_| ()).map(drop))).unwrap());
+    assert!(root.tx(|_, _| is_busy(root.check().map(drop))).unwrap(), "a check in a transaction");
+    assert!(P::transaction(|_| is_busy(root.plan_repair(&|_| ()).map(drop))).unwrap());
     let inside = |_| {
         assert!(is_busy(root.tx(|j, r| *r.lock(j) = 1)), "a transaction in a check");
         assert!(is_busy(P::transaction(|_| ())));

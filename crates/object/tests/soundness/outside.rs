@@ -87,5 +87,5 @@ fn a_cell_outside_of_the_pool_is_read_in_a_body() {
     let store = store();
     let root = P::create::<u64>(&store, "x", |_| 0).unwrap();
     let outside = PRefCell::<u64, P>::new(5);
-    assert_eq!(root.tx_any(|_, _| *outside.borrow()).unwrap(), 5);
+    assert_eq!(root.tx(|_, _| *outside.borrow()).unwrap(), 5);
 }

@@ -11,7 +11,7 @@ fn a_root_is_not_detached_inside_a_transaction_of_its_pool() {
     let root = P::create::<R>(&store, "x", |_| PRefCell::new(1)).unwrap();
     // The body owns the root and changes its cell; the thread that the root is sent to would read
     // what is rolled back.
-    let outcome = P::transaction_any(move |j| {
+    let outcome = P::transaction(move |j| {
         *root.at(j).borrow_mut(j) = 2;
         let detached = root.detach();
         std::thread::spawn(move || *detached.attach().borrow()).join().unwrap()
@@ -24,7 +24,7 @@ fn a_root_is_not_detached_inside_a_transaction_of_its_pool() {
     assert_eq!(root.check().unwrap(), []);
     // A panic of `detach` that the body catches: the root is gone, and the body goes on and
     // commits.
-    let outcome = P::transaction_any(move |j| {
+    let outcome = P::transaction(move |j| {
         *root.at(j).borrow_mut(j) = 3;
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(root.detach())));
         assert!(caught.is_err());
@@ -41,7 +41,7 @@ fn a_root_attached_inside_a_transaction_stays_in_its_thread() {
     let store = store();
     type R = PRefCell<u64, P>;
     let detached = P::create::<R>(&store, "x", |_| PRefCell::new(1)).unwrap().detach();
-    let outcome = P::transaction_any(move |j| {
+    let outcome = P::transaction(move |j| {
         let root = detached.attach();
         *root.at(j).borrow_mut(j) = 2;
         drop(root.detach());
@@ -61,7 +61,7 @@ fn a_detached_root_is_the_whole_pool_in_its_new_thread() {
     let detached = root.detach();
     // A transaction without a root, beside the pool on its way: it reaches nothing that it could
     // change.
-    P::transaction_any(|_| {
+    P::transaction(|_| {
         let back = std::thread::spawn(|| {
             let root = detached.attach();
             assert_eq!(*root.borrow(), 2);

@@ -37,7 +37,7 @@ impl<P: MemPool> Shelf<P> {
 fn a_payload_error_or_result_that_panics_when_dropped_is_no_commit() {
     pool!(P);
     let is_there = |root: &Root<Shelf<P>, P>, weak: &VWeak<Object<P>, P>| {
-        root.tx_any(|j, _| weak.promote(j).map(|strong| *strong.lock(j))).unwrap()
+        root.tx(|j, _| weak.promote(j).map(|strong| *strong.lock(j))).unwrap()
     };
     for how in ["panics", "fails", "is doomed"] {
         let store = store();
@@ -45,7 +45,7 @@ fn a_payload_error_or_result_that_panics_when_dropped_is_no_commit() {
         let old = root.tx(|j, r| r.kept.lock(j).insert(Parc::new(PMutex::new([7; 6]), j)).demote(j)).unwrap();
         let mut new = None;
         let end = catch_unwind(AssertUnwindSafe(|| {
-            let outcome = root.try_tx_any(|j, r| {
+            let outcome = root.try_tx(|j, r| {
                 let made = Parc::new(PMutex::new([1; 6]), j);
                 new = Some(made.demote(j));
                 *r.kept.lock(j) = Some(made);
@@ -74,7 +74,7 @@ fn a_root_dropped_in_a_body_whose_payload_panics_is_closed_all_the_same() {
     let store = store();
     let root = P::create::<PMutex<u64, P>>(&store, "x", |_| PMutex::new(0)).unwrap();
     let end = catch_unwind(AssertUnwindSafe(|| {
-        P::transaction_any(move |_| {
+        P::transaction(move |_| {
             drop(root);
             panic_any(Bomb)
         })
@@ -107,7 +107,7 @@ fn a_commit_that_fails_for_want_of_room_leaves_no_pointer_to_what_it_made() {
     // Room for two objects, and none to note many operations in.
     root.tx(|j, r| r.small.lock(j).truncate(MANY - 2, j)).unwrap();
     let mut new = None;
-    let outcome = root.tx_any(|j, r| {
+    let outcome = root.tx(|j, r| {
         r.small.lock(j).clear(j);
         let made = Parc::new(PMutex::new([1; 6]), j);
         new = Some(made.demote(j));
@@ -115,8 +115,7 @@ fn a_commit_that_fails_for_want_of_room_leaves_no_pointer_to_what_it_made() {
     });
     assert!(matches!(&outcome, Err(Error::Tx(_))), "the commit fails: {outcome:?}");
     let new = new.expect("the body came to its end");
-    let there =
-        |weak: &VWeak<Object<P>, P>| root.tx_any(|j, _| weak.promote(j).map(|strong| strong.lock(j)[0])).unwrap();
+    let there = |weak: &VWeak<Object<P>, P>| root.tx(|j, _| weak.promote(j).map(|strong| strong.lock(j)[0])).unwrap();
     assert_eq!(there(&new), None, "what was made in vain never was");
     assert_eq!(there(&old), Some(7), "what was dropped in vain is there");
     assert_eq!(root.check().unwrap(), []);

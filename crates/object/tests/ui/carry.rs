@@ -8,13 +8,13 @@ use common::*;
 //@ into_a_variable: E0521
 fn into_a_variable() {
     let mut out = None;
-    P1::transaction_any(|j| out = Some(Pbox::new(1u32, j))).unwrap();
+    P1::transaction(|j| out = Some(Pbox::new(1u32, j))).unwrap();
     drop(out);
 }
-//@ into_a_variable_by_tx_any: E0521
-fn into_a_variable_by_tx_any() {
+//@ into_a_variable_by_tx: E0521
+fn into_a_variable_by_tx() {
     let mut out = None;
-    list().tx_any(|j, _| out = Some(Pbox::new(1u32, j))).unwrap();
+    list().tx(|j, _| out = Some(Pbox::new(1u32, j))).unwrap();
     drop(out);
 }
 //@ into_an_asserted_variable: E0308 E0521 lifetime
@@ -31,31 +31,31 @@ fn into_an_asserted_variable() {
 //@ swapped_into_a_variable: E0521
 fn swapped_into_a_variable() {
     let mut out = None;
-    list().tx_any(|j, root| std::mem::swap(&mut out, &mut *root.next.borrow_mut(j))).unwrap();
+    list().tx(|j, root| std::mem::swap(&mut out, &mut *root.next.borrow_mut(j))).unwrap();
     drop(out);
 }
 //@ into_a_vec: E0521
 fn into_a_vec() {
     let mut out = Vec::new();
-    P1::transaction_any(|j| out.push(Pbox::new(1u32, j))).unwrap();
+    P1::transaction(|j| out.push(Pbox::new(1u32, j))).unwrap();
     drop(out);
 }
 //@ reference_into_a_variable: E0521
 fn reference_into_a_variable() {
     let mut out = None;
-    list().tx_any(|_, root| out = Some(&root.val)).unwrap();
+    list().tx(|_, root| out = Some(&root.val)).unwrap();
     println!("{out:?}");
 }
 //@ journal_into_a_variable: E0521
 fn journal_into_a_variable() {
     let mut out = None;
-    P1::transaction_any(|j| out = Some(j)).unwrap();
+    P1::transaction(|j| out = Some(j)).unwrap();
     let _ = out;
 }
 //@ guard_into_a_variable: E0521
 fn guard_into_a_variable() {
     let mut out = None;
-    list().tx_any(|j, root| out = Some(root.next.borrow_mut(j))).unwrap();
+    list().tx(|j, root| out = Some(root.next.borrow_mut(j))).unwrap();
     drop(out);
 }
 //@ into_a_refcell: E0308 E0521
@@ -76,7 +76,7 @@ fn into_a_mutex() {
 //@ into_a_mutex_inferred: E0521
 fn into_a_mutex_inferred() {
     let out = Mutex::new(None);
-    P1::transaction_any(|j| *out.lock().unwrap() = Some(Pbox::new(1u32, j))).unwrap();
+    P1::transaction(|j| *out.lock().unwrap() = Some(Pbox::new(1u32, j))).unwrap();
 }
 //@ leaked_into_a_mutex: E0308 E0521
 fn leaked_into_a_mutex() {
@@ -91,7 +91,7 @@ fn ferried_into_a_mutex() {
 //@ journal_into_a_mutex: E0521
 fn journal_into_a_mutex() {
     let out = Mutex::new(None);
-    P1::transaction_any(|j| *out.lock().unwrap() = Some(j)).unwrap();
+    P1::transaction(|j| *out.lock().unwrap() = Some(j)).unwrap();
 }
 //@ into_a_channel: E0308 E0521
 fn into_a_channel() {
@@ -102,7 +102,7 @@ fn into_a_channel() {
 //@ into_a_channel_inferred: E0521
 fn into_a_channel_inferred() {
     let (sender, receiver) = mpsc::channel();
-    P1::transaction_any(|j| sender.send(Pbox::new(1u32, j)).unwrap()).unwrap();
+    P1::transaction(|j| sender.send(Pbox::new(1u32, j)).unwrap()).unwrap();
     drop(receiver);
 }
 //@ into_a_static: E0308 E0521

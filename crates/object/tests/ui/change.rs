@@ -49,10 +49,6 @@ fn a_mutex_without_a_journal(r: &Root<Slot, P1>) {
 fn a_vector_in_the_root(r: &Root<PVec<u32, P1>, P1>) {
     r.tx(|j, all| all.push(1, j)).unwrap();
 }
-//@ an_element_through_a_guard: E0594
-fn an_element_through_a_guard(r: &Root<PRefCell<PVec<u32, P1>, P1>, P1>) {
-    r.tx(|j, all| all.borrow_mut(j)[0] = 1).unwrap();
-}
 //@ a_cell_of_the_root_as_mutable: E0596
 fn a_cell_of_the_root_as_mutable() {
     let mut r = list();
@@ -100,7 +96,7 @@ fn a_reference_that_outlives_its_root<'a>() -> &'a i32 {
 //@ closed_in_its_own_transaction: E0505
 fn closed_in_its_own_transaction() {
     let r = list();
-    r.tx_any(|_, root| {
+    r.tx(|_, root| {
         drop(r);
         println!("{}", root.val);
     })
@@ -109,7 +105,7 @@ fn closed_in_its_own_transaction() {
 //@ closed_under_a_reference: E0505
 fn closed_under_a_reference() {
     let r = list();
-    P1::transaction_any(move |j| {
+    P1::transaction(move |j| {
         let seen = j.enter(&*r);
         drop(r);
         println!("{}", seen.val);

@@ -14,9 +14,9 @@ fn returned_box_named() {
     let gone: Pbox<u32, P1> = P1::transaction(|j| Pbox::new(1, j)).unwrap();
     drop(gone);
 }
-//@ returned_box_by_tx_any: lifetime
-fn returned_box_by_tx_any() {
-    let gone = list().tx_any(|j, _| Pbox::new(1, j)).unwrap();
+//@ returned_box_by_tx: lifetime
+fn returned_box_by_tx() {
+    let gone = list().tx(|j, _| Pbox::new(1, j)).unwrap();
     drop(gone);
 }
 //@ returned_box_buffered: lifetime

@@ -161,7 +161,7 @@ fn keys_of_another_pool(store: &everbyte_store::Store) {
 }
 //@ the_journal_of_another_pool: E0308
 fn the_journal_of_another_pool(r: &Numbers) {
-    P2::transaction(|other| r.tx_any(|j, map| map.borrow_mut(j).insert(1, 2, other)).unwrap()).unwrap();
+    P2::transaction(|other| r.tx(|j, map| map.borrow_mut(j).insert(1, 2, other)).unwrap()).unwrap();
 }
 //@ cells_shared_by_threads: E0277
 fn cells_shared_by_threads(r: &Root<PHashMap<u32, PCell<u32, P1>, P1>, P1>) {

@@ -130,10 +130,10 @@ mod bodies {
         })
         .unwrap()
     }
-    // Captures that the lint would refuse, by `tx_any`: no bound at all on them.
+    // Captures that the lint would refuse, by `tx`: no bound at all on them.
     fn calls(h: &Root<List, P1>, f: &dyn Fn(i32) -> i32, cell: &RefCell<Vec<i32>>) {
         let mut n = 0;
-        h.tx_any(|j, h| {
+        h.tx(|j, h| {
             append(h, f(1), j);
             cell.borrow_mut().push(1);
             n += 1;
@@ -141,16 +141,16 @@ mod bodies {
         .unwrap();
     }
     fn calls_a_generic<F: Fn(u32) -> u32>(f: F) -> u32 {
-        P1::transaction_any(|_| f(1)).unwrap()
+        P1::transaction(|_| f(1)).unwrap()
     }
     fn reads_a_generic<T: Clone + Into<u32>>(t: &T) -> u32 {
-        P1::transaction_any(|_| t.clone().into()).unwrap()
+        P1::transaction(|_| t.clone().into()).unwrap()
     }
     fn reads_a_once_cell(once: &OnceCell<u32>) -> u32 {
-        P1::transaction_any(|_| *once.get().unwrap()).unwrap()
+        P1::transaction(|_| *once.get().unwrap()).unwrap()
     }
     fn consumes_a_dyn_iterator(items: Box<dyn Iterator<Item = u32>>) {
-        P1::transaction_any(move |j| items.for_each(|x| drop(Pbox::new(x, j)))).unwrap();
+        P1::transaction(move |j| items.for_each(|x| drop(Pbox::new(x, j)))).unwrap();
     }
     // Stated, not refused: volatile state behind locks, atomics, channels and thread-locals is not
     // rolled back.
@@ -256,7 +256,7 @@ mod helpers {
         P1::transaction(body).unwrap() + P1::transaction(|j| *generic(1, j)).unwrap()
     }
     fn over_roots<R: PSafe<Out<G>>, G: PoolTag>(r: &Root<R, Out<G>>) {
-        r.tx_any(|_, _| ()).unwrap();
+        r.tx(|_, _| ()).unwrap();
     }
     trait Bump<P: MemPool> {
         fn bump(&self, j: &Journal<P>);
@@ -292,7 +292,7 @@ mod helpers {
         append(b, a.val, jb);
     }
     fn two_pools(x: &Root<List, P1>, y: &Root<Node<i32, P2>, P2>) {
-        x.tx_any(|ja, a| y.tx_any(|jb, b| across(a, ja, b, jb)).unwrap()).unwrap();
+        x.tx(|ja, a| y.tx(|jb, b| across(a, ja, b, jb)).unwrap()).unwrap();
     }
 }
 
@@ -323,7 +323,7 @@ mod programs {
     }
     // Sound, since the two cannot be linked; the lint would refuse it.
     fn both_journals(h: &Root<List, P1>, g: &Root<Node<i32, P2>, P2>) {
-        h.tx_any(|j, first| g.tx_any(|_, _| append(first, 1, j)).unwrap()).unwrap();
+        h.tx(|j, first| g.tx(|_, _| append(first, 1, j)).unwrap()).unwrap();
     }
     struct App {
         root: Root<List, P1>,
@@ -334,7 +334,7 @@ mod programs {
         // `tx` would refuse both: the body captures `self`, with its cell.
         fn by_field(&self) -> usize {
             self.root
-                .tx_any(|j, r| {
+                .tx(|j, r| {
                     append(r, 1, j);
                     self.name.len()
                 })
@@ -345,7 +345,7 @@ mod programs {
         }
         fn by_self(&self) -> usize {
             self.root
-                .tx_any(|j, r| {
+                .tx(|j, r| {
                     append(r, 1, j);
                     self.len()
                 })
@@ -430,7 +430,7 @@ mod programs {
     }
     // Waits for the transaction to end, at run time: see docs/semantics/typed-refusals.md.
     fn dropped_inside_of_another_body(h: Root<List, P1>) {
-        let _ = P2::transaction_any(move |_| drop(h));
+        let _ = P2::transaction(move |_| drop(h));
     }
     async fn awaits_between(h: &Root<List, P1>) {
         h.tx(|j, h| append(h, 1, j)).unwrap();

@@ -8,7 +8,7 @@ use common::*;
 fn a_box_of_another_pool() {
     P1::transaction(|j1| {
         let cell = PRefCell::new(Pbox::new(1, j1));
-        P2::transaction_any(|j2| *cell.borrow_mut(j1) = Pbox::new(1, j2)).unwrap();
+        P2::transaction(|j2| *cell.borrow_mut(j1) = Pbox::new(1, j2)).unwrap();
     })
     .unwrap();
 }
@@ -20,7 +20,7 @@ fn the_wrong_journal() {
 fn a_box_in_a_box_of_another_pool() {
     P1::transaction(|j1| {
         let first = Pbox::new(1u32, j1);
-        P2::transaction_any(move |j2| drop(Pbox::new(first, j2))).unwrap();
+        P2::transaction(move |j2| drop(Pbox::new(first, j2))).unwrap();
     })
     .unwrap();
 }
@@ -65,28 +65,28 @@ fn both<P: MemPool>(a: &Node<i32, P>, b: &Node<i32, P>, j: &Journal<P>) {
     append(a, b.val, j);
 }
 fn two_pools_as_one_parameter(a: &Root<List, P1>, b: &Root<Node<i32, P2>, P2>) {
-    a.tx_any(|j1, a| b.tx_any(|_, b| both(a, b, j1)).unwrap()).unwrap();
+    a.tx(|j1, a| b.tx(|_, b| both(a, b, j1)).unwrap()).unwrap();
 }
 //@ an_outer_box_in_an_inner_transaction: E0521 lifetime
 fn an_outer_box_in_an_inner_transaction(r: &Root<List, P1>) {
-    P1::transaction_any(|j1| {
+    P1::transaction(|j1| {
         let new = Pbox::new(node(1), j1);
-        r.tx_any(move |j2, root| *root.next.borrow_mut(j2) = Some(new)).unwrap();
+        r.tx(move |j2, root| *root.next.borrow_mut(j2) = Some(new)).unwrap();
     })
     .unwrap();
 }
 //@ an_inner_box_in_an_outer_variable: E0521 lifetime
 fn an_inner_box_in_an_outer_variable() {
-    P1::transaction_any(|j1| {
+    P1::transaction(|j1| {
         let mut out = Some(Pbox::new(1u32, j1));
-        P1::transaction_any(|j2| out = Some(Pbox::new(2u32, j2))).unwrap();
+        P1::transaction(|j2| out = Some(Pbox::new(2u32, j2))).unwrap();
         drop(out);
     })
     .unwrap();
 }
 //@ the_outer_journal_in_an_inner_transaction: E0521 lifetime
 fn the_outer_journal_in_an_inner_transaction(r: &Root<List, P1>) {
-    P1::transaction_any(|j1| r.tx_any(|_, root| append(root, 1, j1)).unwrap()).unwrap();
+    P1::transaction(|j1| r.tx(|_, root| append(root, 1, j1)).unwrap()).unwrap();
 }
 //@ the_pool_by_its_own_name: E0308 E0521
 fn by_name(list: &List, j: &Journal<P1>) {

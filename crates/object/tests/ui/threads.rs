@@ -185,7 +185,7 @@ fn a_future_that_holds_a_box() {
 }
 //@ a_root_of_cells_moved_out_of_a_body_that_has_changed_them: E0277
 fn a_root_of_cells_moved_out_of_a_body_that_has_changed_them(r: Root<PRefCell<u32, P1>, P1>) {
-    P1::transaction_any(move |j| {
+    P1::transaction(move |j| {
         *r.at(j).borrow_mut(j) = 1;
         thread::spawn(move || *r.borrow());
     })

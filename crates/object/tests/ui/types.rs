@@ -98,11 +98,11 @@ fn volatile_weak(weak: parc::VWeak<u32, P1>) {
 }
 //@ open_pool: E0277 "cannot live in a pool"
 fn open_pool(other: Root<u32, P2>) {
-    P1::transaction_any(move |j| drop(Pbox::new(other, j))).unwrap();
+    P1::transaction(move |j| drop(Pbox::new(other, j))).unwrap();
 }
 //@ store: E0277 "cannot live in a pool"
 fn store(store: everbyte_store::Store) {
-    P1::transaction_any(move |j| drop(Pbox::new(store, j))).unwrap();
+    P1::transaction(move |j| drop(Pbox::new(store, j))).unwrap();
 }
 //@ in_an_option: E0277 "cannot live in a pool"
 fn in_an_option() {

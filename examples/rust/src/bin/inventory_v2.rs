@@ -58,7 +58,7 @@ fn main() -> Outcome {
     };
     if let [name, cents, shelf] = words[..] {
         let (cents, place) = (cents.parse()?, Place::Shelf(shelf.parse()?));
-        items.tx_any(|j, items| {
+        items.tx(|j, items| {
             items.borrow_mut(j).push(Item { name: PString::from_str(name, j), cents, place }, j);
         })?;
     }

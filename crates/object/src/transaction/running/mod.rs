@@ -135,6 +135,13 @@ impl Running {
         self.base
     }
 
+    /// Whether `at` lies in the pool, and this is a transaction: not a look at the whole pool, which
+    /// changes nothing.
+    #[inline]
+    pub(crate) fn may_roll_back(&self, at: *const u8) -> bool {
+        self.contains(at, 0) && !self.barred.get()
+    }
+
     /// Whether the bytes lie in a block that this transaction has made.
     pub(crate) fn owns(&self, offset: u64, len: u64) -> bool {
         self.tx().owns(self.store_offset(offset), len)

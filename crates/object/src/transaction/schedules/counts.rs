@@ -137,7 +137,7 @@ fn making(commits: bool) {
     let escaped: Mutex<Option<VWeak<Number<P>, P>>> = Mutex::new(None);
     thread::scope(|scope| {
         scope.spawn(|| {
-            let outcome = shelf.try_tx_any(|j, shelf| {
+            let outcome = shelf.try_tx(|j, shelf| {
                 let made = Parc::new(Pbox::new(7, j), j);
                 *escaped.lock().unwrap() = Some(made.demote(j));
                 thread::yield_now();
@@ -151,12 +151,12 @@ fn making(commits: bool) {
                 *shelf.other.lock(j) = Some(other);
                 there
             });
-            assert_eq!(shelf.tx_any(|j, _| other.unwrap().promote(j).map(|other| **other)).unwrap(), Some(9));
+            assert_eq!(shelf.tx(|j, _| other.unwrap().promote(j).map(|other| **other)).unwrap(), Some(9));
         });
         scope.spawn(|| {
             for _ in 0..4 {
                 let there = escaped.lock().unwrap().clone();
-                let found = shelf.tx_any(|j, _| there?.promote(j).map(|strong| **strong)).unwrap();
+                let found = shelf.tx(|j, _| there?.promote(j).map(|strong| **strong)).unwrap();
                 assert!(found.is_none() || commits && found == Some(7), "{found:?}");
                 thread::yield_now();
             }

@@ -80,7 +80,7 @@ fn add(shelf: &Opened) {
 }
 
 fn read(shelf: &Opened, fence: &dyn Fn() -> u64) -> Option<u64> {
-    shelf.tx_any(|j, shelf| (*shelf.number.lock(j) > 0).then(fence)).unwrap()
+    shelf.tx(|j, shelf| (*shelf.number.lock(j) > 0).then(fence)).unwrap()
 }
 
 fn seen_at_a_lock() {
@@ -97,7 +97,7 @@ fn seen_at_a_lock_buffered() {
 fn seen_to_be_gone() {
     seen(
         |shelf| drop(shelf.tx(|j, shelf| *shelf.shared.lock(j) = None)),
-        |shelf, there, fence| shelf.tx_any(|j, _| there.promote(j).is_none().then(fence)).unwrap(),
+        |shelf, there, fence| shelf.tx(|j, _| there.promote(j).is_none().then(fence)).unwrap(),
     );
 }
 
@@ -106,9 +106,7 @@ fn seen_by_its_counts() {
         |shelf| {
             shelf.tx(|j, shelf| std::mem::forget(shelf.shared.lock(j).as_ref().expect("there").downgrade(j))).unwrap()
         },
-        |shelf, there, fence| {
-            shelf.tx_any(|j, _| (there.promote(j).expect("there").counts(j).1 > 0).then(fence)).unwrap()
-        },
+        |shelf, there, fence| shelf.tx(|j, _| (there.promote(j).expect("there").counts(j).1 > 0).then(fence)).unwrap(),
     );
 }
 

@@ -216,13 +216,13 @@ impl<K: PSafe<P> + Ord, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
     /// The entry with the smallest key.
     pub fn first_entry<'s>(&'s mut self, j: &'s Journal<P>) -> Option<OccupiedKey<'s, K, V, P>> {
         let mut path = Path::gap(self.root(), |_| false);
-        path.seek_next().then(|| OccupiedKey { map: self, path, j })
+        path.seek_next().then_some(OccupiedKey { map: self, path, j })
     }
 
     /// The entry with the largest key.
     pub fn last_entry<'s>(&'s mut self, j: &'s Journal<P>) -> Option<OccupiedKey<'s, K, V, P>> {
         let mut path = Path::gap(self.root(), |_| true);
-        path.seek_previous().then(|| OccupiedKey { map: self, path, j })
+        path.seek_previous().then_some(OccupiedKey { map: self, path, j })
     }
 
     /// Adds the entries of `items`; of equal keys the last value counts.

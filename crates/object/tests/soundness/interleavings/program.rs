@@ -157,7 +157,7 @@ impl Program<'_> {
 
     /// A transaction inside of this one, which may fail.
     fn nest(&self, twin: &mut Twin, depth: u32) {
-        let outcome = self.root.try_tx_any(|j, shelf| {
+        let outcome = self.root.try_tx(|j, shelf| {
             self.steps(shelf, j, twin, depth - 1);
             match self.below(12) {
                 0 => resume_unwind(Box::new(Burnt)),
@@ -463,12 +463,12 @@ impl Program<'_> {
         full.store(self.one_in(12), Ordering::Relaxed);
         fails.store(breaks, Ordering::Relaxed);
         let ended = catch_unwind(AssertUnwindSafe(|| match how {
-            0..5 => self.root.try_tx_any(|j, shelf| self.body(shelf, j, &mut twin, how)),
+            0..5 => self.root.try_tx(|j, shelf| self.body(shelf, j, &mut twin, how)),
             _ => {
                 let body = |j: &Journal<B<'_>>| match self.body(self.root.at(j), j, &mut twin, how) {
                     Ok(value) | Err(value) => value,
                 };
-                P::transaction_any(body).map_err(TryError::Failed)
+                P::transaction(body).map_err(TryError::Failed)
             }
         }));
         FUSE.set(None);
@@ -511,11 +511,11 @@ impl Program<'_> {
         if living != 0 {
             return Err(format!("{living} values were not dropped"));
         }
-        let found = self.root.tx_any(|j, shelf| Twin::read(shelf, j, twin)).map_err(|error| error.to_string())?;
+        let found = self.root.tx(|j, shelf| Twin::read(shelf, j, twin)).map_err(|error| error.to_string())?;
         if found != *twin {
             return Err(format!("{found:?} for {twin:?}"));
         }
-        let wrong = self.root.tx_any(|j, _| {
+        let wrong = self.root.tx(|j, _| {
             let all = self.seen.borrow();
             let is_wrong = |(weak, number): &&(VWeak<u64, P>, u64)| {
                 let met = weak.promote(j).map(|strong| *strong);
@@ -615,7 +615,7 @@ pub(super) fn run(seed: u64) -> (u32, u32) {
                 "a part that is borrowed outside has changed"
             );
             assert!(once.is_none_or(|text| Some(text.to_string()) == twin.once), "what was set once has changed");
-            let revived = root.tx_any(|j, _| old.iter().any(|weak: &VWeak<u64, P>| weak.promote(j).is_some()));
+            let revived = root.tx(|j, _| old.iter().any(|weak: &VWeak<u64, P>| weak.promote(j).is_some()));
             assert!(!revived.unwrap(), "a volatile weak pointer of an earlier opening");
         }
         next = program.next.get();
