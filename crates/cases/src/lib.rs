@@ -109,6 +109,7 @@ pub fn cases() -> Vec<Case> {
         redo::CASES,
         sharing::CASES,
         object::CASES,
+        object_collections::CASES,
         hkv::CASES,
         mnemosyne::CASES,
         kv::CASES,

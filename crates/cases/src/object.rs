@@ -1,7 +1,7 @@
 //! Cases of typed pools: object graphs changed in transactions, panics in the middle, and what
 //! recovery resets.
 
-use crate::{Case, TOTAL, object_collections, object_maps, object_migrate, object_repair, object_types};
+use crate::{Case, TOTAL, object_maps, object_migrate, object_repair, object_types};
 use everbyte_media::Media;
 use everbyte_object::raw::Raw as _;
 use everbyte_object::{Journal, MemPool, PRefCell, PSafe, Pbox, Pool, PoolOptions, Root, UntypedPool, pool};
@@ -51,13 +51,6 @@ pub(crate) const CASES: &[Case] = &[
         about: "random transactions over the maps, some rolled back by an error or a panic, against a plain twin",
         total: 8000,
         program: object_maps::random,
-    },
-    Case {
-        name: "object-collections",
-        crate_name: "object",
-        about: "queues, vectors, heaps and sets change together, some transactions rolled back: all of one or nothing of it",
-        total: 12_000,
-        program: object_collections::random,
     },
     Case {
         name: "object-buffered",

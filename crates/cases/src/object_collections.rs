@@ -1,11 +1,20 @@
 //! Queues, vectors, heaps and sets of a typed pool: random transactions of them, some rolled back.
 
+use crate::Case;
 use crate::object::{self, End, Explored, image, open, recover};
 use everbyte_media::Media;
 use everbyte_object::{Journal, MemPool, PBTreeSet, PBinaryHeap, PHashSet, PRefCell, PSafe, PVec, PVecDeque, Pbox};
 use everbyte_sim::{Explorer, Failure, Order, Report, Seen, Twin};
 use everbyte_workload::Random;
 use std::collections::{BTreeSet, VecDeque};
+
+pub(crate) const CASES: &[Case] = &[Case {
+    name: "object-collections",
+    crate_name: "object",
+    about: "queues, vectors, heaps and sets change together, some transactions rolled back: all of one or nothing of it",
+    total: 12_000,
+    program: random,
+}];
 
 #[derive(PSafe, Default)]
 #[repr(C)]
@@ -193,7 +202,7 @@ fn observe(media: Media, seen: &Seen) -> Result<Plain, String> {
 }
 
 /// Random transactions of up to four changes, some rolled back.
-pub(crate) fn random(explorer: Explorer) -> Result<Report, Box<Failure>> {
+fn random(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let start: Vec<Change> = (0..7).flat_map(|n| [Change::PushBack(n), Change::Push(n), Change::Add(n)]).collect();
     let mut plain = Plain::default();
     start.iter().for_each(|&start| change(&mut plain, start));

@@ -27,9 +27,9 @@ pub fn pool(input: TokenStream) -> TokenStream {
 /// For structs, enums and tuples, generic ones too; a type that holds pointers into a pool takes
 /// the pool as a parameter `P: MemPool`. Every field must be `PSafe<P>`; the type must say
 /// `#[repr(C)]` (or, for enums, `#[repr(u8)]` and the like), so that its layout is the same in
-/// every build, and cannot implement `Drop`. A `PhantomData` may hold anything, and a parameter that
-/// occurs in such fields alone needs no bound; `#[persist(marker = U)]` says so of one that other
-/// fields pass on to theirs.
+/// every build, and cannot implement `Drop`. A `PhantomData` may hold anything, and a parameter
+/// that occurs in such fields alone needs no bound; `#[persist(marker = U)]` says so of one that
+/// other fields pass on to theirs.
 ///
 /// `#[persist(pool = P)]` names the pool's parameter where its bound is not written `MemPool`.
 /// `#[persist(version = 2, from = NodeV1<P>)]` numbers the layout and names the type that pools of

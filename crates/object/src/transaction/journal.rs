@@ -48,8 +48,8 @@ impl<P: MemPool> std::fmt::Debug for Journal<P> {
     }
 }
 
-/// Types that a body of [`Root::tx_pure`](crate::Root::tx_pure) may capture: a lint against changing
-/// volatile state, which a roll-back would not undo.
+/// Types that a body of [`Root::tx_pure`](crate::Root::tx_pure) may capture: a lint against
+/// changing volatile state, which a roll-back would not undo.
 ///
 /// Everything that is `UnwindSafe`. The lint also refuses harmless captures, such as `&dyn Fn`;
 /// soundness rests on the brand, not on this, so [`Root::tx`](crate::Root::tx) does without it.

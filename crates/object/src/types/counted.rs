@@ -143,11 +143,12 @@ macro_rules! counted {
             /// changes the pool ([`Root::read`](crate::Root::read)).
             pub fn get<'r>(&self, _: &'r crate::Reader<G>) -> Option<&'r T> {
                 let at = pool::base::<Out<G>>().wrapping_add(self.offset.get() as usize).cast::<Counted<T>>();
-                // SAFETY: a block that weak pointers keep, whose counts change in transactions alone.
+                // SAFETY: a block that weak pointers keep, whose counts change in transactions
+                // alone.
                 let strong = unsafe { &(*at).strong }.load(std::sync::atomic::Ordering::Acquire);
                 // SAFETY:
-                // - in bounds, valid and alive: it has strong pointers, and no transaction drops one
-                //   while the reader lives;
+                // - in bounds, valid and alive: it has strong pointers, and no transaction drops
+                //   one while the reader lives;
                 // - no writer: there is no `&mut` to a counted value.
                 (strong > 0).then(|| unsafe { &(*at).value })
             }

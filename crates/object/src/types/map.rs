@@ -1,7 +1,7 @@
 //! Code that hash maps and ordered maps share.
 //!
-//! A map has a `header` with its `len`, and finds keys: `find`, `locate` (the `Found` entry, or
-//! the `Spot` where one belongs), `entry_at`, `add`, `take_found`, `unload`, `remove_entry`, `iter`,
+//! A map has a `header` with its `len`, and finds keys: `find`, `locate` (the `Found` entry, or the
+//! `Spot` where one belongs), `entry_at`, `add`, `take_found`, `unload`, `remove_entry`, `iter`,
 //! `extend`. The macro adds the methods that follow from these.
 
 /// The map `Map`, whose keys must be `bound`, with its `Found`, its `Spot`, and their entries.
@@ -176,8 +176,8 @@ macro_rules! map {
             }
         }
 
-        /// The entries are read out and the blocks freed at once; an entry that is not taken from the
-        /// iterator is dropped with it.
+        /// The entries are read out and the blocks freed at once; an entry that is not taken from
+        /// the iterator is dropped with it.
         impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> IntoIterator for $Map<K, V, P> {
             type Item = (K, V);
             type IntoIter = std::vec::IntoIter<(K, V)>;

@@ -135,8 +135,8 @@ impl Running {
         self.base
     }
 
-    /// Whether `at` lies in the pool, and this is a transaction: not a look at the whole pool, which
-    /// changes nothing.
+    /// Whether `at` lies in the pool, and this is a transaction: not a look at the whole pool,
+    /// which changes nothing.
     #[inline]
     pub(crate) fn may_roll_back(&self, at: *const u8) -> bool {
         self.contains(at, 0) && !self.barred.get()

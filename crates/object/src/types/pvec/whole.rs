@@ -172,7 +172,7 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         self.floor(j.running());
         self.log_elements(j, first as u64, self.len - first as u64);
         let (mut to, len) = (first as u64, self.len);
-        // An element that panics when it is dropped leaves the ones behind it to nobody.
+        // Meanwhile the vector ends before the first gap.
         self.len = first as u64;
         for index in first as u64..len {
             if kept[index as usize] {
