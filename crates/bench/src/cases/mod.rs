@@ -1,5 +1,6 @@
 //! The cases, each a file: what is measured, on what, against whom.
 
+mod collections;
 mod heap;
 mod hkv;
 mod kv;
@@ -55,6 +56,11 @@ pub const ALL: &[BenchCase] = &[
         name: "objects",
         about: "operations of typed objects against libpmemobj and volatile Rust",
         run: objects::run,
+    },
+    BenchCase {
+        name: "collections",
+        about: "queues, sets and sorting of typed objects against the standard library",
+        run: collections::run,
     },
     BenchCase {
         name: "workloads",
