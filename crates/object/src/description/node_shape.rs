@@ -7,7 +7,7 @@ pub(crate) const MOST_CAP: usize = 31;
 const HEAD: u64 = 8;
 
 /// Layout of the nodes of an ordered map.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeShape {
     /// Offset of the entries.
     pub entries: u64,

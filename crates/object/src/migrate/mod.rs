@@ -12,6 +12,7 @@
 //!
 //! Design: docs/design/migration.md
 
+mod maps;
 mod migrated;
 mod mismatch;
 mod moving;

@@ -37,7 +37,7 @@ pub(crate) enum Fault {
 
 /// How a block is pointed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum How {
+pub(super) enum How {
     Owned,
     Counted,
     Weak,
@@ -47,20 +47,20 @@ enum How {
 
 /// A block that a pointer has led to.
 #[derive(Clone, Copy)]
-struct Met {
+pub(super) struct Met {
     /// From the pool's base.
     at: u64,
     part: PartId,
     how: How,
 }
 
-enum Todo {
+pub(super) enum Todo {
     Enter(Met),
     Leave(Met),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum BlockState {
+pub(super) enum BlockState {
     /// Only weak pointers have led to it.
     Awaited,
     Entered,
@@ -70,8 +70,8 @@ enum BlockState {
 /// The future of a block.
 #[derive(Clone, Copy)]
 pub(super) struct Block {
-    part: PartId,
-    state: BlockState,
+    pub part: PartId,
+    pub state: BlockState,
     /// The new offset of its value, and the number of bytes there.
     pub new: u64,
     pub room: u64,
@@ -106,11 +106,11 @@ impl<'m, P: MemPool> Moving<'m, P> {
         &self.journal
     }
 
-    fn running(&self) -> &Running {
+    pub(super) fn running(&self) -> &Running {
         self.journal.running()
     }
 
-    fn address(&self, at: u64) -> *mut u8 {
+    pub(super) fn address(&self, at: u64) -> *mut u8 {
         (self.running().base() + at as usize) as *mut u8
     }
 
@@ -146,7 +146,7 @@ impl<'m, P: MemPool> Moving<'m, P> {
         self.running().word(at, index).load(Ordering::Relaxed)
     }
 
-    fn damaged(&self, at: u64, detail: impl Into<String>) -> Fault {
+    pub(super) fn damaged(&self, at: u64, detail: impl Into<String>) -> Fault {
         Fault::Damaged(self.running().inner().object.prime().saturating_add(at).get(), detail.into())
     }
 
@@ -181,9 +181,7 @@ impl<'m, P: MemPool> Moving<'m, P> {
     fn prepare(&self, met: Met, part: &Part<P>) -> Result<(), Fault> {
         let running = self.running();
         let (header, count) = met.how.extent();
-        let inner = running.inner();
-        let place = inner.object.prime().checked_add(met.at);
-        let found = place.and_then(|place| inner.undo.heap().size_of(place.get()).ok()).unwrap_or(0);
+        let found = self.block_size(met.at);
         let wanted = part.stored.0.checked_mul(count).and_then(|bytes| bytes.checked_add(header));
         if found == 0 || wanted.is_none_or(|wanted| wanted as u64 > found) {
             let detail = format!("a pointer to what is no block of {wanted:?} bytes");
@@ -206,12 +204,12 @@ impl<'m, P: MemPool> Moving<'m, P> {
     }
 
     /// An address in the pool, as an offset from its base.
-    fn offset(&self, at: *const u8) -> u64 {
+    pub(super) fn offset(&self, at: *const u8) -> u64 {
         (at as usize).wrapping_sub(self.running().base()) as u64
     }
 
     /// Puts the blocks that the stored value at `from` points to on the list.
-    fn follow(&self, from: *const u8, id: PartId, todo: &mut Vec<Todo>) -> Result<(), Fault> {
+    pub(super) fn follow(&self, from: *const u8, id: PartId, todo: &mut Vec<Todo>) -> Result<(), Fault> {
         let part = self.plan.part(id);
         if part.same {
             return Ok(()); // it stays where it is
@@ -256,6 +254,8 @@ impl<'m, P: MemPool> Moving<'m, P> {
             PartKind::Owned(of) => meet(word(0), *of, How::Owned),
             PartKind::Counted(of) => meet(word(0), *of, How::Counted),
             PartKind::Weak(of) => meet(word(0), *of, How::Weak),
+            PartKind::Table(of) => self.follow_table(from, *of, todo)?,
+            PartKind::Tree(of, shape) => self.follow_tree(from, (*of, *shape), todo)?,
             PartKind::Elements(of) => {
                 let (len, room) = (word(1), word(2));
                 if len > room {
@@ -285,6 +285,22 @@ impl<'m, P: MemPool> Moving<'m, P> {
         }
         self.blocks.borrow_mut().get_mut(&met.at).expect("entered").state = BlockState::Left;
         self.running().free(met.at);
+    }
+
+    /// Usable bytes of a block of the pool, or 0.
+    pub(super) fn block_size(&self, at: u64) -> u64 {
+        let inner = self.running().inner();
+        let place = inner.object.prime().checked_add(at);
+        place.and_then(|place| inner.undo.heap().size_of(place.get()).ok()).unwrap_or(0)
+    }
+
+    pub(super) fn count_freed(&self, bytes: u64) {
+        self.bytes_freed.set(self.bytes_freed.get() + bytes);
+    }
+
+    /// A block of a map was made.
+    pub(crate) fn count_made(&self, at: u64) {
+        self.bytes_made.set(self.bytes_made.get() + self.block_size(at));
     }
 
     /// The changes made.

@@ -24,6 +24,7 @@ use super::own_types::OwnTypes;
 use super::refusal::{Reason, Refusal};
 use crate::MemPool;
 use crate::description::described::Described;
+use crate::description::node_shape::NodeShape;
 use crate::description::schema::TypeName;
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -73,6 +74,10 @@ pub(crate) enum PartKind {
     Counted(PartId),
     Weak(PartId),
     Elements(PartId),
+    /// A hash map with such entries in a block of its own.
+    Table(PartId),
+    /// An ordered map with such entries in nodes of a shape.
+    Tree(PartId, NodeShape),
     /// Of an older version, and made from that by the program's `Migrate`.
     Older(PartId, Step),
 }
@@ -187,6 +192,7 @@ impl PartKind {
             PartKind::Owned(of) | PartKind::Counted(of) | PartKind::Weak(of) | PartKind::Elements(of) => {
                 Box::new(std::iter::once(*of))
             }
+            PartKind::Table(of) | PartKind::Tree(of, _) => Box::new(std::iter::once(*of)),
         }
     }
 }

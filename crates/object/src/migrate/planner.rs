@@ -6,9 +6,12 @@ use super::refusal::{Reason, Refusal, base};
 use crate::description::derived::{Derived, Field, Parts, tag_size};
 use crate::description::described::{Described, FieldPlace, Line, missing, tagged};
 use crate::description::niche::Tag;
+use crate::description::node_shape::NodeShape;
 use crate::description::schema::{Schema, Shape, TypeName};
+use crate::types::entry::MapEntry;
 use crate::{MemPool, PSafe};
 use std::any::{TypeId, type_name};
+use std::mem::offset_of;
 
 /// Fields of a part: their stored offsets, and the parts that they become.
 type Fields = Vec<(usize, PartId)>;
@@ -165,6 +168,62 @@ impl<P: MemPool> Planner<P> {
             let of = argument(stored, name).filter(|_| line.is_some()).ok_or_else(|| planner.another::<W>(stored))?;
             Ok(Planned { kind: PartKind::Elements(T::plan(planner, of)?), stored: (24, 8), fits: true })
         })
+    }
+
+    /// A map `M` called `name` of `K`s and `V`s; `shape`: the nodes of an ordered one.
+    pub(crate) fn map<M: PSafe<P>, K: PSafe<P>, V: PSafe<P>>(
+        &mut self,
+        stored: &str,
+        name: &str,
+        shape: Option<NodeShape>,
+    ) -> Result<PartId, Refusal> {
+        if self.described.line(&format!("{stored}::Entry")).is_none() {
+            return self.whole::<M>(stored); // formats 1 and 2 did not describe entries
+        }
+        self.add::<M>(stored, |planner| {
+            let words = (size_of::<M>(), align_of::<M>());
+            let line = planner.described.line(stored).filter(|line| (line.size, line.align) == words);
+            let is_map = line.is_some() && argument(stored, name).is_some();
+            let entry = planner.described.line(&format!("{stored}::Entry")).filter(|_| is_map).cloned();
+            let entry = entry.ok_or_else(|| planner.another::<M>(stored))?;
+            let of = planner.entry::<K, V>(&entry)?;
+            let Some(shape) = shape else {
+                return Ok(Planned { kind: PartKind::Table(of), stored: words, fits: true });
+            };
+            let found = planner.node(stored, entry.size).ok_or_else(|| planner.another::<M>(stored))?;
+            Ok(Planned { kind: PartKind::Tree(of, found), stored: words, fits: found == shape })
+        })
+    }
+
+    /// The nodes of the ordered map called `stored`, with entries of so many bytes.
+    fn node(&self, stored: &str, entry: usize) -> Option<NodeShape> {
+        let node = self.described.line(&format!("{stored}::Node"))?;
+        let field = |label: &str| node.fields.iter().find(|field| field.label == label);
+        let (entries, edges) = (field("entries")?, field("edges")?);
+        let most = entries.of.strip_suffix(']')?.rsplit_once("; ")?.1.parse().ok()?;
+        NodeShape::new(entries.offset as u64, entry as u64, most, edges.offset as u64)
+    }
+
+    /// The entries of a map, which the map reads and builds itself.
+    fn entry<K: PSafe<P>, V: PSafe<P>>(&mut self, line: &Line) -> Result<PartId, Refusal> {
+        unsafe fn never<P: MemPool>(_: *const u8, _: PartId, _: &Moving<'_, P>, _: *mut u8) {
+            unreachable!("entries are built by their map")
+        }
+        let key = (TypeId::of::<MapEntry<K::At<'static>, V::At<'static>>>(), line.name.clone());
+        if let Some(&known) = self.known.get(&key) {
+            return Ok(known);
+        }
+        let id = PartId(self.parts.len());
+        self.known.insert(key, id);
+        let own = (size_of::<MapEntry<K, V>>(), align_of::<MapEntry<K, V>>());
+        let (kind, build) = (PartKind::Plain, never::<P> as Build<P>);
+        self.parts.push(Part { kind, stored: (0, 1), fits: true, same: true, option: None, size: own.0, build });
+        let fields = [Field::new::<K>("key", 0), Field::new::<V>("value", offset_of!(MapEntry<K, V>, value))];
+        let (fields, fits) = self.fields(line, "", &fields)?;
+        let part = &mut self.parts[id.0];
+        part.stored = (line.size, line.align);
+        (part.kind, part.fits) = (PartKind::Fields(fields), fits && part.stored == own);
+        Ok(id)
     }
 
     /// An `Option<T>`.

@@ -8,6 +8,7 @@
 mod common;
 
 mod forms;
+mod maps;
 mod refused;
 mod shared;
 mod values;

@@ -5,8 +5,7 @@ use crate::common::store;
 use crate::whole;
 use everbyte_object::layout::{HEADER, Header};
 use everbyte_object::{
-    Error, Journal, MemPool, Migrate, Out, PBTreeMap, PCell, PHashMap, PSafe, PString, PVec, Pbox, Pool, PoolOptions,
-    PoolTag, pool,
+    Error, Journal, MemPool, Migrate, Out, PCell, PSafe, PString, PVec, Pbox, Pool, PoolOptions, PoolTag, pool,
 };
 use everbyte_store::Store;
 
@@ -136,30 +135,6 @@ fn what_does_not_lead_from_the_pool_is_named() {
     let error = P::open::<without_a_path::Root<P>>(&store, "entries").unwrap_err();
     assert!(matches!(error, Error::WrongType { .. }), "{error}");
     assert!(error.to_string().contains("`Entry` is version 1 in the pool and version 2 in the program"), "{error}");
-}
-
-/// The blocks of maps are not made anew: their entries keep their types.
-#[test]
-fn maps_whose_entries_have_changed_are_refused() {
-    pool!(P);
-    let store = store();
-    macro_rules! refused {
-        ($Map:ident) => {{
-            let name = stringify!($Map);
-            let map = P::create::<$Map<u32, v1::Entry<P>, P>>(&store, name, |j| {
-                $Map::from_iter([(7, v1::Entry { key: 7, text: PString::from_str("seven", j) })], j)
-            });
-            drop(map.unwrap());
-            let error = P::open_migrating::<$Map<u32, larger::Entry<P>, P>>(&store, name).unwrap_err();
-            assert!(matches!(error, Error::NoMigration { .. }), "{error}");
-            assert!(error.to_string().contains(&format!("the inside of `{name}<u32, Entry>` is another")), "{error}");
-            let map = P::open::<$Map<u32, v1::Entry<P>, P>>(&store, name).unwrap();
-            assert_eq!(&*map[&7].text, "seven");
-            whole(&map);
-        }};
-    }
-    refused!(PHashMap);
-    refused!(PBTreeMap);
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! [`PBTreeMap`] as a persistent type: dropped, described, traced.
 
 use super::node::Node;
+use super::path::Path;
 use super::{MapEntry, PBTreeMap};
 use crate::description::schema::{Schema, Shape, TypeName};
+use crate::migrate::{Moving, PartId, Planner, Refusal};
 use crate::transaction::running::{self, Running};
 use crate::{MemPool, Niche, PSafe, Tracer};
 
@@ -18,6 +20,12 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Drop for PBTreeMap<K, V, P> {
 }
 
 impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
+    /// This node and those below.
+    fn each(self, look: &dyn Fn(Self)) {
+        (0..self.edges()).for_each(|index| self.child(index).each(look));
+        look(self);
+    }
+
     /// Frees this node and those below, whose entries have other owners.
     pub(super) fn free(self, running: &Running) {
         (0..self.edges()).for_each(|index| self.child(index).free(running));
@@ -63,5 +71,26 @@ unsafe impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PSafe<P> for PBTreeMap<K, V, P
 
     unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
         tracer.tree::<K, V, P>(this.cast(), Node::<K, V, P>::SHAPE);
+    }
+
+    fn plan(planner: &mut Planner<P>, stored: &str) -> Result<PartId, Refusal> {
+        planner.map::<Self, K, V>(stored, "PBTreeMap", Some(Node::<K, V, P>::SHAPE))
+    }
+
+    /// Entries keep their order: the keys of the new type must have that of the old one.
+    unsafe fn moved(from: *const u8, part: PartId, moving: &Moving<'_, P>) -> Self {
+        let stored = moving.stored_entries(from, part);
+        let mut map = PBTreeMap::new();
+        for (_, from) in stored.entries {
+            // SAFETY: an entry that the plan describes (MOVE-5), read once.
+            let (key, value) = unsafe { (moving.field(from, stored.part, 0), moving.field(from, stored.part, 1)) };
+            let end = Path::gap(map.root(), |_| true);
+            map.add(end, MapEntry { key, value }, moving.journal());
+        }
+        if let Some(root) = map.root() {
+            root.each(&|node| moving.count_made(node.offset()));
+        }
+        stored.blocks.into_iter().for_each(|block| moving.journal().running().free(block));
+        map
     }
 }

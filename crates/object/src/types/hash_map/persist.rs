@@ -1,9 +1,11 @@
 //! [`PHashMap`] as a persistent type: dropped, described, traced.
 
-use super::PHashMap;
 use super::table::EntryTable;
+use super::{HashMapHeader, PHashMap, tags};
 use crate::description::schema::{Schema, TypeName};
-use crate::{MemPool, Niche, PSafe, Tracer, transaction::running};
+use crate::migrate::{Moving, PartId, Planner, Refusal};
+use crate::types::entry::MapEntry;
+use crate::{MemPool, Niche, PSafe, Tracer, transaction::pool, transaction::running};
 
 impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Drop for PHashMap<K, V, P> {
     fn drop(&mut self) {
@@ -41,5 +43,39 @@ unsafe impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PSafe<P> for PHashMap<K, V, P>
 
     unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
         tracer.table::<K, V, P>(this.cast());
+    }
+
+    fn plan(planner: &mut Planner<P>, stored: &str) -> Result<PartId, Refusal> {
+        planner.map::<Self, K, V>(stored, "PHashMap", None)
+    }
+
+    /// Entries keep their places; keys of another type are found by passing over all of them, until
+    /// the table is built anew.
+    unsafe fn moved(from: *const u8, part: PartId, moving: &Moving<'_, P>) -> Self {
+        // SAFETY: the caller's: the six words of a map.
+        let header = unsafe { from.cast::<HashMapHeader>().read() };
+        let stored = moving.stored_entries(from, part);
+        let mut map = PHashMap::new();
+        map.header = header;
+        if header.offset == 0 {
+            return map;
+        }
+        let (running, groups) = (moving.journal().running(), u64::from(header.groups));
+        let bytes = tags::bytes(groups, MapEntry::<K, V>::SIZE as u64).expect("more bytes than there are addresses");
+        let (offset, _) = running.allocate_sized(bytes as usize);
+        moving.count_made(offset);
+        let at = |offset: u64| pool::base::<P>().wrapping_add(offset as usize);
+        // SAFETY: the tags of both blocks, of which this transaction has made the second.
+        unsafe { at(offset).copy_from_nonoverlapping(at(header.offset), tags::before(groups) as usize) };
+        map.header.offset = offset;
+        map.header.dialect = if stored.same_keys { header.dialect } else { 0 };
+        for (place, from) in stored.entries {
+            // SAFETY: an entry that the plan describes (MOVE-5), read once.
+            let (key, value) = unsafe { (moving.field(from, stored.part, 0), moving.field(from, stored.part, 1)) };
+            // SAFETY: its place in the new block.
+            unsafe { map.table().entry(place).write(MapEntry { key, value }) };
+        }
+        stored.blocks.into_iter().for_each(|block| running.free(block));
+        map
     }
 }
