@@ -82,8 +82,10 @@ unsafe impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PSafe<P> for PBTreeMap<K, V, P
         let stored = moving.stored_entries(from, part);
         let mut map = PBTreeMap::new();
         for (_, from) in stored.entries {
-            // SAFETY: an entry that the plan describes (MOVE-5), read once.
-            let (key, value) = unsafe { (moving.field(from, stored.part, 0), moving.field(from, stored.part, 1)) };
+            // SAFETY: an entry that the plan describes (MOVE-5), whose key is read once.
+            let key = unsafe { moving.field(from, stored.part, 0) };
+            // SAFETY: as above, for its value.
+            let value = unsafe { moving.field(from, stored.part, 1) };
             let end = Path::gap(map.root(), |_| true);
             map.add(end, MapEntry { key, value }, moving.journal());
         }

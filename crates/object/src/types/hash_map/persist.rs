@@ -70,8 +70,10 @@ unsafe impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PSafe<P> for PHashMap<K, V, P>
         map.header.offset = offset;
         map.header.dialect = if stored.same_keys { header.dialect } else { 0 };
         for (place, from) in stored.entries {
-            // SAFETY: an entry that the plan describes (MOVE-5), read once.
-            let (key, value) = unsafe { (moving.field(from, stored.part, 0), moving.field(from, stored.part, 1)) };
+            // SAFETY: an entry that the plan describes (MOVE-5), whose key is read once.
+            let key = unsafe { moving.field(from, stored.part, 0) };
+            // SAFETY: as above, for its value.
+            let value = unsafe { moving.field(from, stored.part, 1) };
             // SAFETY: its place in the new block.
             unsafe { map.table().entry(place).write(MapEntry { key, value }) };
         }
