@@ -1,4 +1,5 @@
 //! Maps and sets whose keys or values have changed.
+#![allow(clippy::type_complexity)] // a root with a map of each form
 
 use crate::common::store;
 use crate::whole;
