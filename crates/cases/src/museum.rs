@@ -427,6 +427,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "a place behind a vector's end is taken for unused although an element lay there before the transaction",
     ),
     exhibit(
+        "object-vector-append-overwrites",
+        "object",
+        "object-collections",
+        "places that elements of another vector are moved to are taken for unused although elements lay there before",
+    ),
+    exhibit(
         "object-deque-overwrites",
         "object",
         "object-collections",

@@ -59,7 +59,7 @@ enum Change {
 
 fn any(random: &mut Random) -> Change {
     let value = random.below(24);
-    match random.below(20) {
+    match random.below(22) {
         0..=2 => Change::PushBack(value),
         3 | 4 => Change::PushFront(value),
         5 | 6 => Change::PopFront,
@@ -69,7 +69,8 @@ fn any(random: &mut Random) -> Change {
         10 | 11 => Change::Push(value),
         12 => Change::Sort,
         13 => Change::Dedup,
-        14 => [Change::Rest, Change::Set(value)][random.index(2)],
+        14 | 20 => Change::Rest,
+        21 => Change::Set(value),
         15 => Change::HeapPush(value),
         16 => Change::HeapPop,
         17 => Change::Add(value),

@@ -41,7 +41,8 @@ const NAMES: u64 = 8;
 /// The table's words: for a name the tag its block is filled with.
 pub(crate) type NameTable = BTreeMap<u64, u64>;
 
-fn image(lane_len: u64) -> Image {
+/// A small store with an engine of two lanes of `lane_len` bytes, and a table of words.
+pub(crate) fn image(lane_len: u64) -> Image {
     Image::zeroed(CLUSTER).with_max(MAX).then(|media| {
         let options = FormatOptions { log_len: 0, identity: Some([7; 16]) };
         let store = Store::format(media, &options).expect("a small store");
@@ -59,7 +60,7 @@ fn image(lane_len: u64) -> Image {
     })
 }
 
-fn open(media: &Media) -> Result<(Store, Undo), String> {
+pub(crate) fn open(media: &Media) -> Result<(Store, Undo), String> {
     let store = Store::attach(media.clone()).map_err(|error| error.to_string())?;
     let object = store.object("table").map_err(|error| error.to_string())?;
     let undo = Undo::open(object).map_err(|error| error.to_string())?;

@@ -2,9 +2,9 @@
 //! transactions, lanes that need segments, and two lanes whose steps interleave.
 
 use crate::Case;
+use crate::tx::{image, open};
 use everbyte_media::Media;
-use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
-use everbyte_store::{CLUSTER, Engine, FormatOptions, ObjectOptions, Store};
+use everbyte_sim::{Explorer, Failure, Order, Report, Seen, Twin};
 use everbyte_tx::{Error, Tx, Undo};
 use std::collections::BTreeSet;
 use std::sync::mpsc;
@@ -58,31 +58,6 @@ struct Model {
     blocks: Vec<Option<u64>>,
 }
 
-/// A small store with an engine of two lanes of `lane_len` bytes and a table of 64 words.
-fn image(lane_len: u64) -> Image {
-    let format = FormatOptions { log_len: 0, identity: Some([3; 16]) };
-    Image::zeroed(2 * CLUSTER).with_max(2 << 20).then(move |media| {
-        let store = Store::format(media, &format).expect("a small store");
-        let options = ObjectOptions { engine: Engine::Undo, fingerprint: 0, span: Some(1 << 20) };
-        let made = store.create_object("test", options, |object| Undo::format_with(object, 2, lane_len));
-        let undo = Undo::open(made.expect("room for an object")).expect("a fresh engine");
-        let outcome = undo.run(|tx| {
-            let block = tx.allocate(64 * 8)?;
-            tx.media().zero(block.at, block.size);
-            tx.store(tx.heap().object().root_at().get(), block.at.get())
-        });
-        outcome.expect("room in the heap");
-        drop(undo);
-        store.close().expect("sim barriers do not fail");
-    })
-}
-
-fn open(media: Media) -> Result<(Store, Undo), String> {
-    let store = Store::attach(media).map_err(|error| error.to_string())?;
-    let object = store.object("test").map_err(|error| error.to_string())?;
-    Ok((store, Undo::open(object).map_err(|error| error.to_string())?))
-}
-
 fn root(undo: &Undo) -> u64 {
     undo.heap().object().root()
 }
@@ -94,7 +69,7 @@ fn pointer(undo: &Undo, index: u64) -> u64 {
 /// Recovers and reads out; no block has leaked, none is named twice, and the next transaction
 /// commits.
 fn observe(media: Media, seen: &Seen) -> Result<Model, String> {
-    let (_store, undo) = open(media)?;
+    let (_store, undo) = open(&media)?;
     seen.recovered();
     let media = undo.media();
     let mut reachable: BTreeSet<u64> = [root(&undo)].into();
@@ -154,7 +129,7 @@ fn explore(
     program: fn(&Undo, &Twin<'_, Model>),
 ) -> Result<Report, Box<Failure>> {
     let empty = Model { words: vec![0; WORDS as usize], blocks: vec![None; POINTERS as usize] };
-    let run = |media: Media, twin: &Twin<'_, Model>| program(&open(media).expect("a whole store").1, twin);
+    let run = |media: Media, twin: &Twin<'_, Model>| program(&open(&media).expect("a whole store").1, twin);
     explorer.explore_twin(&image(lane_len), &empty, order, run, observe)
 }
 

@@ -1,5 +1,7 @@
 //! [`NodeShape`]: layout of the nodes of an ordered map, as descriptions give it.
 
+use crate::description::described::Described;
+
 /// The largest number of entries of a node.
 pub(crate) const MOST_CAP: usize = 31;
 
@@ -21,10 +23,20 @@ pub(crate) struct NodeShape {
 
 impl NodeShape {
     /// The layout that a description gives, if it is possible.
-    pub(crate) fn new(entries: u64, size: u64, most: u64, edges: u64) -> Option<NodeShape> {
+    fn new(entries: u64, size: u64, most: u64, edges: u64) -> Option<NodeShape> {
         let shape = NodeShape { entries, size, most, edges };
         let fits = entries >= HEAD && (1..=MOST_CAP as u64).contains(&most) && shape.leaf() <= edges;
         fits.then_some(shape)
+    }
+
+    /// The layout that a description gives for the nodes of the ordered map called `map`.
+    pub(crate) fn described(described: &Described, map: &str) -> Option<NodeShape> {
+        let line = |part: &str| described.line(&format!("{map}::{part}"));
+        let (entry, node) = (line("Entry")?, line("Node")?);
+        let field = |label: &str| node.fields.iter().find(|field| field.label == label);
+        let (entries, edges) = (field("entries")?, field("edges")?);
+        let most = entries.of.strip_suffix(']')?.rsplit_once("; ")?.1.parse().ok()?;
+        NodeShape::new(entries.offset as u64, entry.size as u64, most, edges.offset as u64)
     }
 
     /// Bytes of a leaf.

@@ -23,6 +23,8 @@ struct TableWords {
     offset: u64,
     groups: u64,
     len: u64,
+    /// Places that may still be used.
+    left: u64,
 }
 
 /// The stored entries of a map, and the blocks that hold them.
@@ -55,7 +57,7 @@ impl<P: MemPool> Moving<'_, P> {
     fn table_words(&self, from: *const u8) -> TableWords {
         // SAFETY: MOVE-1: the map's six words; any bits are words.
         let word = |index: usize| unsafe { from.cast::<u64>().wrapping_add(index).read() };
-        TableWords { offset: word(0), groups: word(1) & u64::from(u32::MAX), len: word(2) }
+        TableWords { offset: word(0), groups: word(1) & u64::from(u32::MAX), len: word(2), left: word(3) }
     }
 
     fn tag(&self, table: TableWords, place: u64) -> u8 {
@@ -73,11 +75,16 @@ impl<P: MemPool> Moving<'_, P> {
         let bytes = tags::bytes(table.groups, size).filter(|_| table.groups.is_power_of_two());
         let bytes = bytes.ok_or_else(|| self.damaged(self.offset(from), "a hash map of impossible size"))?;
         self.claim(table.offset, bytes, of)?;
-        let places = self.places(table, size);
-        if places.len() as u64 != table.len {
-            return Err(self.damaged(self.offset(from), "a hash map whose tags and count differ"));
+        // SAFETY: a word of the tags, inside the block.
+        let word = |group: u64| unsafe { self.address(table.offset + group * tags::GROUP).cast::<u64>().read() };
+        let counts = (0..table.groups).map(word).try_fold((0, 0), |sum, word| {
+            let (entries, empties) = tags::count(word)?;
+            Some((sum.0 + entries, sum.1 + empties))
+        });
+        if table.left.checked_add(table.groups).is_none_or(|empties| counts != Some((table.len, empties))) {
+            return Err(self.damaged(self.offset(from), "a hash map whose tags and counts differ"));
         }
-        places.into_iter().try_for_each(|(_, at)| self.follow(at, of, todo))
+        self.places(table, size).into_iter().try_for_each(|(_, at)| self.follow(at, of, todo))
     }
 
     fn places(&self, table: TableWords, size: u64) -> Vec<(u64, *const u8)> {

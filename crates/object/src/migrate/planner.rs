@@ -190,18 +190,10 @@ impl<P: MemPool> Planner<P> {
             let Some(shape) = shape else {
                 return Ok(Planned { kind: PartKind::Table(of), stored: words, fits: true });
             };
-            let found = planner.node(stored, entry.size).ok_or_else(|| planner.another::<M>(stored))?;
+            let found = NodeShape::described(&planner.described, stored);
+            let found = found.ok_or_else(|| planner.another::<M>(stored))?;
             Ok(Planned { kind: PartKind::Tree(of, found), stored: words, fits: found == shape })
         })
-    }
-
-    /// The nodes of the ordered map called `stored`, with entries of so many bytes.
-    fn node(&self, stored: &str, entry: usize) -> Option<NodeShape> {
-        let node = self.described.line(&format!("{stored}::Node"))?;
-        let field = |label: &str| node.fields.iter().find(|field| field.label == label);
-        let (entries, edges) = (field("entries")?, field("edges")?);
-        let most = entries.of.strip_suffix(']')?.rsplit_once("; ")?.1.parse().ok()?;
-        NodeShape::new(entries.offset as u64, entry as u64, most, edges.offset as u64)
     }
 
     /// The entries of a map, which the map reads and builds itself.

@@ -140,7 +140,7 @@ macro_rules! map {
             /// The entry of `key`, to be read, changed or removed; or the place for one.
             pub fn entry<'s>(&'s mut self, key: K, j: &'s Journal<P>) -> Entry<'s, K, V, P> {
                 match self.locate(&key) {
-                    Ok(found) => Entry::Occupied(OccupiedEntry { map: self, found, key, j }),
+                    Ok(found) => Entry::Occupied(OccupiedEntry { map: self, found, j }),
                     Err(spot) => Entry::Vacant(VacantEntry { map: self, spot, key, j }),
                 }
             }
@@ -200,7 +200,6 @@ macro_rules! map {
         pub struct OccupiedEntry<'s, K: PSafe<P>, V: PSafe<P>, P: MemPool> {
             map: &'s mut $Map<K, V, P>,
             found: Found<K, V, P>,
-            key: K,
             j: &'s Journal<P>,
         }
 
@@ -251,8 +250,8 @@ macro_rules! map {
                 self
             }
 
-            /// Sets the value.
-            pub fn insert_entry(self, value: V) -> &'s mut V {
+            /// Sets the value, and answers it, to be changed.
+            pub fn set(self, value: V) -> &'s mut V {
                 match self {
                     Entry::Occupied(mut entry) => {
                         entry.insert(value);
@@ -265,16 +264,16 @@ macro_rules! map {
             /// The key.
             pub fn key(&self) -> &K {
                 match self {
-                    Entry::Occupied(entry) => &entry.key,
-                    Entry::Vacant(entry) => &entry.key,
+                    Entry::Occupied(entry) => entry.key(),
+                    Entry::Vacant(entry) => entry.key(),
                 }
             }
         }
 
         impl<'s, K: PSafe<P> $(+ $bound)+, V: PSafe<P>, P: MemPool> OccupiedEntry<'s, K, V, P> {
-            /// The key.
+            /// The key that the map has.
             pub fn key(&self) -> &K {
-                &self.key
+                &self.map.lend(self.map.entry_at(&self.found)).key
             }
 
             /// The value.

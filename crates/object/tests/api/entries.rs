@@ -36,7 +36,7 @@ macro_rules! entries {
                 }
                 let entry = map.entry(PString::from("not", j), j).and_modify(|count| *count.as_mut(j) = 7);
                 assert_eq!(**entry.or_insert_with(|| panic!("it is there")), 7);
-                assert_eq!(**map.entry(PString::from("new", j), j).insert_entry(Pbox::new(3, j)), 3);
+                assert_eq!(**map.entry(PString::from("new", j), j).set(Pbox::new(3, j)), 3);
             })
             .unwrap();
             assert_eq!(map.check().unwrap(), []);

@@ -181,6 +181,7 @@ fn damaged_maps_are_not_migrated() {
         (hashed, "no block"),
         (hashed + 8, "groups"),
         (hashed + 16, "count"),
+        (hashed + 24, "count"),
         (ordered, "no block"),
         (ordered + 8, "count"),
         (ordered, "another's block"),

@@ -4,6 +4,15 @@
 mod common;
 use common::*;
 
+//@ returned_by_a_look: lifetime E0515 E0521
+fn returned_by_a_look(r: &Root<Prc<u64, P1>, P1>, weak: &prc::PWeak<u64, P1>) {
+    let gone = r.read(|reader, _| weak.get(reader)).unwrap();
+    println!("{gone:?}");
+}
+//@ the_right_to_look_in_another_thread: E0277
+fn the_right_to_look_in_another_thread(r: &Root<Prc<u64, P1>, P1>, weak: &parc::PWeak<u64, P1>) {
+    r.read(|reader, _| thread::scope(|s| s.spawn(|| weak.get(reader).copied()).join().unwrap())).unwrap();
+}
 //@ returned_box: lifetime
 fn returned_box() {
     let gone = P1::transaction(|j| Pbox::new(1, j)).unwrap();

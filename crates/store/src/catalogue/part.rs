@@ -155,7 +155,7 @@ impl<'c> LockedCatalogue<'c> {
     /// The id of the live object of this name.
     pub(crate) fn find_id(&mut self, name: &str) -> Result<Option<ObjectId>> {
         if let Some(known) = self.table.known(name).filter(|known| known.id != 0) {
-            return Ok(Some(ObjectId::new(known.id.get())));
+            return Ok(Some(known.id));
         }
         let Some(at) = self.find(name)? else { return Ok(None) };
         let id = record::live_id(self.media(), at);

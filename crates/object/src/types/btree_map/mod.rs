@@ -71,36 +71,6 @@ pub struct PBTreeMap<K: PSafe<P>, V: PSafe<P>, P: MemPool> {
     local: PhantomData<*mut ()>,
 }
 
-/// The first or the last entry of a map; see [`PBTreeMap::first_entry`].
-pub struct OccupiedKey<'s, K: PSafe<P>, V: PSafe<P>, P: MemPool> {
-    map: &'s mut PBTreeMap<K, V, P>,
-    path: Path<K, V, P>,
-    j: &'s Journal<P>,
-}
-
-impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> OccupiedKey<'_, K, V, P> {
-    /// The key.
-    pub fn key(&self) -> &K {
-        &self.map.lend(self.path.place()).key
-    }
-
-    /// The value.
-    pub fn get(&self) -> &V {
-        &self.map.lend(self.path.place()).value
-    }
-
-    /// The value, to be changed. It alone is logged.
-    pub fn get_mut(&mut self) -> &mut V {
-        self.map.lend_value(self.path.place(), self.j)
-    }
-
-    /// Takes key and value out of the map.
-    pub fn remove_entry(self) -> (K, V) {
-        let MapEntry { key, value } = self.map.take_out(self.path, self.j);
-        (key, value)
-    }
-}
-
 /// The bytes of a map.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -214,15 +184,15 @@ impl<K: PSafe<P> + Ord, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
     }
 
     /// The entry with the smallest key.
-    pub fn first_entry<'s>(&'s mut self, j: &'s Journal<P>) -> Option<OccupiedKey<'s, K, V, P>> {
+    pub fn first_entry<'s>(&'s mut self, j: &'s Journal<P>) -> Option<OccupiedEntry<'s, K, V, P>> {
         let mut path = Path::gap(self.root(), |_| false);
-        path.seek_next().then_some(OccupiedKey { map: self, path, j })
+        path.seek_next().then_some(OccupiedEntry { map: self, found: path, j })
     }
 
     /// The entry with the largest key.
-    pub fn last_entry<'s>(&'s mut self, j: &'s Journal<P>) -> Option<OccupiedKey<'s, K, V, P>> {
+    pub fn last_entry<'s>(&'s mut self, j: &'s Journal<P>) -> Option<OccupiedEntry<'s, K, V, P>> {
         let mut path = Path::gap(self.root(), |_| true);
-        path.seek_previous().then_some(OccupiedKey { map: self, path, j })
+        path.seek_previous().then_some(OccupiedEntry { map: self, found: path, j })
     }
 
     /// Adds the entries of `items`; of equal keys the last value counts.

@@ -294,7 +294,8 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         if Self::SIZE == 0 {
             return;
         }
-        let known = self.floor(running).clamp(self.len, self.len + count) - self.len;
+        let floor = if seeded("object-vector-append-overwrites") { 0 } else { self.floor(running) };
+        let known = floor.clamp(self.len, self.len + count) - self.len;
         running.log(self.address(self.len).cast(), known as usize * Self::SIZE);
         let unused = (count - known) * Self::SIZE as u64;
         if unused > 0 {

@@ -221,7 +221,9 @@ impl<'d> Types<'d> {
             ("PVecDeque", 32) => Some(TypeKind::Ring(self.named(inner))),
             // Formats 1 and 2 said no more.
             ("PHashMap", 48) => Some(TypeKind::Table(self.entry(line)?)),
-            ("PBTreeMap", 16) => Some(TypeKind::Tree(self.entry(line)?, self.node(line)?)),
+            ("PBTreeMap", 16) => {
+                Some(TypeKind::Tree(self.entry(line)?, NodeShape::described(self.described, &line.name)?))
+            }
             // Format 1 said no more; of a pointer no more is needed.
             ("Option", 8) if is_pointer(inner) => {
                 let some = Field { label: "", of: self.value(inner, depth + 1), at: 0 };
@@ -237,16 +239,6 @@ impl<'d> Types<'d> {
     fn entry(&mut self, map: &Line) -> Option<Id> {
         let line = self.described.line(&format!("{}::Entry", map.name))?;
         Some(self.named(&line.name))
-    }
-
-    /// The nodes of the ordered map that a line describes.
-    fn node(&self, map: &Line) -> Option<NodeShape> {
-        let line = |part: &str| self.described.line(&format!("{}::{part}", map.name));
-        let (entry, node) = (line("Entry")?, line("Node")?);
-        let field = |label: &str| node.fields.iter().find(|field| field.label == label);
-        let (entries, edges) = (field("entries")?, field("edges")?);
-        let most = entries.of.strip_suffix(']')?.rsplit_once("; ")?.1.parse().ok()?;
-        NodeShape::new(entries.offset as u64, entry.size as u64, most, edges.offset as u64)
     }
 
     /// Fields at these places, if they have room beside each other in a value of `room` bytes.
