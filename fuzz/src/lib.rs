@@ -59,6 +59,12 @@ pub const TARGETS: &[Target] = &[
         seeds: targets::object::seeds,
     },
     Target {
+        name: "dump",
+        what: "the text of a typed pool, of which a pool is made",
+        run: targets::dump::run,
+        seeds: targets::dump::seeds,
+    },
+    Target {
         name: "words",
         what: "a word log of either form, used on after its recovery",
         run: targets::words::run,

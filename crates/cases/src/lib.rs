@@ -41,6 +41,7 @@ pub mod mutants;
 mod names;
 mod object;
 mod object_collections;
+mod object_load;
 mod object_maps;
 mod object_migrate;
 mod object_repair;
@@ -110,6 +111,7 @@ pub fn cases() -> Vec<Case> {
         sharing::CASES,
         object::CASES,
         object_collections::CASES,
+        object_load::CASES,
         hkv::CASES,
         mnemosyne::CASES,
         kv::CASES,

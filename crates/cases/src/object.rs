@@ -91,7 +91,7 @@ pub(crate) const CASES: &[Case] = &[
 
 pool!(pub(crate) Explored);
 
-fn empty() -> Image {
+pub(crate) fn empty() -> Image {
     Image::zeroed(CLUSTER).with_max(4 << 20).then(|media| {
         let options = FormatOptions { log_len: 0, identity: Some([7; 16]) };
         Store::format(media, &options).expect("a small store").close().expect("sim barriers do not fail");

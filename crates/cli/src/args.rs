@@ -3,10 +3,12 @@
 
 mod domain;
 mod names;
+mod object;
 mod store;
 
 pub(crate) use domain::{BrokerArgs, DomainCommand, DomainCommands};
 pub(crate) use names::{ChmodArgs, ChownArgs, InStore, Limit, LimitArgs, LsArgs, MvArgs, NamesArgs, Owner};
+pub(crate) use object::{DumpArgs, LoadArgs, ObjectCommand, ObjectCommands};
 pub(crate) use store::{CloneArgs, MergeArgs, StoreCommand, StoreCommands};
 
 use crate::config::{Backend, Durability};
@@ -59,6 +61,8 @@ pub(crate) enum Command {
     Mv(MvArgs),
     /// Copies and merges stores, and gives a copy a new identity
     Store(StoreCommands),
+    /// Writes typed pools as text and makes them of text
+    Object(ObjectCommands),
     /// Reads and writes the ordered key-value store inside a store
     Kv(KvArgs),
     /// Serves a store to Redis clients

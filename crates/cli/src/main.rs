@@ -11,6 +11,7 @@ mod args;
 mod commands;
 mod config;
 mod failure;
+mod files;
 mod kv;
 mod open;
 mod output;
@@ -50,6 +51,7 @@ fn run(command: Command, output: &Output) -> Result<(), Failure> {
         Command::Chown(args) => commands::names::chown(&args, output),
         Command::Mv(args) => commands::names::mv(&args, output),
         Command::Store(args) => commands::store::run(&args, output),
+        Command::Object(args) => commands::object::run(&args, output),
         Command::Kv(args) => kv::run(args, output),
         Command::Serve(args) => commands::serve::run(&args, output),
         Command::Broker(args) => commands::domain::serve(&args, output),

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use serde_json::{Value, json};
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::io::{BufWriter, StdoutLock, Write};
 
 /// Standard output, buffered, in the requested form.
@@ -47,6 +47,11 @@ impl Output {
     /// Prints bytes unchanged.
     pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
         self.out.borrow_mut().write_all(bytes).map_err(Failure::output)
+    }
+
+    /// The buffered output, for what is written unchanged.
+    pub(crate) fn writer(&self) -> RefMut<'_, BufWriter<StdoutLock<'static>>> {
+        self.out.borrow_mut()
     }
 
     /// Flushes the buffered output.

@@ -105,6 +105,44 @@ pub enum Error {
     /// Bytes on media contradict themselves.
     #[error("{0}; `everbyte check` tells what is affected")]
     Damaged(Box<Damage>),
+    /// A value that a tool cannot read without the program of its type.
+    #[error(
+        "pool `{object}` holds a value of type `{of}` at {at:#x} that its description does not explain; its program can read it"
+    )]
+    Opaque {
+        /// The object.
+        object: String,
+        /// The type.
+        of: String,
+        /// The store offset.
+        at: everbyte_media::Offset,
+    },
+    /// The text of a dump is wrong; nothing was stored.
+    #[error("nothing is loaded as `{object}`: line {line} of the dump: {detail}")]
+    Dump {
+        /// The object.
+        object: String,
+        /// The line, counted from 1.
+        line: u64,
+        /// The reason.
+        detail: String,
+    },
+    /// The text of a dump could not be read.
+    #[error("nothing is loaded as `{object}`: the dump cannot be read: {source}")]
+    Input {
+        /// The object.
+        object: String,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// The text of a dump could not be written.
+    #[error("the dump of `{object}` cannot be written: {source}")]
+    Output {
+        /// The object.
+        object: String,
+        /// The reason.
+        source: std::io::Error,
+    },
     /// A pool in which something cannot be followed: nothing in it is sure to have leaked.
     #[error("{0}; nothing is repaired")]
     Unrepairable(Box<Damage>),
@@ -205,7 +243,10 @@ impl ErrorInfo for Error {
             | Error::WrongType { .. }
             | Error::OlderVersion { .. }
             | Error::NoMigration { .. }
-            | Error::Circle { .. } => ErrorKind::Foreign,
+            | Error::Circle { .. }
+            | Error::Opaque { .. }
+            | Error::Dump { .. } => ErrorKind::Foreign,
+            Error::Input { .. } | Error::Output { .. } => ErrorKind::Io,
             Error::NewerVersion { .. } | Error::NewerFormat { .. } => ErrorKind::Newer,
             Error::Damaged { .. } | Error::Unrepairable { .. } => ErrorKind::Damaged,
             Error::Changed { .. } | Error::Contended { .. } | Error::UnreadableElsewhere => ErrorKind::Conflict,

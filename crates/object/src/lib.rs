@@ -76,6 +76,8 @@
 extern crate self as everbyte_object; // the name of this crate in derives
 
 mod description;
+#[cfg(feature = "serde")]
+mod dump;
 mod error;
 pub mod layout;
 mod migrate;
@@ -89,6 +91,8 @@ pub use description::niche::Niche;
 pub use description::psafe::{PSafe, PersistentTypesMustNotImplementDrop};
 pub use description::schema::{Schema, Shape, TypeName};
 pub use description::trace::Tracer;
+#[cfg(feature = "serde")]
+pub use dump::{Dumped, Loaded, load};
 pub use error::{Error, Result, TryError};
 pub use everbyte_object_derive::{PSafe, pool};
 pub use everbyte_store::{Token, Total};

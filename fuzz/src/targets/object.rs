@@ -82,11 +82,15 @@ fn good() -> &'static (Image, u64) {
     })
 }
 
+/// What `look` finds in the good pool.
+pub(super) fn world<T>(look: impl FnOnce(UntypedPool) -> T) -> T {
+    let store = Store::attach(good().0.media(&[])).expect("a whole store");
+    look(UntypedPool::open(&store, "world").expect("a whole pool"))
+}
+
 /// An input of the good description.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    let store = Store::attach(good().0.media(&[])).expect("a whole store");
-    let pool = UntypedPool::open(&store, "world").expect("a whole pool");
-    let described = [&[0][..], pool.description().as_bytes()].concat();
+    let described = world(|pool| [&[0][..], pool.description().as_bytes()].concat());
     let patched = crate::patch::seeds().into_iter().map(|mut seed| {
         seed[0] = ((seed.len() - 1) / PATCH) as u8;
         seed

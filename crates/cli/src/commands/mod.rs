@@ -10,5 +10,6 @@ pub(crate) mod grow;
 pub(crate) mod info;
 pub(crate) mod media;
 pub(crate) mod names;
+pub(crate) mod object;
 pub(crate) mod serve;
 pub(crate) mod store;

@@ -5,14 +5,12 @@ use super::{TablePath, close, exchange};
 use crate::args::{ImportArgs, Shape};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::{open, progress};
+use crate::{files, open, progress};
 use serde_json::json;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::io::BufRead;
 
 pub(super) fn run(place: &TablePath, args: &ImportArgs, output: &Output) -> Result<(), Failure> {
-    let (mut lines, len) = source(&args.file)?;
+    let (mut lines, len) = files::lines(&args.file)?;
     let form = exchange::form_of(&args.file, args.format);
     if args.create && !place.store.exists() {
         open::create(&place.store, &place.open, &Shape::default())?.close()?;
@@ -54,14 +52,4 @@ pub(super) fn run(place: &TablePath, args: &ImportArgs, output: &Output) -> Resu
     bar.finish_and_clear();
     close(store, kv)?;
     output.say(format!("imported {loaded} entries"), json!({ "imported": loaded }))
-}
-
-/// The lines of a file or of standard input, and their length if it is known.
-fn source(path: &Path) -> Result<(Box<dyn BufRead>, Option<u64>), Failure> {
-    if path == Path::new("-") {
-        return Ok((Box::new(BufReader::new(std::io::stdin())), None));
-    }
-    let file = File::open(path).map_err(|error| Failure::system("open", path, error))?;
-    let len = file.metadata().ok().map(|metadata| metadata.len());
-    Ok((Box::new(BufReader::with_capacity(1 << 20, file)), len))
 }

@@ -8,6 +8,7 @@ mod common;
 mod commands;
 mod copies;
 mod deep;
+mod dump;
 mod engines;
 mod kv;
 mod look;

@@ -52,7 +52,7 @@ pub(crate) fn create<R: PSafe<Out<G>>, G: PoolTag>(
         ObjectOptions { engine: Engine::Undo, fingerprint: fingerprint(&text), span: options.span.map(Length::get) };
     let mut made = None;
     let object = store.create_object::<Error>(name, object_options, |object| {
-        format(object, options)?;
+        format(object, options, FORMAT)?;
         let inner = Arc::new(attach(object.clone(), 1)?);
         slot.bind(&mut bound, &inner);
         let root = running::rooted::<G, _, std::convert::Infallible>(&inner, |running| {
@@ -167,12 +167,13 @@ fn damaged(object: &Object, at: u64, detail: impl Into<String>) -> Error {
     Error::from(Damage::at(at, detail).of_object(object.name()))
 }
 
-fn format(object: &Object, options: &PoolOptions) -> Result<()> {
+/// Makes the heap, the lanes and the first line of the header of a pool.
+pub(crate) fn format(object: &Object, options: &PoolOptions, format: u32) -> Result<()> {
     match options.lanes {
         Some(lanes) => Undo::format_with(object, lanes, 4096)?,
         None => Undo::format(object)?,
     }
-    let mut header = Header { magic: MAGIC, format: FORMAT, generation: 1, ..Header::new_zeroed() };
+    let mut header = Header { magic: MAGIC, format, generation: 1, ..Header::new_zeroed() };
     header = header.sealed();
     let (media, at) = (object.media(), object.prime() + HEADER);
     let _section = media.section();
@@ -190,7 +191,7 @@ pub(crate) fn attach_untyped(store: &Store, name: &str) -> Result<OpenPool> {
 }
 
 /// Recovers the object and finds where it is mapped.
-fn attach(object: Object, generation: u64) -> Result<OpenPool> {
+pub(crate) fn attach(object: Object, generation: u64) -> Result<OpenPool> {
     let claim = object.claim()?;
     let undo = Undo::open(object.clone())?;
     let base = object.media().address().as_ptr().wrapping_add(object.prime().get() as usize);
@@ -212,9 +213,21 @@ fn attach(object: Object, generation: u64) -> Result<OpenPool> {
 
 /// Stores the offset and the description of the root, in the transaction that makes the root.
 pub(crate) fn describe(running: &Running, text: &str, root: u64, root_len: Length) {
-    let (inner, tx) = (running.inner(), running.tx());
+    if let Err(error) = describe_in(running.inner(), &running.tx(), text, root, root_len) {
+        running.stop(error.into());
+    }
+}
+
+/// [`describe`] in a transaction of the engine.
+pub(crate) fn describe_in(
+    inner: &OpenPool,
+    tx: &Tx<'_>,
+    text: &str,
+    root: u64,
+    root_len: Length,
+) -> everbyte_tx::Result<()> {
     let prime = inner.object.prime();
-    let schema = running.allocate_bytes(text.len());
+    let schema = (tx.allocate(text.len().max(1) as u64)?.at - prime).get();
     let mut header = Header::new_zeroed();
     (header.root, header.root_len, header.fingerprint) = (Length::new(root), root_len, fingerprint(text));
     (header.schema, header.schema_len) = (Length::new(schema), Length::new(text.len() as u64));
@@ -222,14 +235,10 @@ pub(crate) fn describe(running: &Running, text: &str, root: u64, root_len: Lengt
     let second = &header.as_bytes()[FIXED + 8..FIXED + 56];
     let at = prime + GENERATION + 8;
     let log = if seeded("object-description-unnoted") { Tx::overwrite } else { Tx::log_range };
-    let stored = tx
-        .write((prime + schema).get(), text.as_bytes())
-        .and_then(|()| log(&tx, at.get(), second.len() as u64))
-        .map(|()| inner.media().write(at, second))
-        .and_then(|()| tx.store(inner.object.root_at().get(), (prime + root).get()));
-    if let Err(error) = stored {
-        running.stop(error.into());
-    }
+    tx.write((prime + schema).get(), text.as_bytes())?;
+    log(tx, at.get(), second.len() as u64)?;
+    inner.media().write(at, second);
+    tx.store(inner.object.root_at().get(), (prime + root).get())
 }
 
 /// The header of a pool, which may be open or not.

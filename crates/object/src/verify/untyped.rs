@@ -16,9 +16,9 @@ use std::collections::BTreeSet;
 
 /// An open pool of types that are not in this program: for tools.
 pub struct UntypedPool {
-    inner: OpenPool,
-    header: Header,
-    description: String,
+    pub(crate) inner: OpenPool,
+    pub(crate) header: Header,
+    pub(crate) description: String,
 }
 
 impl UntypedPool {
@@ -34,6 +34,11 @@ impl UntypedPool {
         let header = open::read_header(&inner.object)?;
         let description = open::description(&inner, &header)?;
         Ok(UntypedPool { inner, header, description })
+    }
+
+    /// The pool's name in its store.
+    pub fn name(&self) -> &str {
+        self.inner.object.name()
     }
 
     /// The description of the pool: docs/formats/object.md.

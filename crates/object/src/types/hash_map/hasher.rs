@@ -5,6 +5,7 @@
 //! and for derives that may differ from compiler to compiler. So a table remembers in which
 //! [`dialect`] its keys were fed.
 
+use crate::transaction::open_pool::OpenPool;
 use crate::transaction::running::Running;
 use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
@@ -124,7 +125,7 @@ impl<const C: usize, const D: usize> Hasher for Sip<C, D> {
 
 /// A number for what this program's compiler feeds: it differs where text, numbers, tuples, arrays,
 /// slices, options or derived types are fed in another way.
-pub(super) fn dialect() -> u32 {
+pub(crate) fn dialect() -> u32 {
     static DIALECT: LazyLock<u32> = LazyLock::new(|| {
         #[derive(Hash)]
         enum Sample {
@@ -146,11 +147,15 @@ pub(super) fn dialect() -> u32 {
 /// store's identity, which is random, so that it cannot be guessed and a program that runs twice
 /// does the same.
 pub(super) fn seed(running: &Running, offset: u64) -> [u64; 2] {
-    let inner = running.inner();
+    seed_of(running.inner(), running.store_offset(offset))
+}
+
+/// [`seed`] by the place of the first block, or another number that no other map of the pool has.
+pub(crate) fn seed_of(inner: &OpenPool, place: u64) -> [u64; 2] {
     let identity = u128::from_le_bytes(inner.object.store().identity());
     [0u64, 1].map(|half| {
         let mut hasher = KeyHasher::new([identity as u64, (identity >> 64) as u64]);
-        [half, running.store_offset(offset), inner.generation].iter().for_each(|&word| hasher.write_u64(word));
+        [half, place, inner.generation].iter().for_each(|&word| hasher.write_u64(word));
         hasher.finish()
     })
 }

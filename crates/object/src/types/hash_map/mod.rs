@@ -24,7 +24,10 @@ pub use iter::Iter;
 
 use crate::{transaction::pool, transaction::running, types::map::map};
 use everbyte_media::seeded;
-use hasher::{KeyHasher, dialect};
+use hasher::KeyHasher;
+pub(crate) use hasher::dialect;
+#[cfg(feature = "serde")]
+pub(crate) use hasher::seed_of;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use table::{EntryTable, Places};
@@ -319,4 +322,27 @@ impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
         let left = u64::from(groups) * USED - self.header.len;
         self.header = HashMapHeader { offset, groups, dialect: dialect(), left, ..self.header };
     }
+}
+
+/// The hash of a key.
+#[cfg(feature = "serde")]
+pub(crate) fn hash_of(seed: [u64; 2], key: &impl Hash) -> u64 {
+    let mut hasher = KeyHasher::new(seed);
+    key.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The tags of a table of so many groups that keys with these hashes are put into, and the place of
+/// each; at most seven for each group.
+#[cfg(feature = "serde")]
+pub(crate) fn places(groups: u64, hashes: impl Iterator<Item = u64>) -> (Vec<u64>, Vec<u64>) {
+    let mut words = vec![0u64; groups as usize];
+    let table = EntryTable::<(), ()>::new(words.as_mut_ptr().cast(), groups);
+    let put = |hash| {
+        let (place, _) = table.free(hash);
+        table.take(place, hash);
+        place
+    };
+    let places = hashes.map(put).collect();
+    (words, places)
 }

@@ -7,7 +7,7 @@
 /// Places of a group: the bytes of a word.
 pub(crate) const GROUP: u64 = 8;
 /// Places of a group that may be used, on the average.
-pub(super) const USED: u64 = 7;
+pub(crate) const USED: u64 = 7;
 
 const LOW: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = LOW << 7;

@@ -103,13 +103,7 @@ impl<'w> Reader<'w> {
     }
 
     fn variant(&mut self, of: &Type<'_>, tag: Tag, variants: &'w [Variant<'w>], at: u64) {
-        let found = match tag.bytes {
-            // a number of 128 bits that is never 0: its upper half may say so
-            16 => self.walk.number(at + tag.at, 8) | self.walk.number(at + tag.at + 8, 8),
-            bytes => self.walk.number(at + tag.at, bytes),
-        };
-        let is_it = |variant: &&Variant<'_>| variant.tag == Some(found);
-        match variants.iter().find(is_it).or_else(|| variants.iter().find(|variant| variant.tag.is_none())) {
+        match tag.variant(variants, |offset, bytes| self.walk.number(at + offset, bytes)) {
             Some(variant) => self.fields(&variant.fields, at),
             None => {
                 let detail = format!("not a variant of `{}`", plain_name(of));

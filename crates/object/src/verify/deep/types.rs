@@ -85,8 +85,27 @@ pub(crate) struct Tag {
     pub bytes: u64,
 }
 
+impl Tag {
+    /// The variant of a value whose numbers `number` reads, by offset and bytes.
+    pub(crate) fn variant<'v, 'd>(
+        self,
+        variants: &'v [Variant<'d>],
+        number: impl Fn(u64, u64) -> u64,
+    ) -> Option<&'v Variant<'d>> {
+        let found = match self.bytes {
+            // a number of 128 bits that is never 0: its upper half may say so
+            16 => number(self.at, 8) | number(self.at + 8, 8),
+            bytes => number(self.at, bytes),
+        };
+        let is_it = |variant: &&Variant<'_>| variant.tag == Some(found);
+        variants.iter().find(is_it).or_else(|| variants.iter().find(|variant| variant.tag.is_none()))
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Variant<'d> {
+    #[cfg_attr(not(feature = "serde"), allow(dead_code))] // for dumps
+    pub name: &'d str,
     /// `None`: any tag that is no other's.
     pub tag: Option<u64>,
     pub fields: Vec<Field<'d>>,
@@ -130,6 +149,12 @@ impl<'d> Types<'d> {
             TypeState::Ready(found) => found,
             TypeState::Named | TypeState::Busy => unreachable!("every type was made ready"),
         }
+    }
+
+    /// The type of that name.
+    #[cfg(feature = "serde")]
+    pub(crate) fn find(&self, name: &str) -> Option<Id> {
+        self.by_name.get(name).copied()
     }
 
     /// Types of blocks that pointers lead to, by the names that programs know.
@@ -227,8 +252,10 @@ impl<'d> Types<'d> {
             // Format 1 said no more; of a pointer no more is needed.
             ("Option", 8) if is_pointer(inner) => {
                 let some = Field { label: "", of: self.value(inner, depth + 1), at: 0 };
-                let variants =
-                    vec![Variant { tag: Some(0), fields: Vec::new() }, Variant { tag: None, fields: vec![some] }];
+                let variants = vec![
+                    Variant { name: "None", tag: Some(0), fields: Vec::new() },
+                    Variant { name: "Some", tag: None, fields: vec![some] },
+                ];
                 Some(TypeKind::Variants(Tag { at: 0, bytes: 8 }, variants))
             }
             _ => None,
@@ -278,7 +305,7 @@ impl<'d> Types<'d> {
                 fields.iter_mut().for_each(|field| field.label = "");
             }
             let bits = tag.map_or(0, |tag| u64::MAX >> (64 - 8 * tag.bytes.min(8)));
-            variants.push(Variant { tag: value.map(|value| value as u64 & bits), fields });
+            variants.push(Variant { name, tag: value.map(|value| value as u64 & bits), fields });
         }
         let all = variants.iter().flat_map(|variant| &variant.fields);
         if tag.is_none() && all.into_iter().all(|field| !self.has_pointers(field.of)) {
