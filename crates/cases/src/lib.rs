@@ -24,6 +24,7 @@
 mod cold;
 mod creation;
 mod disk;
+mod fs;
 mod heap;
 mod hkv;
 mod kv;
@@ -113,6 +114,7 @@ pub fn cases() -> Vec<Case> {
         object_collections::CASES,
         object_load::CASES,
         hkv::CASES,
+        fs::CASES,
         mnemosyne::CASES,
         kv::CASES,
         kv_days::CASES,

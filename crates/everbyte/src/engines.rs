@@ -1,5 +1,6 @@
 //! [`Engines`]: the one table of engines, and the checks of a whole store that go through it.
 
+use everbyte_fs::FsTools;
 use everbyte_heap::HeapTools;
 use everbyte_hkv::HkvTools;
 use everbyte_kv::KvTools;
@@ -54,7 +55,8 @@ impl Engines {
             Engine::Cdds => run(&KvTools),
             Engine::Hkv => run(&HkvTools),
             Engine::Heap => run(&HeapTools),
-            Engine::Fs | Engine::Names => run(&NoTools(engine)),
+            Engine::Fs => run(&FsTools),
+            Engine::Names => run(&NoTools(engine)),
             Engine::Custom(_) => match self.custom.iter().find(|tools| tools.engine() == engine) {
                 Some(tools) => run(&**tools),
                 None => run(&NoTools(engine)),

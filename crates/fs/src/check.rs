@@ -1,0 +1,191 @@
+//! The check of a volume: every inode, every page, every name. Changes nothing.
+
+use crate::core::Core;
+use crate::extents::{Extents, Pages};
+use crate::layout::{PAGE, PAGE_LINES, State, inode};
+use crate::names;
+use crate::volume::Volume;
+use crate::{FileKind, Ino};
+use everbyte_media::Damage;
+use everbyte_store::{Finding, FindingKind};
+use std::collections::{HashMap, HashSet};
+
+/// The names that lead to each inode, as the directories have them.
+#[derive(Default)]
+struct Reached {
+    /// Names of each inode.
+    names: HashMap<Ino, u64>,
+    /// Subdirectories of each directory.
+    subdirectories: HashMap<Ino, u64>,
+    /// The directory of each directory.
+    parents: HashMap<Ino, Ino>,
+}
+
+impl Volume {
+    /// Verifies the volume: extents within it and of one file each, counts of links, names that
+    /// lead to live inodes of their type, directories that hang together, free pages. No other
+    /// thread may change the volume meanwhile.
+    pub fn check(&self) -> Vec<Finding> {
+        let core = &*self.core;
+        let mut findings = Vec::new();
+        let mut report = |at: u64, detail: String| findings.push(finding(core, FindingKind::Damage, at, detail));
+        let pages = Pages::of(core.object());
+        let mut owners = HashMap::new();
+        let mut reached = Reached::default();
+        let mut live = HashSet::new();
+        for ino in core.table.numbers() {
+            let at = core.table.at(ino).expect("the number is the table's");
+            let node = core.media().get::<crate::layout::Inode>(at);
+            let state = State::of(node.state);
+            if state.mode == 0 {
+                continue;
+            }
+            let Some(kind) = FileKind::of_mode(state.mode) else {
+                report(at, format!("inode {ino} has a mode of no kind"));
+                continue;
+            };
+            live.insert(ino);
+            if node.checksum != node.owner_sum() {
+                report(at + inode::OWNER, format!("the owner of inode {ino} fails its checksum"));
+            }
+            match Extents::load(pages, at) {
+                Ok(loaded) => {
+                    for &slot in &loaded.torn {
+                        report(slot, format!("a slot of inode {ino} has one word"));
+                    }
+                    check_pages(core, ino, at, node.size, &loaded.extents, &mut owners, &mut report);
+                    if kind == FileKind::Directory {
+                        read_names(core, ino, node.size, &loaded.extents, &mut reached, &mut report);
+                    }
+                }
+                Err(Damage { offset, detail, .. }) => report(offset.unwrap_or(at), format!("inode {ino}: {detail}")),
+            }
+        }
+        check_links(core, &live, &reached, &mut report);
+        let free = core.free_pages();
+        if let Some(page) = (0..core.end_page()).find(|page| free.is_free(*page) && owners.contains_key(page)) {
+            report(core.at(page), format!("a page of inode {} counts as free", owners[&page]));
+        }
+        findings
+    }
+}
+
+/// A finding about the volume.
+fn finding(core: &Core, kind: FindingKind, at: u64, detail: String) -> Finding {
+    Finding { room: "fs", kind, at, object: Some(core.name().into()), detail }
+}
+
+fn check_pages(
+    core: &Core,
+    ino: Ino,
+    at: u64,
+    size: u64,
+    extents: &Extents,
+    owners: &mut HashMap<u64, Ino>,
+    report: &mut impl FnMut(u64, String),
+) {
+    for (first, piece) in extents.pieces().filter(|(_, piece)| !piece.place.is_unwritten()) {
+        if first + piece.len > size.div_ceil(PAGE) {
+            report(at, format!("inode {ino} has pages behind its end"));
+        }
+    }
+    for (first, count) in extents.all_pages() {
+        for page in first..first + count {
+            if let Some(other) = owners.insert(page, ino) {
+                report(core.at(page), format!("inodes {other} and {ino} share a page"));
+            }
+        }
+    }
+}
+
+fn read_names(
+    core: &Core,
+    ino: Ino,
+    size: u64,
+    extents: &Extents,
+    reached: &mut Reached,
+    report: &mut impl FnMut(u64, String),
+) {
+    let mut seen = HashSet::new();
+    for page in 0..size / PAGE {
+        let Some((first, piece)) = extents.find(page) else {
+            report(core.at(0), format!("page {page} of directory {ino} is missing"));
+            continue;
+        };
+        let at = core.at(piece.place.page + (page - first));
+        let mut entries = Vec::new();
+        let entry = |line| {
+            entries.push(line);
+            Ok(())
+        };
+        let read = names::read_page(core.media(), at, page as u32 * PAGE_LINES, entry, |_| ());
+        if let Err(Damage { offset, detail, .. }) = read {
+            report(offset.unwrap_or(at), format!("directory {ino}: {detail}"));
+        }
+        for entry in entries {
+            let place = core.table.at(entry.ino);
+            let state = place.map(|at| State::of(core.media().load(at + inode::STATE)));
+            let text = String::from_utf8_lossy(&entry.name).into_owned();
+            match state.filter(|state| state.mode != 0).map(|state| FileKind::of_mode(state.mode)) {
+                None => report(at, format!("the name `{text}` of directory {ino} leads to no file")),
+                Some(kind) if kind != Some(entry.kind) => {
+                    report(at, format!("the name `{text}` of directory {ino} has another type than its file"));
+                }
+                Some(_) => (),
+            }
+            *reached.names.entry(entry.ino).or_default() += 1;
+            if entry.kind == FileKind::Directory {
+                *reached.subdirectories.entry(ino).or_default() += 1;
+                if reached.parents.insert(entry.ino, ino).is_some() {
+                    report(at, format!("directory {} has two names", entry.ino));
+                }
+            }
+            if !seen.insert(entry.name) {
+                report(at, format!("directory {ino} has the name `{text}` twice"));
+            }
+        }
+    }
+}
+
+fn check_links(core: &Core, live: &HashSet<Ino>, reached: &Reached, report: &mut impl FnMut(u64, String)) {
+    if !live.contains(&Ino::ROOT) {
+        report(core.at(0), "the volume has no root directory".into());
+    }
+    for &ino in live {
+        let at = core.table.at(ino).expect("the number is the table's");
+        let node: crate::layout::Inode = core.media().get(at);
+        let is_directory = FileKind::of_mode(State::of(node.state).mode) == Some(FileKind::Directory);
+        let names = reached.names.get(&ino).copied().unwrap_or(0);
+        let expected = match is_directory {
+            true => 2 + reached.subdirectories.get(&ino).copied().unwrap_or(0),
+            false => names,
+        };
+        if names == 0 && node.links == 0 {
+            continue; // held, or freed at the next opening
+        }
+        if node.links != expected {
+            report(at + inode::LINKS, format!("inode {ino} counts {} links and has {expected}", node.links));
+        }
+        if names == 0 && ino != Ino::ROOT {
+            report(at, format!("no name leads to inode {ino}"));
+        }
+        let parent = if ino == Ino::ROOT { Some(&Ino::ROOT) } else { reached.parents.get(&ino) };
+        if is_directory && parent != Some(&Ino(node.parent)) {
+            report(at + inode::PARENT, format!("directory {ino} names {} as the one that holds it", node.parent));
+        }
+        if is_directory && !leads_to_root(reached, ino) {
+            report(at, format!("directory {ino} does not hang together with the root"));
+        }
+    }
+}
+
+fn leads_to_root(reached: &Reached, mut ino: Ino) -> bool {
+    for _ in 0..=reached.parents.len() {
+        if ino == Ino::ROOT {
+            return true;
+        }
+        let Some(&parent) = reached.parents.get(&ino) else { return false };
+        ino = parent;
+    }
+    false
+}

@@ -1,0 +1,57 @@
+//! [`Core`]: the parts of an open volume that all its operations share.
+//!
+//! Threads: any. An operation locks the files that it changes: a directory before the files in it.
+//! An operation that locks two directories, or moves one, holds the volume's tree lock for writing,
+//! other changes of names hold it for reading. Below the locks of files lie those of the inode
+//! table, of a lane, and of the free pages, each held for one call.
+
+use crate::change::Change;
+use crate::lanes::Lanes;
+use crate::layout::Head;
+use crate::node::{Node, Nodes};
+use crate::space::Space;
+use crate::table::InodeTable;
+use crate::{Clock, Ino, Result};
+use parking_lot::RwLock;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// The state that all clones of a volume share.
+pub(crate) struct Core {
+    pub space: Space,
+    pub head: Head,
+    pub lanes: Lanes,
+    pub table: InodeTable,
+    pub nodes: Nodes,
+    /// See the header of this file.
+    pub tree: RwLock<()>,
+    pub clock: Clock,
+}
+
+impl Core {
+    /// The present time.
+    pub(crate) fn now(&self) -> i64 {
+        (self.clock)()
+    }
+
+    /// The node of an inode.
+    ///
+    /// # Errors
+    /// [`crate::Error::Stale`] if the volume has no such inode.
+    pub(crate) fn node(&self, ino: Ino) -> Result<Arc<Node>> {
+        self.nodes.get(ino, &self.table, &self.space)
+    }
+
+    /// A change of nothing.
+    pub(crate) fn change(&self) -> Change<'_> {
+        Change::new(&self.space, &self.lanes)
+    }
+}
+
+impl Deref for Core {
+    type Target = Space;
+
+    fn deref(&self) -> &Space {
+        &self.space
+    }
+}

@@ -1,0 +1,229 @@
+//! New files and new names.
+//!
+//! One creation, a fence between the steps:
+//!   1. the inode, still free, and the bytes of the entry are stored
+//!   2. old words are logged: the inode's state, the entry's first word, the directory's times
+//!   3. these words are stored
+//!   4. the lane is retired
+
+use crate::change::Change;
+use crate::core::Core;
+use crate::layout::{INLINE, INODE, Inode, PAGE, Place, Run, STATE_INLINE, State, inode};
+use crate::names::require_name;
+use crate::node::{Node, NodeState};
+use crate::table::Body;
+use crate::volume::Volume;
+use crate::{Error, FileKind, Ino, Result};
+use everbyte_media::sealed::seal_low;
+
+/// Links that an inode may have.
+pub const LINKS_MAX: u64 = 1 << 31;
+/// Bytes of the longest target of a symbolic link.
+pub const TARGET_MAX: usize = PAGE as usize - 1;
+
+/// A file to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct NewFile<'a> {
+    /// Its type.
+    pub kind: FileKind,
+    /// Permission bits, the sticky bit and the set-id bits.
+    pub permissions: u16,
+    /// The owner.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// The number of a device; 0 in other files.
+    pub device: u64,
+    /// The target of a symbolic link; empty in other files.
+    pub target: &'a [u8],
+}
+
+impl NewFile<'_> {
+    /// A file of this type, of user and group 0.
+    pub fn new(kind: FileKind, permissions: u16) -> NewFile<'static> {
+        NewFile { kind, permissions, uid: 0, gid: 0, device: 0, target: b"" }
+    }
+}
+
+impl Volume {
+    /// Makes a file and gives it the name `name` in the directory `directory`. Ordered on return:
+    /// durable at once where fences settle, else after [`Volume::settle`]. A crash leaves the file
+    /// whole or absent.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], [`Error::NotADirectory`], [`Error::Stale`], [`Error::BadName`],
+    /// [`Error::NameTooLong`], [`Error::TooManyLinks`], [`Error::TooLarge`] for a long target,
+    /// [`Error::NoSpace`], [`Error::NoInodes`]: nothing has changed.
+    pub fn make(&self, directory: Ino, name: &[u8], new: &NewFile<'_>) -> Result<Ino> {
+        let core = &*self.core;
+        require_name(name)?;
+        if new.target.len() > TARGET_MAX {
+            return Err(Error::TooLarge { len: new.target.len() as u64, max: TARGET_MAX as u64 });
+        }
+        let _tree = core.tree.read();
+        let node = core.node(directory)?;
+        let mut state = node.write(core)?;
+        require_absent(core, &node, &mut state, name)?;
+        let is_directory = new.kind == FileKind::Directory;
+        if is_directory {
+            require_links(core, &node)?;
+        }
+        let line = state.free_line(core, &node, name)?;
+        let ino = core.table.take(core)?;
+        make(core, &node, &mut state, ino, line, name, new).inspect_err(|_| core.table.give(ino))?;
+        state.names(core, &node)?.insert(name, ino, line);
+        Ok(ino)
+    }
+
+    /// Makes a file without a name, which lives until the result is dropped, or gets a name by
+    /// [`Volume::link`]. A crash removes it.
+    ///
+    /// # Errors
+    /// As [`Volume::make`].
+    pub fn make_unnamed(&self, new: &NewFile<'_>) -> Result<crate::Held> {
+        let core = &*self.core;
+        let ino = core.table.take(core)?;
+        let at = core.table.at(ino).expect("the table has it");
+        let mut prepared = prepare(core, at, new).inspect_err(|_| core.table.give(ino))?;
+        prepared.content.links = 0;
+        put(core, at, &prepared.content);
+        let mut change = core.change();
+        change.set(at + inode::STATE, prepared.state.word());
+        change.commit().inspect_err(|_| {
+            prepared.give_back(core);
+            core.table.give(ino);
+        })?;
+        self.hold(ino)
+    }
+
+    /// Gives a file one more name. Ordered on return.
+    ///
+    /// # Errors
+    /// [`Error::IsADirectory`], [`Error::TooManyLinks`]; otherwise as [`Volume::create`].
+    pub fn link(&self, ino: Ino, directory: Ino, name: &[u8]) -> Result<()> {
+        let core = &*self.core;
+        require_name(name)?;
+        let _tree = core.tree.read();
+        let (parent, node) = (core.node(directory)?, core.node(ino)?);
+        if node.kind(core)? == FileKind::Directory {
+            return Err(Error::IsADirectory { ino });
+        }
+        let mut names = parent.write(core)?;
+        require_absent(core, &parent, &mut names, name)?;
+        let line = names.free_line(core, &parent, name)?;
+        let _file = node.write(core)?;
+        let links = node.word(core, inode::LINKS);
+        if links >= LINKS_MAX {
+            return Err(Error::TooManyLinks { ino, max: LINKS_MAX });
+        }
+        let kind = node.kind(core)?;
+        names.names(core, &parent)?.write(core, line, name, kind);
+        let mut change = core.change();
+        change.set(names.names(core, &parent)?.at(core, line), seal_low(ino.0));
+        change.set(node.at + inode::LINKS, links + 1);
+        change.set(node.at + inode::CHANGED, core.now() as u64);
+        touch(core, &mut change, &parent);
+        change.commit()?;
+        names.names(core, &parent)?.insert(name, ino, line);
+        Ok(())
+    }
+}
+
+fn require_absent(core: &Core, node: &Node, state: &mut NodeState, name: &[u8]) -> Result<()> {
+    match state.names(core, node)?.get(name) {
+        Some(_) => Err(Error::Exists),
+        // A directory that was removed while it was held gets no new names.
+        None if node.word(core, inode::LINKS) == 0 => Err(Error::Stale { ino: node.ino }),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a directory that has as many subdirectories as it may have.
+pub(crate) fn require_links(core: &Core, node: &Node) -> Result<()> {
+    match node.word(core, inode::LINKS) {
+        LINKS_MAX.. => Err(Error::TooManyLinks { ino: node.ino, max: LINKS_MAX }),
+        _ => Ok(()),
+    }
+}
+
+/// The times of a directory whose names change.
+pub(crate) fn touch(core: &Core, change: &mut Change<'_>, directory: &Node) {
+    let now = core.now() as u64;
+    change.set(directory.at + inode::MODIFIED, now);
+    change.set(directory.at + inode::CHANGED, now);
+}
+
+/// A new file before its inode is stored.
+struct Prepared {
+    /// The inode, free.
+    content: Inode,
+    /// Its state word when it is live.
+    state: State,
+    /// The page of a long target.
+    page: Option<u64>,
+}
+
+impl Prepared {
+    fn give_back(&self, core: &Core) {
+        self.page.into_iter().for_each(|page| core.give_pages(page, 1));
+    }
+}
+
+fn prepare(core: &Core, at: u64, new: &NewFile<'_>) -> Result<Prepared> {
+    let old = State::of(core.media().load(at + inode::STATE));
+    let mut body = Body::new(new.kind, new.permissions, core.now());
+    (body.uid, body.gid, body.device) = (new.uid, new.gid, new.device);
+    let (mut content, mut state) = (body.inode(old), body.state(old.generation));
+    content.size = new.target.len() as u64;
+    if let Some(bytes) = content.inline.get_mut(..new.target.len()) {
+        bytes.copy_from_slice(new.target);
+        return Ok(Prepared { content, state, page: None });
+    }
+    let page = core.take_run(1)?;
+    let mut bytes = [0; PAGE as usize];
+    bytes[..new.target.len()].copy_from_slice(new.target);
+    let _section = core.media().section();
+    core.media().copy_nt_unless("fs-target-unflushed", core.at(page), &bytes);
+    content.inline[..8].copy_from_slice(&Run { first: 0, len: 1 }.word().to_le_bytes());
+    content.inline[8..16].copy_from_slice(&Place::page(page).word().to_le_bytes());
+    state.flags &= !STATE_INLINE;
+    Ok(Prepared { content, state, page: Some(page) })
+}
+
+/// Stores an inode that is still free; flushed, not fenced.
+fn put(core: &Core, at: u64, content: &Inode) {
+    let media = core.media();
+    let _section = media.section();
+    media.put(at, content);
+    media.flush_unless("fs-inode-unflushed", at, INODE);
+}
+
+fn make(
+    core: &Core,
+    directory: &Node,
+    names: &mut NodeState,
+    ino: Ino,
+    line: u32,
+    name: &[u8],
+    new: &NewFile<'_>,
+) -> Result<()> {
+    let at = core.table.at(ino).expect("the table has it");
+    let mut prepared = prepare(core, at, new)?;
+    if new.kind == FileKind::Directory {
+        prepared.content.parent = directory.ino.0;
+        prepared.content.checksum = prepared.content.owner_sum();
+    }
+    put(core, at, &prepared.content);
+    let names = names.names(core, directory)?;
+    names.write(core, line, name, new.kind);
+    let mut change = core.change();
+    change.set(at + inode::STATE, prepared.state.word());
+    change.set(names.at(core, line), seal_low(ino.0));
+    touch(core, &mut change, directory);
+    if new.kind == FileKind::Directory {
+        change.set(directory.at + inode::LINKS, directory.word(core, inode::LINKS) + 1);
+    }
+    change.commit().inspect_err(|_| prepared.give_back(core))
+}
+
+const _: () = assert!(INLINE < TARGET_MAX as u64);

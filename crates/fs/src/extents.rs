@@ -1,0 +1,408 @@
+//! [`Extents`]: the pages of one file, as its index in memory and as slots on media.
+//!
+//! A slot is two words, a run of the file's pages and their place. On media slots have no order;
+//! the index has. Eight lie in the inode, further ones in pages of a chain that begins there. A
+//! slot is in use if both words are not zero.
+//!
+//! Invariants
+//!   FS-6  Slots in use cover each page of a file once at most.
+//!   FS-7  A slot with one word of zeros, and pages behind the end of the file that are not marked
+//!         as unwritten, are left by a crash. Recovery clears them; nothing reads them.
+
+use crate::Result;
+use crate::change::Change;
+use crate::layout::{
+    EXTENT, INLINE_EXTENTS, LIST_EXTENTS, LIST_HEAD, PAGE, PLACE_UNWRITTEN, Place, Run, STATE_INLINE, State, inode,
+};
+use crate::space::Space;
+use everbyte_media::{Damage, Flusher, Media};
+use everbyte_store::Object;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
+
+/// The bytes of an object in which a volume's pages lie.
+#[derive(Clone, Copy)]
+pub(crate) struct Pages<'m> {
+    pub media: &'m Media,
+    pub start: u64,
+    /// One past the last page.
+    pub end: u64,
+}
+
+impl<'m> Pages<'m> {
+    pub(crate) fn of(object: &'m Object) -> Pages<'m> {
+        let start = object.prime().get();
+        Pages { media: object.media(), start, end: (object.backed().get() - start) / PAGE }
+    }
+
+    fn at(&self, page: u64) -> u64 {
+        self.start + page * PAGE
+    }
+
+    /// The place of a word that leads to `pages` pages.
+    pub(crate) fn place(&self, at: u64, word: u64, pages: u64) -> Result<Place, Damage> {
+        match Place::of(word) {
+            Some(place) if place.tier == 0 && place.class == 0 && place.page + pages <= self.end => Ok(place),
+            _ => Err(Damage::at(at, "a place of the volume fails its check, or lies outside")),
+        }
+    }
+}
+
+/// A run of pages in memory; its first page of the file is the key in the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// Pages.
+    pub len: u64,
+    /// Where they are.
+    pub place: Place,
+    slot: u32,
+}
+
+/// A run of pages that a file is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NewRun {
+    /// The first page, counted from the start of the file.
+    pub first: u64,
+    /// Pages.
+    pub len: u64,
+    /// Where they are.
+    pub place: Place,
+}
+
+/// The extents of a file.
+#[derive(Debug, Default)]
+pub(crate) struct Extents {
+    pieces: BTreeMap<u64, Piece>,
+    /// Pages of the chain, in the order of their slots.
+    list: Vec<u64>,
+    free_slots: Vec<u32>,
+}
+
+/// What recovery found in a file's slots.
+pub(crate) struct Loaded {
+    pub extents: Extents,
+    /// Slots with one word of zeros.
+    pub torn: Vec<u64>,
+}
+
+/// Changes of an index that follow a commit.
+#[derive(Default)]
+pub(crate) struct Remapped {
+    removed: Vec<u64>,
+    added: Vec<(u64, Piece)>,
+    freed_slots: Vec<u32>,
+    /// Pages that the file no longer has.
+    pub freed: Vec<(u64, u64)>,
+}
+
+impl Extents {
+    /// Reads the slots of the inode at `at`. Changes nothing; never panics.
+    pub(crate) fn load(pages: Pages<'_>, at: u64) -> Result<Loaded, Damage> {
+        let media = pages.media;
+        let mut found = Loaded { extents: Extents::default(), torn: Vec::new() };
+        if State::of(media.load(at + inode::STATE)).flags & STATE_INLINE != 0 {
+            return Ok(found);
+        }
+        for slot in 0..INLINE_EXTENTS {
+            found.read_slot(pages, at + inode::INLINE + u64::from(slot) * EXTENT, slot)?;
+        }
+        let mut link = at + inode::LIST;
+        let mut seen = HashSet::new();
+        while media.load(link) != 0 {
+            let page = pages.place(link, media.load(link), 1)?.page;
+            if !seen.insert(page) {
+                return Err(Damage::at(at + inode::LIST, "the chain of extents is a circle"));
+            }
+            let first = INLINE_EXTENTS + found.extents.list.len() as u32 * LIST_EXTENTS;
+            found.extents.list.push(page);
+            for index in 0..LIST_EXTENTS {
+                let slot_at = pages.at(page) + LIST_HEAD + u64::from(index) * EXTENT;
+                found.read_slot(pages, slot_at, first + index)?;
+            }
+            link = pages.at(page);
+        }
+        found.extents.free_slots.reverse(); // the inode's own first
+        Ok(found)
+    }
+
+    /// The pages of the file, in order.
+    pub(crate) fn pieces(&self) -> impl DoubleEndedIterator<Item = (u64, Piece)> + '_ {
+        self.pieces.iter().map(|(&first, &piece)| (first, piece))
+    }
+
+    /// Pages of the chain.
+    pub(crate) fn list(&self) -> &[u64] {
+        &self.list
+    }
+
+    /// Pages that the file has, those of the chain among them.
+    pub(crate) fn page_count(&self) -> u64 {
+        self.pieces.values().map(|piece| piece.len).sum::<u64>() + self.list.len() as u64
+    }
+
+    /// The piece that holds a page of the file: its first page, and the piece.
+    #[inline]
+    pub(crate) fn find(&self, page: u64) -> Option<(u64, Piece)> {
+        let (&first, &piece) = self.pieces.range(..=page).next_back()?;
+        (page < first + piece.len).then_some((first, piece))
+    }
+
+    /// The first piece that begins at `page` or behind it.
+    pub(crate) fn next(&self, page: u64) -> Option<(u64, Piece)> {
+        self.pieces.range(page..).next().map(|(&first, &piece)| (first, piece))
+    }
+
+    /// The last piece.
+    pub(crate) fn last(&self) -> Option<(u64, Piece)> {
+        self.pieces().next_back()
+    }
+
+    /// The pieces that have pages in `range`.
+    pub(crate) fn overlapping(&self, range: Range<u64>) -> Vec<(u64, Piece)> {
+        let before = self.pieces.range(..range.start).next_back().map(|(&first, &piece)| (first, piece));
+        let before = before.filter(|(first, piece)| first + piece.len > range.start && !range.is_empty());
+        before.into_iter().chain(self.pieces.range(range).map(|(&first, &piece)| (first, piece))).collect()
+    }
+
+    fn slot_at(&self, space: &Space, inode_at: u64, slot: u32) -> u64 {
+        match slot.checked_sub(INLINE_EXTENTS) {
+            None => inode_at + inode::INLINE + u64::from(slot) * EXTENT,
+            Some(further) => {
+                let (page, index) = (further / LIST_EXTENTS, further % LIST_EXTENTS);
+                space.at(self.list[page as usize]) + LIST_HEAD + u64::from(index) * EXTENT
+            }
+        }
+    }
+
+    /// Makes sure that `count` slots are free. A page that is added to the chain for them is a
+    /// change of its own: a chain may have empty slots.
+    pub(crate) fn reserve_slots(&mut self, space: &Space, inode_at: u64, count: usize) -> Result<()> {
+        while self.free_slots.len() < count {
+            let page = space.take_run(1)?;
+            space.zero_pages(page, 1);
+            let (media, link) =
+                (space.media(), self.list.last().map_or(inode_at + inode::LIST, |&last| space.at(last)));
+            let ordered = media.fence_after_unless("fs-chain-unfenced", ());
+            let _section = media.section();
+            everbyte_media::PublishWord::new(link.into()).publish(media, Place::page(page).word(), &ordered);
+            media.fence();
+            let first = INLINE_EXTENTS + self.list.len() as u32 * LIST_EXTENTS;
+            self.list.push(page);
+            self.free_slots.splice(0..0, (first..first + LIST_EXTENTS).rev());
+        }
+        Ok(())
+    }
+
+    /// Gives the pages `range` of the file the places of `runs`, which are in order, in `change`;
+    /// pages of the range outside of all runs become holes. Enough slots have been reserved: one
+    /// for each run, and one. A page that a run leaves at its place is not freed.
+    pub(crate) fn remap(
+        &self,
+        space: &Space,
+        inode_at: u64,
+        change: &mut Change<'_>,
+        range: Range<u64>,
+        runs: &[NewRun],
+    ) -> Remapped {
+        let mut done = Remapped::default();
+        let mut spare = Vec::new();
+        let mut slots = self.free_slots.iter().rev().copied();
+        let put = |change: &mut Change<'_>, done: &mut Remapped, run: NewRun, slot: u32| {
+            let at = self.slot_at(space, inode_at, slot);
+            change.set(at, Run { first: run.first, len: run.len }.word());
+            change.set(at + 8, run.place.word());
+            done.added.push((run.first, Piece { len: run.len, place: run.place, slot }));
+        };
+        let mut left_over = Vec::new();
+        for (first, piece) in self.overlapping(range.clone()) {
+            done.removed.push(first);
+            let cut = |from: u64, to: u64| NewRun {
+                first: from,
+                len: to - from,
+                place: Place { page: piece.place.page + (from - first), ..piece.place },
+            };
+            let (lost, end) = (first.max(range.start)..(first + piece.len).min(range.end), first + piece.len);
+            let place_of = |page: u64| piece.place.page + (page - first);
+            let mut next = lost.start;
+            for run in runs.iter().filter(|run| run.first < lost.end && run.first + run.len > lost.start) {
+                let from = run.first.max(lost.start);
+                if place_of(from) == run.place.page + (from - run.first) {
+                    done.freed.push((place_of(next), from - next));
+                    next = (run.first + run.len).min(lost.end);
+                }
+            }
+            done.freed.push((place_of(next), lost.end - next));
+            let before = (first < range.start).then(|| cut(first, range.start));
+            let behind = (end > range.end).then(|| cut(range.end, end));
+            match (before, behind) {
+                (Some(before), behind) => {
+                    put(change, &mut done, before, piece.slot);
+                    left_over.extend(behind);
+                }
+                (None, Some(behind)) => put(change, &mut done, behind, piece.slot),
+                (None, None) => spare.push((first, piece)),
+            }
+        }
+        // A piece with the same pages keeps its slot: one word changes.
+        let mut others = left_over;
+        for &run in runs {
+            match spare.iter().position(|&(first, piece)| (first, piece.len) == (run.first, run.len)) {
+                Some(index) => put(change, &mut done, run, spare.swap_remove(index).1.slot),
+                None => others.push(run),
+            }
+        }
+        for run in others {
+            let slot = spare.pop().map(|(_, piece)| piece.slot).or_else(|| slots.next());
+            put(change, &mut done, run, slot.expect("slots were reserved"));
+        }
+        for (_, piece) in spare {
+            let at = self.slot_at(space, inode_at, piece.slot);
+            change.set(at, 0);
+            change.set(at + 8, 0);
+            done.freed_slots.push(piece.slot);
+        }
+        done.freed.retain(|&(_, count)| count > 0);
+        done
+    }
+
+    /// Brings the index up to a committed change.
+    pub(crate) fn apply(&mut self, done: &Remapped) {
+        for first in &done.removed {
+            self.pieces.remove(first);
+        }
+        for &(first, piece) in &done.added {
+            self.pieces.insert(first, piece);
+            if let Some(index) = self.free_slots.iter().rposition(|&slot| slot == piece.slot) {
+                self.free_slots.remove(index);
+            }
+        }
+        self.free_slots.extend(&done.freed_slots);
+    }
+
+    /// Adds runs behind the end of the file by plain stores, flushed and not fenced: nothing reads
+    /// them before the size covers them (FS-7). The last piece grows where the first run adjoins
+    /// it.
+    pub(crate) fn add_behind(&mut self, space: &Space, inode_at: u64, runs: &[NewRun]) {
+        let media = space.media();
+        let _section = media.section();
+        let mut flusher = Flusher::new(media);
+        for &run in runs {
+            let last = self.pieces.iter_mut().next_back();
+            if let Some((&first, piece)) = last
+                && first + piece.len == run.first
+                && piece.place.page + piece.len == run.place.page
+                && piece.place.flags == run.place.flags
+                && piece.len + run.len <= crate::layout::RUN_LEN_MAX
+            {
+                piece.len += run.len;
+                let (slot, word) = (piece.slot, Run { first, len: piece.len }.word());
+                let at = self.slot_at(space, inode_at, slot);
+                media.store(at, word);
+                flusher.touch(at, 8);
+                continue;
+            }
+            let slot = self.free_slots.pop().expect("slots were reserved");
+            let at = self.slot_at(space, inode_at, slot);
+            media.store(at, Run { first: run.first, len: run.len }.word());
+            media.store(at + 8, run.place.word());
+            flusher.touch(at, EXTENT);
+            self.pieces.insert(run.first, Piece { len: run.len, place: run.place, slot });
+        }
+        flusher.finish_unless("fs-extent-unflushed");
+    }
+
+    /// Removes all pages from `page` on by plain stores, flushed and not fenced: the size no longer
+    /// covers them (FS-7). Returns their places, for after the fence.
+    pub(crate) fn cut_behind(&mut self, space: &Space, inode_at: u64, page: u64) -> Vec<(u64, u64)> {
+        let media = space.media();
+        let _section = media.section();
+        let mut flusher = Flusher::new(media);
+        let mut freed = Vec::new();
+        while let Some((first, piece)) = self.last().filter(|(first, piece)| first + piece.len > page) {
+            let at = self.slot_at(space, inode_at, piece.slot);
+            if first < page {
+                let kept = page - first;
+                media.store(at, Run { first, len: kept }.word());
+                flusher.touch(at, 8);
+                self.pieces.insert(first, Piece { len: kept, ..piece });
+                freed.push((piece.place.page + kept, piece.len - kept));
+            } else {
+                media.store(at, 0);
+                media.store(at + 8, 0);
+                flusher.touch(at, EXTENT);
+                self.pieces.remove(&first);
+                self.free_slots.push(piece.slot);
+                freed.push((piece.place.page, piece.len));
+            }
+        }
+        freed
+    }
+
+    /// Every run of pages that the file has, those of the chain among them.
+    pub(crate) fn all_pages(&self) -> Vec<(u64, u64)> {
+        let pieces = self.pieces.values().map(|piece| (piece.place.page, piece.len));
+        pieces.chain(self.list.iter().map(|&page| (page, 1))).collect()
+    }
+}
+
+impl Loaded {
+    fn read_slot(&mut self, pages: Pages<'_>, at: u64, slot: u32) -> Result<(), Damage> {
+        let [run, place] = [pages.media.load(at), pages.media.load(at + 8)];
+        if run == 0 || place == 0 {
+            if run != place {
+                self.torn.push(at);
+            }
+            self.extents.free_slots.push(slot);
+            return Ok(());
+        }
+        let run = Run::of(run).ok_or_else(|| Damage::at(at, "the run of an extent fails its check"))?;
+        let place = pages.place(at + 8, place, run.len)?;
+        if place.flags & !PLACE_UNWRITTEN != 0 {
+            return Err(Damage::at(at + 8, "the place of an extent has flags that this program does not know"));
+        }
+        let next = self.extents.next(run.first).is_some_and(|(first, _)| first < run.first + run.len);
+        if next || self.extents.find(run.first).is_some() {
+            return Err(Damage::at(at, "two extents hold one page of the file (FS-6)"));
+        }
+        self.extents.pieces.insert(run.first, Piece { len: run.len, place, slot });
+        Ok(())
+    }
+
+    /// Clears what a crash left behind the end of a file (FS-7) by plain stores, flushed and not
+    /// fenced. Returns the number of runs.
+    pub(crate) fn trim(&mut self, pages: Pages<'_>, inode_at: u64, size: u64) -> u64 {
+        let media = pages.media;
+        let _section = media.section();
+        let clear = |at: u64, run: u64| {
+            media.store(at, run);
+            if run == 0 {
+                media.store(at + 8, 0);
+            }
+            media.flush_unless("fs-trim-unflushed", at, EXTENT);
+        };
+        let end = size.div_ceil(PAGE);
+        let mut count = self.torn.len() as u64;
+        self.torn.drain(..).for_each(|at| clear(at, 0));
+        let behind: Vec<(u64, Piece)> =
+            self.extents.pieces().filter(|(first, piece)| first + piece.len > end).collect();
+        for (first, piece) in behind.into_iter().filter(|(_, piece)| !piece.place.is_unwritten()) {
+            let at = match piece.slot.checked_sub(INLINE_EXTENTS) {
+                None => inode_at + inode::INLINE + u64::from(piece.slot) * EXTENT,
+                Some(further) => {
+                    let page = self.extents.list[(further / LIST_EXTENTS) as usize];
+                    pages.at(page) + LIST_HEAD + u64::from(further % LIST_EXTENTS) * EXTENT
+                }
+            };
+            count += 1;
+            if first < end {
+                clear(at, Run { first, len: end - first }.word());
+                self.extents.pieces.insert(first, Piece { len: end - first, ..piece });
+            } else {
+                clear(at, 0);
+                self.extents.pieces.remove(&first);
+                self.extents.free_slots.push(piece.slot);
+            }
+        }
+        count
+    }
+}

@@ -1,0 +1,96 @@
+//! The bytes of files: reading, writing, resizing, holes.
+//!
+//! | a write | how it changes the file | fences |
+//! |---|---|---|
+//! | behind the end | bytes and slots where nothing reads them, then the size | 2 |
+//! | of pages that one slot maps exactly | new pages, then one word of the slot | 2 |
+//! | of other pages | new pages, then words under undo records | 3 |
+//! | in a small file | words under undo records; behind its end as above | 3 or 2 |
+//!
+//! Invariants
+//!   FS-9   Each write is whole or absent after a crash.
+//!   FS-10  Times are stored before the fence that the change waits for: a crash may keep new times
+//!          with old bytes, and never new bytes with old times.
+//!   FS-11  Bytes of the last page behind the end of the file are undefined on media; a write or a
+//!          resize that moves the end over them zeroes them first.
+
+mod allocate;
+mod inline;
+mod read;
+mod resize;
+mod supply;
+mod write;
+
+pub use allocate::Allocate;
+
+use crate::core::Core;
+use crate::extents::Extents;
+use crate::layout::{FILE_PAGES_MAX, PAGE, STATE_INLINE, inode};
+use crate::node::{Node, NodeState};
+use crate::{Error, FileKind, Result};
+use parking_lot::RwLockWriteGuard;
+
+/// The largest file in bytes: 256 TiB.
+pub const FILE_MAX: u64 = FILE_PAGES_MAX * PAGE;
+
+/// Refuses a range that ends beyond the largest file.
+fn require_range(at: u64, len: u64) -> Result<u64> {
+    let end = at.checked_add(len).filter(|&end| end <= FILE_MAX);
+    end.ok_or(Error::TooLarge { len: at.saturating_add(len), max: FILE_MAX })
+}
+
+/// Locks a regular file to change it.
+fn lock<'n>(core: &Core, node: &'n Node) -> Result<RwLockWriteGuard<'n, NodeState>> {
+    let state = node.write(core)?;
+    match node.kind(core)? {
+        FileKind::Regular => Ok(state),
+        FileKind::Directory => Err(Error::IsADirectory { ino: node.ino }),
+        _ => Err(Error::NotAFile { ino: node.ino }),
+    }
+}
+
+fn is_inline(core: &Core, node: &Node) -> bool {
+    node.state_word(core).flags & STATE_INLINE != 0
+}
+
+/// Stores the times of a change of the bytes; flushed, not fenced (FS-10).
+fn store_times(core: &Core, node: &Node) {
+    let (media, now) = (core.media(), core.now() as u64);
+    let _section = media.section();
+    media.store(node.at + inode::MODIFIED, now);
+    media.store(node.at + inode::CHANGED, now);
+    media.flush(node.at + inode::MODIFIED, 16);
+}
+
+/// Publishes a size, after the fence that everything which it covers waits for.
+fn publish_size(core: &Core, node: &Node, size: u64) {
+    let media = core.media();
+    let ordered = media.fence_after_unless("fs-size-unfenced", ());
+    let _section = media.section();
+    everbyte_media::PublishWord::new((node.at + inode::SIZE).into()).publish(media, size, &ordered);
+    media.fence();
+}
+
+/// Zeroes the last page of a file behind its end, before the end moves over it (FS-11); flushed,
+/// not fenced.
+fn zero_tail(core: &Core, extents: &Extents, size: u64) {
+    if size.is_multiple_of(PAGE) {
+        return;
+    }
+    let (media, len) = (core.media(), PAGE - size % PAGE);
+    if let Some((first, piece)) = extents.find(size / PAGE).filter(|(_, piece)| !piece.place.is_unwritten()) {
+        let at = core.at(piece.place.page + (size / PAGE - first)) + size % PAGE;
+        let _section = media.section();
+        media.zero(at, len);
+        media.flush_unless("fs-tail-unflushed", at, len);
+    }
+}
+
+/// Reads a page of a file as it is: holes, unwritten pages and bytes behind the end are zeros.
+fn read_page(core: &Core, extents: &Extents, size: u64, page: u64, into: &mut [u8; PAGE as usize]) {
+    into.fill(0);
+    let len = size.saturating_sub(page * PAGE).min(PAGE) as usize;
+    if let Some((first, piece)) = extents.find(page).filter(|(_, piece)| !piece.place.is_unwritten()) {
+        core.media().read(core.at(piece.place.page + (page - first)), &mut into[..len]);
+    }
+}

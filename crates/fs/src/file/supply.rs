@@ -1,0 +1,82 @@
+//! New pages for ranges of a file.
+
+use crate::core::Core;
+use crate::extents::NewRun;
+use crate::layout::{Place, RUN_LEN_MAX};
+use crate::{Error, Result};
+use std::ops::Range;
+
+/// Pages that were taken for a change, dealt out in order.
+pub(super) struct Supply {
+    taken: Vec<(u64, u64)>,
+    next: usize,
+    rest: (u64, u64),
+}
+
+impl Supply {
+    /// Takes `count` pages.
+    pub(super) fn take(core: &Core, count: u64) -> Result<Supply> {
+        Ok(Supply { taken: core.take_runs(count)?, next: 0, rest: (0, 0) })
+    }
+
+    /// Deals out pages for the pages `range` of a file.
+    pub(super) fn fill(&mut self, range: Range<u64>, flags: u8, runs: &mut Vec<NewRun>) {
+        let mut first = range.start;
+        while first < range.end {
+            if self.rest.1 == 0 {
+                self.rest = self.taken[self.next];
+                self.next += 1;
+            }
+            let (page, left) = self.rest;
+            let count = left.min(range.end - first);
+            push_runs(runs, first, count, Place { flags, ..Place::page(page) });
+            (first, self.rest) = (first + count, (page + count, left - count));
+        }
+    }
+
+    /// The pages that were taken.
+    pub(super) fn pages(&self) -> Vec<u64> {
+        self.taken.iter().flat_map(|&(first, count)| first..first + count).collect()
+    }
+
+    /// Gives all pages back after `error`.
+    pub(super) fn give_back(&self, core: &Core, error: Error) -> Error {
+        core.give_runs(&self.taken);
+        error
+    }
+}
+
+/// Runs for all pages of a range: those of `kept`, and new ones between them.
+pub(super) fn replace(core: &Core, range: &Range<u64>, kept: &[NewRun]) -> Result<(Vec<NewRun>, Supply)> {
+    fill_between(core, range, kept, 0)
+}
+
+/// As [`replace`]; the new runs have these flags.
+pub(super) fn fill_between(
+    core: &Core,
+    range: &Range<u64>,
+    kept: &[NewRun],
+    flags: u8,
+) -> Result<(Vec<NewRun>, Supply)> {
+    let missing = range.end - range.start - kept.iter().map(|run| run.len).sum::<u64>();
+    let mut supply = Supply::take(core, missing)?;
+    let mut runs = Vec::new();
+    let mut next = range.start;
+    for &run in kept {
+        supply.fill(next..run.first, flags, &mut runs);
+        runs.push(run);
+        next = run.first + run.len;
+    }
+    supply.fill(next..range.end, flags, &mut runs);
+    Ok((runs, supply))
+}
+
+/// Adds a run of pages, cut where it is longer than an extent may be.
+pub(super) fn push_runs(runs: &mut Vec<NewRun>, first: u64, len: u64, place: Place) {
+    let mut done = 0;
+    while done < len {
+        let part = (len - done).min(RUN_LEN_MAX);
+        runs.push(NewRun { first: first + done, len: part, place: Place { page: place.page + done, ..place } });
+        done += part;
+    }
+}

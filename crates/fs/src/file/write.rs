@@ -1,0 +1,195 @@
+//! Writing: each call is whole or absent after a crash.
+
+use super::{inline, is_inline, lock, publish_size, read_page, require_range, store_times, supply, zero_tail};
+use crate::core::Core;
+use crate::extents::{Extents, NewRun, Piece};
+use crate::layout::{INLINE, PAGE, PLACE_UNWRITTEN, Place, inode};
+use crate::node::{Node, NodeState};
+use crate::volume::Volume;
+use crate::{Ino, Result};
+use everbyte_media::seeded;
+use std::ops::Range;
+
+impl Volume {
+    /// Writes all of `bytes` to a regular file from offset `at` on. Ordered on return: durable at
+    /// once where fences settle, else after [`Volume::settle`].
+    ///
+    /// # Errors
+    /// [`crate::Error::NoSpace`], [`crate::Error::TooLarge`], [`crate::Error::Stale`],
+    /// [`crate::Error::IsADirectory`], [`crate::Error::NotAFile`]: nothing has changed.
+    pub fn write(&self, ino: Ino, at: u64, bytes: &[u8]) -> Result<()> {
+        let core = &*self.core;
+        let node = core.node(ino)?;
+        let mut state = lock(core, &node)?;
+        write(core, &node, &mut state, at, bytes)
+    }
+
+    /// Writes all of `bytes` behind the end of a regular file, in one step with finding the end;
+    /// returns the offset.
+    ///
+    /// # Errors
+    /// As [`Volume::write`].
+    pub fn append(&self, ino: Ino, bytes: &[u8]) -> Result<u64> {
+        let core = &*self.core;
+        let node = core.node(ino)?;
+        let mut state = lock(core, &node)?;
+        let at = node.word(core, inode::SIZE);
+        write(core, &node, &mut state, at, bytes)?;
+        Ok(at)
+    }
+}
+
+/// Writes to a file whose lock the caller holds.
+pub(crate) fn write(core: &Core, node: &Node, state: &mut NodeState, at: u64, bytes: &[u8]) -> Result<()> {
+    let end = require_range(at, bytes.len() as u64)?;
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    core.object().require_readable()?;
+    if is_inline(core, node) {
+        if end <= INLINE {
+            return inline::write(core, node, at, bytes);
+        }
+        inline::to_pages(core, node, state)?;
+    }
+    let size = node.word(core, inode::SIZE);
+    let extents = state.extents(core, node)?;
+    let is_free_behind = extents.last().is_none_or(|(first, piece)| first + piece.len <= size.div_ceil(PAGE));
+    // A hole in the last page would get a page before its bytes are ordered.
+    let is_last_written = size.is_multiple_of(PAGE)
+        || extents.find(size / PAGE).is_some_and(|(_, piece)| !piece.place.is_unwritten())
+        || seeded("fs-append-over-hole");
+    if at >= size && is_free_behind && is_last_written {
+        append(core, node, extents, size, at, bytes)
+    } else {
+        overwrite(core, node, extents, size, at, bytes)
+    }
+}
+
+/// Writes behind the end: nothing reads the bytes or the slots before the size covers them.
+fn append(core: &Core, node: &Node, extents: &mut Extents, size: u64, at: u64, bytes: &[u8]) -> Result<()> {
+    let media = core.media();
+    let end = at + bytes.len() as u64;
+    let last = extents.find(size / PAGE).filter(|_| !size.is_multiple_of(PAGE));
+    let in_place = last.map(|(first, piece)| core.at(piece.place.page + (size / PAGE - first)));
+    // Pages that the file does not have yet.
+    let first = size.div_ceil(PAGE).max(at / PAGE);
+    let count = end.div_ceil(PAGE).saturating_sub(first);
+    let runs = take_behind(core, extents, first, count)?;
+    if let Err(error) = extents.reserve_slots(core, node.at, runs.len()) {
+        runs.iter().for_each(|run| core.give_pages(run.place.page, run.len));
+        return Err(error);
+    }
+    let _section = media.section();
+    if let Some(page_at) = in_place {
+        let page_end = size.next_multiple_of(PAGE);
+        let gap = at.min(page_end) - size;
+        if gap > 0 {
+            media.zero(page_at + size % PAGE, gap); // FS-11
+            media.flush_unless("fs-gap-unflushed", page_at + size % PAGE, gap);
+        }
+        if at < page_end {
+            let part = &bytes[..(page_end.min(end) - at) as usize];
+            media.copy_nt_unless("fs-append-unflushed", page_at + at % PAGE, part);
+        }
+    }
+    let zeros = |_: u64, page: &mut [u8; PAGE as usize]| page.fill(0);
+    store_pages(core, &runs, at, bytes, zeros);
+    extents.add_behind(core, node.at, &runs);
+    store_times(core, node);
+    publish_size(core, node, end);
+    Ok(())
+}
+
+/// Takes pages for the pages `first..first + count` of a file, adjacent to its last ones if they
+/// are free.
+fn take_behind(core: &Core, extents: &Extents, first: u64, count: u64) -> Result<Vec<NewRun>> {
+    let mut runs = Vec::new();
+    let mut done = 0;
+    if let Some((before, piece)) = extents.last().filter(|(before, piece)| before + piece.len == first && count > 0) {
+        let page = piece.place.page + (first - before);
+        done = core.take_pages_at(page, count);
+        if done > 0 {
+            runs.push(NewRun { first, len: done, place: Place::page(page) });
+        }
+    }
+    match core.take_runs(count - done) {
+        Ok(taken) => {
+            for (page, len) in taken {
+                supply::push_runs(&mut runs, first + done, len, Place::page(page));
+                done += len;
+            }
+            Ok(runs)
+        }
+        Err(error) => {
+            runs.iter().for_each(|run| core.give_pages(run.place.page, run.len));
+            Err(error)
+        }
+    }
+}
+
+/// Stores the bytes of a write to the pages of `runs`, whole pages past the cache. `old` gives the
+/// page that lies under the first or the last one in part.
+fn store_pages(core: &Core, runs: &[NewRun], at: u64, bytes: &[u8], old: impl Fn(u64, &mut [u8; PAGE as usize])) {
+    let (media, end) = (core.media(), at + bytes.len() as u64);
+    let mut edge = [0; PAGE as usize];
+    for run in runs {
+        let mut page = run.first;
+        while page < run.first + run.len {
+            let (start, to) = (page * PAGE, core.at(run.place.page + (page - run.first)));
+            if start >= at && start + PAGE <= end {
+                // Whole pages, as many as the run has.
+                let count = (run.first + run.len - page).min((end - start) / PAGE);
+                let from = &bytes[(start - at) as usize..(start - at + count * PAGE) as usize];
+                media.copy_nt_unless("fs-data-unflushed", to, from);
+                page += count;
+                continue;
+            }
+            old(page, &mut edge);
+            let (from, until) = (start.max(at), (start + PAGE).min(end));
+            edge[(from - start) as usize..(until - start) as usize]
+                .copy_from_slice(&bytes[(from - at) as usize..(until - at) as usize]);
+            media.copy_nt_unless("fs-edge-unflushed", to, &edge);
+            page += 1;
+        }
+    }
+}
+
+/// Writes to pages that the file has, at least in part: to new pages, which then take their place.
+/// Unwritten pages are kept: nothing reads their bytes.
+fn overwrite(core: &Core, node: &Node, extents: &mut Extents, size: u64, at: u64, bytes: &[u8]) -> Result<()> {
+    let media = core.media();
+    let end = at + bytes.len() as u64;
+    let range = at / PAGE..end.div_ceil(PAGE);
+    let kept = unwritten(extents, &range);
+    let (runs, supply) = supply::replace(core, &range, &kept)?;
+    extents.reserve_slots(core, node.at, runs.len() + 1).map_err(|error| supply.give_back(core, error))?;
+    let _section = media.section();
+    if end > size {
+        zero_tail(core, extents, size);
+    }
+    store_pages(core, &runs, at, bytes, |page, into| read_page(core, extents, size, page, into));
+    let mut change = core.change();
+    let remapped = extents.remap(core, node.at, &mut change, range, &runs);
+    if end > size {
+        inline::set_size(core, &mut change, node, end);
+    } else {
+        store_times(core, node);
+    }
+    change.commit().map_err(|error| supply.give_back(core, error))?;
+    extents.apply(&remapped);
+    core.give_runs(&remapped.freed);
+    Ok(())
+}
+
+/// The unwritten pages of a range, as written ones.
+fn unwritten(extents: &Extents, range: &Range<u64>) -> Vec<NewRun> {
+    let pieces = extents.overlapping(range.clone()).into_iter().filter(|(_, piece)| piece.place.is_unwritten());
+    let written = |(first, piece): (u64, Piece)| {
+        let (from, to) = (first.max(range.start), (first + piece.len).min(range.end));
+        let flags = piece.place.flags & !PLACE_UNWRITTEN;
+        let place = Place { page: piece.place.page + (from - first), flags, ..piece.place };
+        NewRun { first: from, len: to - from, place }
+    };
+    pieces.map(written).collect()
+}

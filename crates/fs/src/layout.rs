@@ -1,0 +1,320 @@
+//! The bytes of a volume and nothing else. Format: docs/formats/volume.md.
+//!
+//! Places are numbers of pages from the start of the object, so that a copy of the object means the
+//! same. Page 0 is the object's prime page, page 1 holds the copy of the head.
+
+use everbyte_media::{Checked, Length};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// `b"EVRBVOLU"`.
+pub const MAGIC: [u8; 8] = *b"EVRBVOLU";
+/// The newest format this program reads and writes.
+pub const FORMAT: u32 = 1;
+/// Bytes of a page.
+pub const PAGE: u64 = 4096;
+/// Offset of the head from the start of the prime page.
+pub const HEAD_AT: u64 = 512;
+/// Offset of the head's copy from the start of the object.
+pub const HEAD_COPY_AT: u64 = PAGE;
+/// Offset, from the start of the prime page, of the word that leads to the inode table.
+pub const TABLE_AT: u64 = 1024;
+/// Page of the first lane.
+pub const LANES_PAGE: u64 = 2;
+/// Bytes of a lane.
+pub const LANE_LEN: u64 = PAGE;
+/// The most lanes.
+pub const LANES_MAX: u32 = 256;
+
+/// The head of a volume; it never changes after the volume is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Head {
+    /// [`MAGIC`].
+    pub magic: [u8; 8],
+    /// CRC-32C of these 256 bytes with this field zero.
+    pub checksum: u32,
+    /// [`FORMAT`].
+    pub format: u32,
+    /// The volume's own identity.
+    pub uuid: [u8; 16],
+    /// UTF-8, zeros behind it.
+    pub label: [u8; 64],
+    /// Nanoseconds since 1970.
+    pub created: i64,
+    /// Number of lanes, each of [`LANE_LEN`] bytes, from [`LANES_PAGE`] on.
+    pub lanes: u32,
+    /// Zeros.
+    pub reserved_word: u32,
+    /// Bytes of a lane.
+    pub lane_len: Length,
+    /// Zeros.
+    pub reserved: [u8; 136],
+}
+const _: () = assert!(size_of::<Head>() == 256);
+
+impl Checked for Head {
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
+    }
+}
+
+/// Bytes of an inode.
+pub const INODE: u64 = size_of::<Inode>() as u64;
+/// Inodes of a group.
+pub const GROUP_INODES: u64 = 256;
+/// Pages of a group.
+pub const GROUP_PAGES: u64 = GROUP_INODES * INODE / PAGE;
+/// Words of a page of the inode table.
+pub const TABLE_WORDS: u64 = PAGE / 8;
+/// Bytes of an inode that hold data, a link's target, or extents.
+pub const INLINE: u64 = 128;
+
+/// An inode. The words of the first line change by stores of their own; the second line changes by
+/// a journaled change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Inode {
+    /// Type and permission bits, flags, generation: see [`State`].
+    pub state: u64,
+    /// Names that lead here; of a directory 2 and its subdirectories.
+    pub links: u64,
+    /// Bytes of the file; of a directory whole pages.
+    pub size: u64,
+    /// Last change of the bytes, in nanoseconds since 1970.
+    pub modified: i64,
+    /// Last change of the bytes or of the inode.
+    pub changed: i64,
+    /// Last read.
+    pub accessed: i64,
+    /// The place of the first page of further extents; 0: none.
+    pub list: u64,
+    /// The place of the extended attributes; 0: none.
+    pub attributes: u64,
+    /// CRC-32C of the fields of the second line that follow.
+    pub checksum: u32,
+    /// The owner.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// The project of quotas.
+    pub project: u32,
+    /// When the inode was made.
+    pub born: i64,
+    /// The number of a device.
+    pub device: u64,
+    /// The directory that holds this directory; 0 in other files.
+    pub parent: u64,
+    /// Zeros.
+    pub reserved: [u8; 24],
+    /// Data, a link's target, or eight extents.
+    pub inline: [u8; INLINE as usize],
+}
+const _: () = assert!(size_of::<Inode>() == 256);
+const _: () = assert!(std::mem::offset_of!(Inode, inline) == 128);
+
+/// Offsets of the words of an inode.
+pub mod inode {
+    use super::Inode;
+    use std::mem::offset_of;
+
+    /// Of [`Inode::state`].
+    pub const STATE: u64 = offset_of!(Inode, state) as u64;
+    /// Of [`Inode::links`].
+    pub const LINKS: u64 = offset_of!(Inode, links) as u64;
+    /// Of [`Inode::size`].
+    pub const SIZE: u64 = offset_of!(Inode, size) as u64;
+    /// Of [`Inode::modified`].
+    pub const MODIFIED: u64 = offset_of!(Inode, modified) as u64;
+    /// Of [`Inode::changed`].
+    pub const CHANGED: u64 = offset_of!(Inode, changed) as u64;
+    /// Of [`Inode::accessed`].
+    pub const ACCESSED: u64 = offset_of!(Inode, accessed) as u64;
+    /// Of [`Inode::list`].
+    pub const LIST: u64 = offset_of!(Inode, list) as u64;
+    /// Of [`Inode::attributes`].
+    pub const ATTRIBUTES: u64 = offset_of!(Inode, attributes) as u64;
+    /// Of the second line.
+    pub const OWNER: u64 = offset_of!(Inode, checksum) as u64;
+    /// Of [`Inode::parent`].
+    pub const PARENT: u64 = offset_of!(Inode, parent) as u64;
+    /// Of [`Inode::inline`].
+    pub const INLINE: u64 = offset_of!(Inode, inline) as u64;
+}
+
+impl Inode {
+    /// The checksum of the second line.
+    pub fn owner_sum(&self) -> u32 {
+        crc32c::crc32c(&self.as_bytes()[inode::OWNER as usize + 4..inode::INLINE as usize])
+    }
+}
+
+/// The first word of an inode: one store makes it live, or free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// Type and permission bits as `stat` has them; 0: the inode is free.
+    pub mode: u16,
+    /// [`STATE_INLINE`].
+    pub flags: u16,
+    /// Counts the files that the inode held.
+    pub generation: u32,
+}
+
+/// The bytes of the file lie in the inode.
+pub const STATE_INLINE: u16 = 1;
+
+impl State {
+    /// The fields of a word.
+    pub fn of(word: u64) -> State {
+        State { mode: word as u16, flags: (word >> 16) as u16, generation: (word >> 32) as u32 }
+    }
+
+    /// The word.
+    pub fn word(self) -> u64 {
+        u64::from(self.mode) | u64::from(self.flags) << 16 | u64::from(self.generation) << 32
+    }
+}
+
+/// Extents in an inode.
+pub const INLINE_EXTENTS: u32 = 8;
+/// Bytes of an extent.
+pub const EXTENT: u64 = 16;
+/// Bytes at the start of a page of extents: the place of the next one, and zeros.
+pub const LIST_HEAD: u64 = 64;
+/// Extents of such a page.
+pub const LIST_EXTENTS: u32 = ((PAGE - LIST_HEAD) / EXTENT) as u32;
+
+/// A run of pages of a file: the first word of an extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The first page, counted from the start of the file.
+    pub first: u64,
+    /// Pages; at least 1.
+    pub len: u64,
+}
+
+const RUN_FIRST_BITS: u32 = 36;
+const RUN_LEN_BITS: u32 = 20;
+/// The most pages of one extent.
+pub const RUN_LEN_MAX: u64 = (1 << RUN_LEN_BITS) - 1;
+/// The most pages of a file.
+pub const FILE_PAGES_MAX: u64 = 1 << RUN_FIRST_BITS;
+
+impl Run {
+    /// The word; never 0.
+    pub fn word(self) -> u64 {
+        debug_assert!(self.first < FILE_PAGES_MAX && (1..=RUN_LEN_MAX).contains(&self.len));
+        let value = self.first | self.len << RUN_FIRST_BITS;
+        value | u64::from(crc32c::crc32c(&value.to_le_bytes()) as u8) << 56
+    }
+
+    /// The run of a word; `None` if a bit of it has changed, or its length is 0.
+    pub fn of(word: u64) -> Option<Run> {
+        let value = word & ((1 << 56) - 1);
+        let run = Run { first: value & (FILE_PAGES_MAX - 1), len: value >> RUN_FIRST_BITS };
+        (run.len > 0 && run.word() == word).then_some(run)
+    }
+}
+
+/// A place in the volume: the second word of an extent, and every pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The page, counted from the start of the object.
+    pub page: u64,
+    /// The tier; 0: this object.
+    pub tier: u8,
+    /// The rights class; 0 today.
+    pub class: u8,
+    /// [`PLACE_UNWRITTEN`], [`PLACE_SEALED`], [`PLACE_PINNED`].
+    pub flags: u8,
+}
+
+const PAGE_BITS: u32 = 36;
+/// Pages have smaller numbers.
+pub const PAGES_MAX: u64 = 1 << PAGE_BITS;
+/// The pages belong to the file and read as zeros.
+pub const PLACE_UNWRITTEN: u8 = 1;
+/// A checksum covers the pages, and they may not be stored to. Not in use yet.
+pub const PLACE_SEALED: u8 = 2;
+/// The pages may not move. Not in use yet.
+pub const PLACE_PINNED: u8 = 4;
+
+impl Place {
+    /// A page of this object.
+    pub fn page(page: u64) -> Place {
+        Place { page, tier: 0, class: 0, flags: 0 }
+    }
+
+    /// The word; never 0.
+    pub fn word(self) -> u64 {
+        debug_assert!(self.page < PAGES_MAX && self.tier < 16 && self.class < 16 && self.flags < 16);
+        let value = self.page
+            | u64::from(self.tier) << PAGE_BITS
+            | u64::from(self.class) << (PAGE_BITS + 4)
+            | u64::from(self.flags) << (PAGE_BITS + 8);
+        everbyte_media::sealed::seal_low(value)
+    }
+
+    /// The place of a word; `None` if a bit of it has changed, or it names no page.
+    pub fn of(word: u64) -> Option<Place> {
+        let value = everbyte_media::sealed::unseal_low(word)?;
+        let nibble = |at: u32| (value >> (PAGE_BITS + at) & 15) as u8;
+        let place = Place { page: value & (PAGES_MAX - 1), tier: nibble(0), class: nibble(4), flags: nibble(8) };
+        (place.page > 0).then_some(place)
+    }
+
+    /// Whether the pages read as zeros.
+    pub fn is_unwritten(self) -> bool {
+        self.flags & PLACE_UNWRITTEN != 0
+    }
+}
+
+/// Bytes of a line of a directory.
+pub const LINE: u64 = 64;
+/// Lines of a page of a directory.
+pub const PAGE_LINES: u32 = (PAGE / LINE) as u32;
+/// The longest name in bytes.
+pub const NAME_MAX: usize = 255;
+/// Bytes of a name in the first line of its entry.
+pub const NAME_FIRST: usize = 48;
+/// Bytes of a name in each further line, behind a word of zeros.
+pub const NAME_FURTHER: usize = 56;
+/// Offset of the name in the first line.
+pub const NAME_AT: u64 = 16;
+
+/// The second word of an entry; the first is the sealed number of the inode, or 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryHead {
+    /// CRC-32C of the name.
+    pub hash: u32,
+    /// Bytes of the name.
+    pub len: u8,
+    /// The type bits of the inode's mode, shifted down by 12.
+    pub kind: u8,
+}
+
+impl EntryHead {
+    /// The head of the entry of a name.
+    pub fn new(name: &[u8], kind: u8) -> EntryHead {
+        EntryHead { hash: crc32c::crc32c(name), len: name.len() as u8, kind }
+    }
+
+    /// The word.
+    pub fn word(self) -> u64 {
+        u64::from(self.hash) | u64::from(self.len) << 32 | u64::from(self.kind) << 40
+    }
+
+    /// The fields of a word.
+    pub fn of(word: u64) -> EntryHead {
+        EntryHead { hash: word as u32, len: (word >> 32) as u8, kind: (word >> 40) as u8 }
+    }
+
+    /// Lines that the entry takes.
+    pub fn lines(self) -> u32 {
+        lines(usize::from(self.len))
+    }
+}
+
+/// Lines of an entry whose name has `len` bytes.
+pub fn lines(len: usize) -> u32 {
+    1 + len.saturating_sub(NAME_FIRST).div_ceil(NAME_FURTHER) as u32
+}

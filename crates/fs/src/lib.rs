@@ -1,0 +1,73 @@
+//! # everbyte-fs: file volumes
+//!
+//! A [`Volume`] holds files and directories in one object of a store. There is no block layer and
+//! no page cache: metadata changes by words under undo records, data is written in pages of the
+//! medium, and a read is one copy (Dulloor et al., *System Software for Persistent Memory*, EuroSys
+//! 2014). Every call is whole or absent after a crash.
+//!
+//! ```
+//! use everbyte_fs::{Ino, FileKind, NewFile, Volume, VolumeOptions};
+//! use everbyte_media::{Media, Options};
+//! use everbyte_store::{FormatOptions, Store};
+//!
+//! let store = Store::format(Media::anonymous(64 << 20, &Options::default())?, &FormatOptions::default())?;
+//! let options = VolumeOptions { span: Some(16 << 20), ..VolumeOptions::default() };
+//! let volume = Volume::create(&store, "home", &options)?;
+//! let notes = volume.make(Ino::ROOT, b"notes", &NewFile::new(FileKind::Directory, 0o755))?;
+//! let today = volume.make(notes, b"today", &NewFile::new(FileKind::Regular, 0o644))?;
+//! volume.write(today, 0, b"remember")?;
+//! volume.settle()?;                       // durable on every medium
+//! let mut bytes = [0; 16];
+//! let len = volume.read(today, 0, &mut bytes)?;
+//! assert_eq!(&bytes[..len], b"remember");
+//! assert!(volume.check().is_empty());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! This crate knows inodes and names, and neither paths nor users: rights, open files and errno are
+//! the business of the layers above. It starts no threads.
+//!
+//! Format: docs/formats/volume.md. Promises: docs/semantics/volume.md. Reasons:
+//! docs/design/volume.md.
+
+#![forbid(unsafe_code)]
+
+mod attributes;
+mod change;
+mod check;
+mod core;
+mod create;
+mod error;
+mod extents;
+mod file;
+mod format;
+mod free_pages;
+mod held;
+mod kind;
+mod lanes;
+pub mod layout;
+#[doc(hidden)]
+pub mod model;
+mod names;
+mod node;
+mod options;
+mod recover;
+mod remove;
+mod rename;
+mod space;
+mod table;
+mod tools;
+mod volume;
+
+pub use attributes::Entry;
+pub use create::{LINKS_MAX, NewFile, TARGET_MAX};
+pub use error::{Error, Result};
+pub use file::{Allocate, FILE_MAX};
+pub use held::Held;
+pub use kind::{Attributes, FileKind, Ino, SetAttributes};
+pub use layout::NAME_MAX;
+pub use options::{Clock, OpenVolume, VolumeOptions, system_clock};
+pub use recover::VolumeRecovery;
+pub use rename::Rename;
+pub use tools::FsTools;
+pub use volume::{Usage, Volume};

@@ -1,0 +1,415 @@
+//! The plain twin of a volume, for tests: a tree of files in memory, operations on both, and what a
+//! volume holds as such a tree.
+
+use crate::{Allocate, Error, FileKind, Ino, NewFile, Rename, SetAttributes, Volume};
+use std::collections::BTreeMap;
+
+/// A path from the root: its names.
+pub type Path = Vec<Vec<u8>>;
+
+/// One operation. Paths name the files, so that it can be applied to a volume and to its twin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// [`Volume::make`].
+    Make { path: Path, kind: FileKind, permissions: u16 },
+    /// A symbolic link.
+    MakeLink { path: Path, target: Vec<u8> },
+    /// [`Volume::write`] of bytes that a seed gives.
+    Write { path: Path, at: u64, len: u64, seed: u8 },
+    /// [`Volume::append`].
+    Append { path: Path, len: u64, seed: u8 },
+    /// [`Volume::resize`].
+    Resize { path: Path, to: u64 },
+    /// [`Volume::allocate`].
+    Allocate { path: Path, at: u64, len: u64, mode: Allocate },
+    /// [`Volume::link`].
+    Link { path: Path, new: Path },
+    /// [`Volume::unlink`].
+    Unlink { path: Path },
+    /// [`Volume::remove_directory`].
+    RemoveDirectory { path: Path },
+    /// [`Volume::rename`].
+    Rename { from: Path, to: Path, mode: Rename },
+    /// [`Volume::set_attributes`].
+    Set { path: Path, permissions: u16, uid: u32 },
+}
+
+/// The bytes that a write of `len` bytes with a seed stores: none is zero.
+pub fn bytes(len: u64, seed: u8) -> Vec<u8> {
+    (0..len).map(|index| (index as u8).wrapping_mul(31).wrapping_add(seed) | 1).collect()
+}
+
+/// A file of the twin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct File {
+    kind: FileKind,
+    permissions: u16,
+    uid: u32,
+    links: u64,
+    /// Bytes of a regular file, the target of a link.
+    bytes: Vec<u8>,
+    names: BTreeMap<Vec<u8>, u64>,
+}
+
+/// The twin.
+#[derive(Clone)]
+pub struct Tree {
+    files: BTreeMap<u64, File>,
+    next: u64,
+}
+
+/// A path as it is shown: the file, and the first path of the same file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    kind: FileKind,
+    permissions: u16,
+    uid: u32,
+    links: u64,
+    first_path: Vec<u8>,
+    bytes: Vec<u8>,
+}
+
+impl Default for Tree {
+    fn default() -> Tree {
+        let root = File {
+            kind: FileKind::Directory,
+            permissions: 0o755,
+            uid: 0,
+            links: 2,
+            bytes: Vec::new(),
+            names: BTreeMap::new(),
+        };
+        Tree { files: BTreeMap::from([(1, root)]), next: 2 }
+    }
+}
+
+impl PartialEq for Tree {
+    fn eq(&self, other: &Tree) -> bool {
+        self.shown() == other.shown()
+    }
+}
+
+impl std::fmt::Debug for Tree {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut map = f.debug_map();
+        for (path, shown) in self.shown() {
+            let sum = crc32c::crc32c(&shown.bytes);
+            let Shown { kind, permissions, uid, links, .. } = &shown;
+            let text =
+                format!("{kind:?} {permissions:o} uid {uid} links {links} len {} sum {sum:x}", shown.bytes.len());
+            map.entry(&String::from_utf8_lossy(&path), &text);
+        }
+        map.finish()
+    }
+}
+
+/// A refusal; which one is not compared.
+#[derive(Debug)]
+pub struct Refused;
+
+type Answer<T = ()> = Result<T, Refused>;
+
+impl Tree {
+    /// Every path with its file.
+    pub fn shown(&self) -> BTreeMap<Vec<u8>, Shown> {
+        let (mut all, mut first) = (BTreeMap::new(), BTreeMap::new());
+        self.show(1, b"/", &mut all, &mut first);
+        all
+    }
+
+    fn show(&self, id: u64, path: &[u8], all: &mut BTreeMap<Vec<u8>, Shown>, first: &mut BTreeMap<u64, Vec<u8>>) {
+        let File { kind, permissions, uid, links, bytes, names } = &self.files[&id];
+        let first_path = first.entry(id).or_insert_with(|| path.to_vec()).clone();
+        let (kind, permissions, uid, links) = (*kind, *permissions, *uid, *links);
+        all.insert(path.to_vec(), Shown { kind, permissions, uid, links, first_path, bytes: bytes.clone() });
+        for (name, &child) in names {
+            self.show(child, &[path, name, b"/"].concat(), all, first);
+        }
+    }
+
+    /// All paths of files of a kind; of all files if `None`.
+    pub fn paths(&self, kind: Option<FileKind>) -> Vec<Path> {
+        let of_kind = |shown: &Shown| kind.is_none_or(|kind| shown.kind == kind);
+        let split = |path: Vec<u8>| {
+            path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect()
+        };
+        self.shown().into_iter().filter(|(_, shown)| of_kind(shown)).map(|(path, _)| split(path)).collect()
+    }
+
+    fn find(&self, path: &[Vec<u8>]) -> Answer<u64> {
+        path.iter().try_fold(1, |id, name| self.files[&id].names.get(name).copied().ok_or(Refused))
+    }
+
+    fn file(&mut self, path: &[Vec<u8>], kind: FileKind) -> Answer<&mut File> {
+        let id = self.find(path)?;
+        let file = self.files.get_mut(&id).expect("a name leads to a file");
+        if file.kind == kind { Ok(file) } else { Err(Refused) }
+    }
+
+    fn parent<'p>(&self, path: &'p [Vec<u8>]) -> Answer<(u64, &'p Vec<u8>)> {
+        let (name, directory) = path.split_last().ok_or(Refused)?;
+        let id = self.find(directory)?;
+        if self.files[&id].kind == FileKind::Directory { Ok((id, name)) } else { Err(Refused) }
+    }
+
+    fn get(&mut self, id: u64) -> &mut File {
+        self.files.get_mut(&id).expect("the file exists")
+    }
+
+    fn drop_name(&mut self, id: u64) {
+        let file = self.get(id);
+        file.links -= 1;
+        if file.links == 0 || file.kind == FileKind::Directory {
+            self.files.remove(&id);
+        }
+    }
+
+    fn is_below(&self, id: u64, ancestor: u64) -> bool {
+        id == ancestor || self.files[&ancestor].names.values().any(|&child| self.is_below(id, child))
+    }
+
+    /// Applies an operation.
+    ///
+    /// # Errors
+    /// If the volume refuses it, too; nothing has changed.
+    pub fn apply(&mut self, op: &Op) -> Answer {
+        match op {
+            Op::Make { path, kind, permissions } => self.make(path, *kind, *permissions, Vec::new()),
+            Op::MakeLink { path, target } => self.make(path, FileKind::Link, 0o777, target.clone()),
+            Op::Write { path, at, len, seed } => {
+                let file = self.file(path, FileKind::Regular)?;
+                put(&mut file.bytes, *at, &bytes(*len, *seed));
+                Ok(())
+            }
+            Op::Append { path, len, seed } => {
+                let file = self.file(path, FileKind::Regular)?;
+                file.bytes.extend(bytes(*len, *seed));
+                Ok(())
+            }
+            Op::Resize { path, to } => {
+                self.file(path, FileKind::Regular)?.bytes.resize(*to as usize, 0);
+                Ok(())
+            }
+            Op::Allocate { path, at, len, mode } => {
+                let bytes = &mut self.file(path, FileKind::Regular)?.bytes;
+                let (at, end) = (*at as usize, (*at + *len) as usize);
+                if matches!(mode, Allocate::Grow | Allocate::Zero) && *len > 0 && end > bytes.len() {
+                    bytes.resize(end, 0);
+                }
+                if !matches!(mode, Allocate::Grow | Allocate::KeepSize) && at < bytes.len() {
+                    let end = end.min(bytes.len());
+                    bytes[at..end].fill(0);
+                }
+                Ok(())
+            }
+            Op::Link { path, new } => {
+                let (id, (directory, name)) = (self.find(path)?, self.parent(new)?);
+                if self.files[&id].kind == FileKind::Directory || self.files[&directory].names.contains_key(name) {
+                    return Err(Refused);
+                }
+                self.get(id).links += 1;
+                self.get(directory).names.insert(name.clone(), id);
+                Ok(())
+            }
+            Op::Unlink { path } => {
+                let (id, (directory, name)) = (self.find(path)?, self.parent(path)?);
+                if self.files[&id].kind == FileKind::Directory {
+                    return Err(Refused);
+                }
+                self.get(directory).names.remove(name);
+                self.drop_name(id);
+                Ok(())
+            }
+            Op::RemoveDirectory { path } => {
+                let (id, (directory, name)) = (self.find(path)?, self.parent(path)?);
+                let file = &self.files[&id];
+                if file.kind != FileKind::Directory || !file.names.is_empty() {
+                    return Err(Refused);
+                }
+                let parent = self.get(directory);
+                parent.names.remove(name);
+                parent.links -= 1;
+                self.drop_name(id);
+                Ok(())
+            }
+            Op::Rename { from, to, mode } => self.rename(from, to, *mode),
+            Op::Set { path, permissions, uid } => {
+                let id = self.find(path)?;
+                let file = self.get(id);
+                (file.permissions, file.uid) = (*permissions, *uid);
+                Ok(())
+            }
+        }
+    }
+
+    fn make(&mut self, path: &[Vec<u8>], kind: FileKind, permissions: u16, bytes: Vec<u8>) -> Answer {
+        let (directory, name) = self.parent(path)?;
+        if self.files[&directory].names.contains_key(name) {
+            return Err(Refused);
+        }
+        let links = if kind == FileKind::Directory { 2 } else { 1 };
+        let id = self.next;
+        self.next += 1;
+        self.files.insert(id, File { kind, permissions, uid: 0, links, bytes, names: BTreeMap::new() });
+        let parent = self.get(directory);
+        parent.names.insert(name.clone(), id);
+        parent.links += u64::from(kind == FileKind::Directory);
+        Ok(())
+    }
+
+    fn rename(&mut self, from: &[Vec<u8>], to: &[Vec<u8>], mode: Rename) -> Answer {
+        let (moved, (source, name), (target, new)) = (self.find(from)?, self.parent(from)?, self.parent(to)?);
+        let other = self.files[&target].names.get(new).copied();
+        let is_directory = |tree: &Tree, id: u64| tree.files[&id].kind == FileKind::Directory;
+        match (mode, other) {
+            (Rename::Replace, Some(other)) if other == moved => return Ok(()),
+            (Rename::NoReplace, Some(_)) | (Rename::Exchange, None) => return Err(Refused),
+            (Rename::Exchange, Some(other)) if other == moved => return Ok(()),
+            _ => (),
+        }
+        if is_directory(self, moved) && self.is_below(target, moved) {
+            return Err(Refused);
+        }
+        if let (Rename::Exchange, Some(other)) = (mode, other) {
+            if is_directory(self, other) && self.is_below(source, other) {
+                return Err(Refused);
+            }
+            self.get(source).names.insert(name.clone(), other);
+            self.get(target).names.insert(new.clone(), moved);
+            for (id, out, into) in [(moved, source, target), (other, target, source)] {
+                if is_directory(self, id) {
+                    self.get(out).links -= 1;
+                    self.get(into).links += 1;
+                }
+            }
+            return Ok(());
+        }
+        if let Some(other) = other {
+            if is_directory(self, moved) != is_directory(self, other) || !self.files[&other].names.is_empty() {
+                return Err(Refused);
+            }
+            if is_directory(self, other) {
+                self.get(target).links -= 1;
+            }
+            self.drop_name(other);
+        }
+        self.get(source).names.remove(name);
+        self.get(target).names.insert(new.clone(), moved);
+        if is_directory(self, moved) {
+            self.get(source).links -= 1;
+            self.get(target).links += 1;
+        }
+        Ok(())
+    }
+}
+
+fn put(into: &mut Vec<u8>, at: u64, bytes: &[u8]) {
+    if bytes.is_empty() {
+        return;
+    }
+    let end = at as usize + bytes.len();
+    if end > into.len() {
+        into.resize(end, 0);
+    }
+    into[at as usize..end].copy_from_slice(bytes);
+}
+
+/// The inode of a path.
+///
+/// # Errors
+/// As [`Volume::lookup`]; [`Error::NotFound`].
+pub fn find(volume: &Volume, path: &[Vec<u8>]) -> crate::Result<Ino> {
+    path.iter().try_fold(Ino::ROOT, |ino, name| volume.lookup(ino, name)?.ok_or(Error::NotFound))
+}
+
+/// Applies an operation to a volume.
+///
+/// # Errors
+/// Those of the call.
+pub fn apply(volume: &Volume, op: &Op) -> crate::Result<()> {
+    let parent = |path: &Path| -> crate::Result<(Ino, Vec<u8>)> {
+        let (name, directory) = path.split_last().ok_or(Error::BadName)?;
+        Ok((find(volume, directory)?, name.clone()))
+    };
+    match op {
+        Op::Make { path, kind, permissions } => {
+            let (directory, name) = parent(path)?;
+            volume.make(directory, &name, &NewFile::new(*kind, *permissions)).map(drop)
+        }
+        Op::MakeLink { path, target } => {
+            let (directory, name) = parent(path)?;
+            volume.make(directory, &name, &NewFile { target, ..NewFile::new(FileKind::Link, 0o777) }).map(drop)
+        }
+        Op::Write { path, at, len, seed } => volume.write(find(volume, path)?, *at, &bytes(*len, *seed)),
+        Op::Append { path, len, seed } => volume.append(find(volume, path)?, &bytes(*len, *seed)).map(drop),
+        Op::Resize { path, to } => volume.resize(find(volume, path)?, *to),
+        Op::Allocate { path, at, len, mode } => volume.allocate(find(volume, path)?, *at, *len, *mode),
+        Op::Link { path, new } => {
+            let (directory, name) = parent(new)?;
+            volume.link(find(volume, path)?, directory, &name)
+        }
+        Op::Unlink { path } => {
+            let (directory, name) = parent(path)?;
+            volume.unlink(directory, &name)
+        }
+        Op::RemoveDirectory { path } => {
+            let (directory, name) = parent(path)?;
+            volume.remove_directory(directory, &name)
+        }
+        Op::Rename { from, to, mode } => {
+            let ((from, name), (to, new)) = (parent(from)?, parent(to)?);
+            volume.rename(from, &name, to, &new, *mode)
+        }
+        Op::Set { path, permissions, uid } => {
+            let set = SetAttributes { permissions: Some(*permissions), uid: Some(*uid), ..SetAttributes::default() };
+            volume.set_attributes(find(volume, path)?, &set)
+        }
+    }
+}
+
+/// The tree that a volume holds.
+///
+/// # Errors
+/// Damage.
+pub fn read(volume: &Volume) -> crate::Result<Tree> {
+    let mut tree = Tree { files: BTreeMap::new(), next: 0 };
+    read_file(volume, Ino::ROOT, &mut tree)?;
+    tree.next = tree.files.keys().next_back().expect("the root is there") + 1;
+    Ok(tree)
+}
+
+fn read_file(volume: &Volume, ino: Ino, tree: &mut Tree) -> crate::Result<()> {
+    if tree.files.contains_key(&ino.0) {
+        return Ok(());
+    }
+    let found = volume.attributes(ino)?;
+    let mut file = File {
+        kind: found.kind,
+        permissions: found.permissions,
+        uid: found.uid,
+        links: found.links,
+        bytes: Vec::new(),
+        names: BTreeMap::new(),
+    };
+    match found.kind {
+        FileKind::Regular => {
+            file.bytes = vec![0; found.size as usize];
+            let len = volume.read(ino, 0, &mut file.bytes)?;
+            assert_eq!(len, file.bytes.len(), "a read ends at the end of the file only");
+        }
+        FileKind::Link => file.bytes = volume.read_link(ino)?,
+        FileKind::Directory => {
+            let mut cookie = 0;
+            loop {
+                let entries = volume.entries(ino, cookie, 3)?;
+                let Some(last) = entries.last() else { break };
+                cookie = last.next;
+                file.names.extend(entries.into_iter().map(|entry| (entry.name, entry.ino.0)));
+            }
+        }
+        _ => (),
+    }
+    let names: Vec<u64> = file.names.values().copied().collect();
+    tree.files.insert(ino.0, file);
+    names.into_iter().try_for_each(|child| read_file(volume, Ino(child), tree))
+}

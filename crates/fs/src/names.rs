@@ -1,0 +1,196 @@
+//! [`Names`]: the names of one directory, as its index in memory and as lines on media.
+//!
+//! A directory is a file of pages with 64 lines of 64 bytes each. An entry takes one line, or up to
+//! five for a long name, in one page. The first word of its first line is the sealed number of the
+//! inode, and publishes the entry; it is 0 in every other line. Lines have no order.
+//!
+//! Invariants
+//!   FS-8  The bytes of an entry are ordered before its first word.
+
+use crate::extents::Extents;
+use crate::layout::{EntryHead, LINE, NAME_AT, NAME_FIRST, NAME_FURTHER, NAME_MAX, PAGE, PAGE_LINES, lines};
+use crate::space::Space;
+use crate::{Error, FileKind, Ino, Result};
+use everbyte_media::sealed::unseal_low;
+use everbyte_media::{Damage, Media};
+use std::collections::HashMap;
+
+/// The names of a directory.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    index: HashMap<Box<[u8]>, Named>,
+    /// Pages of the volume, in the order of the directory.
+    pages: Vec<u64>,
+    /// Free lines.
+    free: Vec<u32>,
+}
+
+/// An entry in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub ino: Ino,
+    pub line: u32,
+}
+
+/// An entry as it lies on media.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub line: u32,
+    pub ino: Ino,
+    pub kind: FileKind,
+    pub name: Vec<u8>,
+}
+
+/// Refuses what cannot be a name.
+pub(crate) fn require_name(name: &[u8]) -> Result<()> {
+    match name {
+        b"" | b"." | b".." => Err(Error::BadName),
+        _ if name.contains(&b'/') || name.contains(&0) => Err(Error::BadName),
+        _ if name.len() > NAME_MAX => Err(Error::NameTooLong { len: name.len() }),
+        _ => Ok(()),
+    }
+}
+
+/// Reads the entries of one page of a directory, whose first line has the number `first`; calls
+/// `free` for each free line.
+pub(crate) fn read_page(
+    media: &Media,
+    at: u64,
+    first: u32,
+    mut entry: impl FnMut(Line) -> Result<(), Damage>,
+    mut free: impl FnMut(u32),
+) -> Result<(), Damage> {
+    let mut index = 0;
+    while index < PAGE_LINES {
+        let line_at = at + u64::from(index) * LINE;
+        let word = media.load(line_at);
+        if word == 0 {
+            free(first + index);
+            index += 1;
+            continue;
+        }
+        let damaged = |detail: &str| Damage::at(line_at, detail);
+        let ino = unseal_low(word).ok_or_else(|| damaged("the inode number of an entry fails its check"))?;
+        let head = EntryHead::of(media.load(line_at + 8));
+        if head.len == 0 || index + head.lines() > PAGE_LINES || head.word() != media.load(line_at + 8) {
+            return Err(damaged("the length of an entry's name is wrong"));
+        }
+        let mut name = vec![0; usize::from(head.len)];
+        for (part, bytes) in parts(&mut name) {
+            media.read(line_at + part, bytes);
+        }
+        let kind = FileKind::of_byte(head.kind).ok_or_else(|| damaged("an entry has no kind"))?;
+        if EntryHead::new(&name, head.kind) != head || require_name(&name).is_err() {
+            return Err(damaged("the name of an entry fails its check"));
+        }
+        entry(Line { line: first + index, ino: Ino(ino), kind, name })?;
+        index += head.lines();
+    }
+    Ok(())
+}
+
+/// The parts of a name, each with its offset from the entry's start.
+fn parts(name: &mut [u8]) -> impl Iterator<Item = (u64, &mut [u8])> {
+    let (first, further) = name.split_at_mut(name.len().min(NAME_FIRST));
+    let further = further.chunks_mut(NAME_FURTHER).zip(1..).map(|(part, line)| (line * LINE + 8, part));
+    std::iter::once((NAME_AT, first)).chain(further)
+}
+
+impl Names {
+    pub(crate) fn load(space: &Space, extents: &Extents, size: u64) -> Result<Names, Damage> {
+        let mut names = Names::default();
+        for page in 0..size / PAGE {
+            let (first, piece) = extents.find(page).ok_or_else(|| Damage {
+                detail: format!("page {page} of a directory is missing"),
+                ..Damage::default()
+            })?;
+            let place = piece.place.page + (page - first);
+            names.pages.push(place);
+            let Names { index, free, .. } = &mut names;
+            let entry = |line: Line| match index.insert(line.name.into(), Named { ino: line.ino, line: line.line }) {
+                None => Ok(()),
+                Some(_) => Err(Damage::at(space.at(place), "a directory has one name twice")),
+            };
+            read_page(space.media(), space.at(place), page as u32 * PAGE_LINES, entry, |line| free.push(line))?;
+        }
+        names.free.reverse();
+        Ok(names)
+    }
+
+    /// The entry of a name.
+    pub(crate) fn get(&self, name: &[u8]) -> Option<Named> {
+        self.index.get(name).copied()
+    }
+
+    /// Number of entries.
+    pub(crate) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// The pages of the directory.
+    pub(crate) fn pages(&self) -> &[u64] {
+        &self.pages
+    }
+
+    /// A page of free lines, of which the first has the number `first`.
+    pub(crate) fn add_page(&mut self, page: u64, first: u32) {
+        self.pages.push(page);
+        self.free.splice(0..0, (first..first + PAGE_LINES).rev());
+    }
+
+    /// Offset of a line in the store.
+    pub(crate) fn at(&self, space: &Space, line: u32) -> u64 {
+        space.at(self.pages[(line / PAGE_LINES) as usize]) + u64::from(line % PAGE_LINES) * LINE
+    }
+
+    /// Adjacent free lines of one page: the first of them. They are still free.
+    pub(crate) fn find_free(&self, count: u32) -> Option<u32> {
+        if count == 1 {
+            return self.free.last().copied();
+        }
+        let mut free = self.free.clone();
+        free.sort_unstable();
+        let is_run = |lines: &&[u32]| {
+            lines[0] + count - 1 == lines[count as usize - 1] && lines[0] % PAGE_LINES + count <= PAGE_LINES
+        };
+        free.windows(count as usize).find(is_run).map(|lines| lines[0])
+    }
+
+    /// Writes the bytes of an entry where nothing leads to them, flushed and not fenced, and
+    /// returns its line. The caller publishes the first word, then calls [`Names::insert`].
+    pub(crate) fn write(&self, space: &Space, line: u32, name: &[u8], kind: FileKind) {
+        let (media, at) = (space.media(), self.at(space, line));
+        let mut bytes = [0; (LINE * 5) as usize];
+        let mut name = name.to_vec();
+        bytes[8..16].copy_from_slice(&EntryHead::new(&name, kind.byte()).word().to_le_bytes());
+        let count = u64::from(lines(name.len()));
+        for (part, from) in parts(&mut name) {
+            bytes[part as usize..part as usize + from.len()].copy_from_slice(from);
+        }
+        let _section = media.section();
+        media.write(at + 8, &bytes[8..(count * LINE) as usize]);
+        media.flush_unless("fs-entry-unflushed", at, count * LINE);
+    }
+
+    /// A published entry.
+    pub(crate) fn insert(&mut self, name: &[u8], ino: Ino, line: u32) {
+        let taken = line..line + lines(name.len());
+        if taken.len() == 1 && self.free.last() == Some(&line) {
+            self.free.pop();
+        } else {
+            self.free.retain(|free| !taken.contains(free));
+        }
+        self.index.insert(name.into(), Named { ino, line });
+    }
+
+    /// An entry that leads to another inode now.
+    pub(crate) fn replace(&mut self, name: &[u8], ino: Ino) {
+        self.index.get_mut(name).expect("the entry exists").ino = ino;
+    }
+
+    /// A withdrawn entry.
+    pub(crate) fn remove(&mut self, name: &[u8]) {
+        let named = self.index.remove(name).expect("the entry exists");
+        self.free.extend((named.line..named.line + lines(name.len())).rev());
+    }
+}

@@ -1,0 +1,131 @@
+//! Opening a volume: which inodes and which pages are free.
+//!
+//! Lanes have been undone before. Steps, each idempotent:
+//!   1. the inode table is read
+//!   2. after a crash the words of each inode that change alone are flushed again; a fence
+//!   3. each live inode: without a name it is freed, since no process holds it; slots that a crash
+//!      left behind its end are cleared; its pages are marked
+//!   4. a fence, before any page has a new use
+//!
+//! Invariants
+//!   FS-13  A process that ended between a store and its flush leaves words that this one reads and
+//!          that a later power cut could still take away. All words that change without an undo
+//!          record are flushed again before anything rests on them.
+//!   FS-12  A page is free unless the table, a lane or the slots of a live inode lead to it.
+
+use crate::extents::{Extents, Pages};
+use crate::format::first_free;
+use crate::free_pages::FreePages;
+use crate::layout::{GROUP_PAGES, Head, INODE, LINE, PAGE, STATE_INLINE, State, inode};
+use crate::table::InodeTable;
+use crate::{Error, FileKind, Ino, Result};
+use everbyte_media::Damage;
+use everbyte_store::Object;
+
+/// The work of opening a volume after a crash.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumeRecovery {
+    /// Changes that were interrupted, and undone.
+    pub undone: usize,
+    /// Files without a name that were open then, and removed.
+    pub orphans: Vec<Ino>,
+    /// Runs of pages behind the end of a file that were freed.
+    pub trimmed: u64,
+    /// A copy of the head was damaged, and written again.
+    pub head_repaired: bool,
+    /// Files whose extents are damaged; other files can be used.
+    pub damaged: Vec<Ino>,
+}
+
+/// The result of a scan.
+pub(crate) struct Scan {
+    pub table: InodeTable,
+    pub free: FreePages,
+    pub recovery: VolumeRecovery,
+}
+
+/// Reads the whole volume; see the header.
+///
+/// # Errors
+/// [`Error::Damaged`] if the inode table is damaged. Damage of one file makes that file unusable.
+pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
+    let pages = Pages::of(object);
+    let media = pages.media;
+    let mut free = FreePages::new();
+    let fixed = first_free(head.lanes);
+    let tables = fixed - 2 - GROUP_PAGES;
+    free.give(tables, pages.end - tables);
+    let table = InodeTable::open(object, |page, count| {
+        free.take_at(page, count).map_err(|page| {
+            let damage = Damage::at(pages.start + page * PAGE, "two parts of the inode table share it");
+            Error::from(damage.of_object(object.name()))
+        })
+    })?;
+    if !object.store().recovery().clean {
+        for ino in table.numbers() {
+            reflush(pages, table.at(ino).expect("the number is the table's"));
+        }
+        media.fence_unless("fs-reflush-unfenced"); // FS-13
+    }
+    let mut recovery = VolumeRecovery::default();
+    let mut numbers = Vec::new();
+    for ino in table.numbers() {
+        let at = table.at(ino).expect("the number is the table's");
+        let state = State::of(media.load(at + inode::STATE));
+        if state.mode == 0 {
+            numbers.push(ino);
+            continue;
+        }
+        if media.load(at + inode::LINKS) == 0 && ino != Ino::ROOT {
+            let gone = State { mode: 0, flags: 0, generation: state.generation.wrapping_add(1) };
+            let _section = media.section();
+            media.store(at + inode::STATE, gone.word());
+            media.flush(at + inode::STATE, 8);
+            recovery.orphans.push(ino);
+            numbers.push(ino);
+            continue;
+        }
+        match mark(pages, &mut free, ino, at) {
+            Ok(trimmed) => recovery.trimmed += trimmed,
+            Err(_) => recovery.damaged.push(ino),
+        }
+    }
+    media.fence();
+    table.give_all(numbers);
+    Ok(Scan { table, free, recovery })
+}
+
+/// Flushes the words of an inode that change alone: its first line, and those of its slots.
+fn reflush(pages: Pages<'_>, at: u64) {
+    let state = State::of(pages.media.load(at + inode::STATE));
+    let is_paged = state.mode != 0 && state.flags & STATE_INLINE == 0;
+    pages.media.reflush(at, if is_paged { INODE } else { LINE });
+    if !is_paged {
+        return;
+    }
+    for page in Extents::load(pages, at).iter().flat_map(|loaded| loaded.extents.list()) {
+        pages.media.reflush(pages.start + page * PAGE, PAGE);
+    }
+}
+
+/// Clears what a crash left of one file, and marks its pages.
+fn mark(pages: Pages<'_>, free: &mut FreePages, ino: Ino, at: u64) -> Result<u64, Damage> {
+    let mut loaded = Extents::load(pages, at)?;
+    let size = pages.media.load(at + inode::SIZE);
+    let kind = FileKind::of_mode(State::of(pages.media.load(at + inode::STATE)).mode);
+    let kind = kind.ok_or_else(|| Damage::at(at, format!("inode {ino} has a mode of no kind")))?;
+    if kind == FileKind::Directory && !size.is_multiple_of(PAGE) {
+        return Err(Damage::at(at + inode::SIZE, format!("directory {ino} has a page in part")));
+    }
+    let trimmed = loaded.trim(pages, at, size);
+    let mut taken: Vec<(u64, u64)> = Vec::new();
+    for (page, count) in loaded.extents.all_pages() {
+        if let Err(page) = free.take_at(page, count) {
+            taken.iter().for_each(|&(page, count)| free.give(page, count));
+            let shared = pages.start + page * PAGE;
+            return Err(Damage::at(shared, format!("inode {ino} and another part of the volume share it")));
+        }
+        taken.push((page, count));
+    }
+    Ok(trimmed)
+}

@@ -1,0 +1,227 @@
+//! Renaming: one change of all words that the old and the new name consist of.
+
+use crate::change::Change;
+use crate::core::Core;
+use crate::create::{require_links, touch};
+use crate::layout::{EntryHead, inode};
+use crate::names::{Named, require_name};
+use crate::node::{Node, NodeState};
+use crate::remove::{drop_link, finish, require_empty};
+use crate::volume::Volume;
+use crate::{Error, FileKind, Ino, Result};
+use everbyte_media::sealed::seal_low;
+use parking_lot::RwLockWriteGuard;
+use std::sync::Arc;
+
+/// What happens to a file that has the new name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rename {
+    /// It loses the name.
+    Replace,
+    /// The rename is refused.
+    NoReplace,
+    /// The two files exchange their names.
+    Exchange,
+}
+
+/// The directories of a rename, locked: one or two.
+struct Directories<'n> {
+    from: &'n Node,
+    to: &'n Node,
+    from_state: RwLockWriteGuard<'n, NodeState>,
+    /// `None`: both are one.
+    to_state: Option<RwLockWriteGuard<'n, NodeState>>,
+}
+
+impl Directories<'_> {
+    fn target(&mut self) -> &mut NodeState {
+        self.to_state.as_mut().unwrap_or(&mut self.from_state)
+    }
+}
+
+impl Volume {
+    /// Gives the file `from_name` of `from` the name `to_name` in `to`. Ordered on return. After a
+    /// crash all of it has happened, or nothing.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Exists`] with [`Rename::NoReplace`]; [`Error::NotEmpty`],
+    /// [`Error::IsADirectory`] and [`Error::NotADirectory`] for the replaced file;
+    /// [`Error::Loop`] for a directory that would move below itself; otherwise as
+    /// [`Volume::make`]. Nothing has changed then.
+    pub fn rename(&self, from: Ino, from_name: &[u8], to: Ino, to_name: &[u8], mode: Rename) -> Result<()> {
+        let core = &*self.core;
+        require_name(from_name)?;
+        require_name(to_name)?;
+        let _tree = core.tree.write();
+        let (from, to) = (core.node(from)?, core.node(to)?);
+        let one = from.ino == to.ino;
+        let mut both = Directories {
+            from: &from,
+            to: &to,
+            from_state: from.write(core)?,
+            to_state: if one { None } else { Some(to.write(core)?) },
+        };
+        let moved = both.from_state.names(core, &from)?.get(from_name).ok_or(Error::NotFound)?;
+        let other = both.target().names(core, &to)?.get(to_name);
+        if to.word(core, inode::LINKS) == 0 {
+            return Err(Error::Stale { ino: to.ino });
+        }
+        match (other, mode) {
+            (Some(other), Rename::Replace) if other.ino == moved.ino => Ok(()),
+            (Some(_), Rename::NoReplace) => Err(Error::Exists),
+            (None, Rename::Exchange) => Err(Error::NotFound),
+            (Some(other), Rename::Exchange) => exchange(core, &mut both, (from_name, moved), (to_name, other)),
+            (Some(other), _) => replace(core, &mut both, (from_name, moved), (to_name, other)),
+            (None, _) => rename(core, &mut both, (from_name, moved), to_name),
+        }
+    }
+}
+
+/// Refuses to move a directory below itself.
+fn require_outside(core: &Core, moved: &Node, directory: &Node) -> Result<()> {
+    let mut at = directory.ino;
+    for _ in 0..=core.table.numbers().size_hint().1.unwrap_or(usize::MAX) {
+        if at == moved.ino {
+            return Err(Error::Loop { ino: moved.ino });
+        }
+        if at == Ino::ROOT {
+            return Ok(());
+        }
+        at = Ino(core.node(at)?.inode(core).parent);
+    }
+    Err(Error::Loop { ino: moved.ino })
+}
+
+/// Moves a directory's entry: its own word of its parent, and the links of both.
+fn move_directory(core: &Core, change: &mut Change<'_>, moved: &Node, from: &Node, to: &Node) -> Result<()> {
+    if from.ino == to.ino {
+        return Ok(());
+    }
+    require_outside(core, moved, to)?;
+    require_links(core, to)?;
+    let mut inode = moved.inode(core);
+    inode.parent = to.ino.0;
+    inode.checksum = inode.owner_sum();
+    let owner = u64::from(inode.checksum) | u64::from(inode.uid) << 32;
+    change.set(moved.at + inode::OWNER, owner);
+    change.set(moved.at + inode::PARENT, inode.parent);
+    let links = |change: &Change<'_>, node: &Node| change.get(node.at + inode::LINKS);
+    change.set(from.at + inode::LINKS, links(change, from) - 1);
+    change.set(to.at + inode::LINKS, links(change, to) + 1);
+    Ok(())
+}
+
+fn rename(core: &Core, both: &mut Directories<'_>, moved: (&[u8], Named), to_name: &[u8]) -> Result<()> {
+    let node = core.node(moved.1.ino)?;
+    let (from, to) = (both.from, both.to);
+    let kind = node.kind(core)?;
+    if kind == FileKind::Directory && from.ino != to.ino {
+        require_outside(core, &node, to)?; // before its lock: it could be `to`
+        require_links(core, to)?;
+    }
+    let line = both.target().free_line(core, to, to_name)?;
+    let _file = node.write(core)?;
+    let names = both.target().names(core, to)?;
+    names.write(core, line, to_name, kind);
+    let mut change = core.change();
+    change.set(names.at(core, line), seal_low(node.ino.0));
+    change.set(both.from_state.names(core, from)?.at(core, moved.1.line), 0);
+    touch(core, &mut change, from);
+    touch(core, &mut change, to);
+    change.set(node.at + inode::CHANGED, core.now() as u64);
+    if kind == FileKind::Directory {
+        move_directory(core, &mut change, &node, from, to)?;
+    }
+    change.commit()?;
+    both.from_state.names(core, from)?.remove(moved.0);
+    both.target().names(core, to)?.insert(to_name, node.ino, line);
+    Ok(())
+}
+
+fn replace(core: &Core, both: &mut Directories<'_>, moved: (&[u8], Named), other: (&[u8], Named)) -> Result<()> {
+    let (node, gone) = (core.node(moved.1.ino)?, core.node(other.1.ino)?);
+    let (from, to) = (both.from, both.to);
+    let (kind, gone_kind) = (node.kind(core)?, gone.kind(core)?);
+    match (kind, gone_kind) {
+        (FileKind::Directory, FileKind::Directory) if from.ino != to.ino => require_outside(core, &node, to)?,
+        (FileKind::Directory, FileKind::Directory) => (),
+        (FileKind::Directory, _) => return Err(Error::NotADirectory { ino: gone.ino }),
+        (_, FileKind::Directory) => return Err(Error::IsADirectory { ino: gone.ino }),
+        _ => (),
+    }
+    if gone.ino == from.ino {
+        return Err(Error::NotEmpty { ino: gone.ino }); // it holds the file that is renamed
+    }
+    let (_file, mut lost) = lock_both(core, &node, &gone)?;
+    if gone_kind == FileKind::Directory {
+        require_empty(core, &gone, &mut lost)?;
+    }
+    let mut change = core.change();
+    let entry = both.target().names(core, to)?.at(core, other.1.line);
+    change.set(entry, seal_low(node.ino.0));
+    change.set(entry + 8, EntryHead::new(other.0, kind.byte()).word());
+    change.set(both.from_state.names(core, from)?.at(core, moved.1.line), 0);
+    touch(core, &mut change, from);
+    touch(core, &mut change, to);
+    change.set(node.at + inode::CHANGED, core.now() as u64);
+    if gone_kind == FileKind::Directory {
+        change.set(to.at + inode::LINKS, to.word(core, inode::LINKS) - 1);
+    }
+    if kind == FileKind::Directory {
+        move_directory(core, &mut change, &node, from, to)?;
+    }
+    let freed = drop_link(core, &mut change, &gone, &mut lost)?;
+    change.commit()?;
+    both.from_state.names(core, from)?.remove(moved.0);
+    both.target().names(core, to)?.replace(other.0, node.ino);
+    finish(core, &gone, &mut lost, freed);
+    Ok(())
+}
+
+fn exchange(core: &Core, both: &mut Directories<'_>, one: (&[u8], Named), other: (&[u8], Named)) -> Result<()> {
+    if one.1.ino == other.1.ino {
+        return Ok(());
+    }
+    let (first, second) = (core.node(one.1.ino)?, core.node(other.1.ino)?);
+    let (from, to) = (both.from, both.to);
+    let kinds = (first.kind(core)?, second.kind(core)?);
+    // A directory that holds the other name would come to lie in itself.
+    for (moved, directory, kind) in [(&first, to, kinds.0), (&second, from, kinds.1)] {
+        if kind == FileKind::Directory {
+            require_outside(core, moved, directory)?;
+        }
+    }
+    let _both = lock_both(core, &first, &second)?;
+    let mut change = core.change();
+    let from_entry = both.from_state.names(core, from)?.at(core, one.1.line);
+    let to_entry = both.target().names(core, to)?.at(core, other.1.line);
+    change.set(from_entry, seal_low(second.ino.0));
+    change.set(from_entry + 8, EntryHead::new(one.0, kinds.1.byte()).word());
+    change.set(to_entry, seal_low(first.ino.0));
+    change.set(to_entry + 8, EntryHead::new(other.0, kinds.0.byte()).word());
+    touch(core, &mut change, from);
+    touch(core, &mut change, to);
+    for node in [&first, &second] {
+        change.set(node.at + inode::CHANGED, core.now() as u64);
+    }
+    if kinds.0 == FileKind::Directory {
+        move_directory(core, &mut change, &first, from, to)?;
+    }
+    if kinds.1 == FileKind::Directory {
+        move_directory(core, &mut change, &second, to, from)?;
+    }
+    change.commit()?;
+    both.from_state.names(core, from)?.replace(one.0, second.ino);
+    both.target().names(core, to)?.replace(other.0, first.ino);
+    Ok(())
+}
+
+/// Locks two files that are not one, neither of them a directory of the rename.
+fn lock_both<'n>(
+    core: &Core,
+    one: &'n Arc<Node>,
+    other: &'n Arc<Node>,
+) -> Result<(RwLockWriteGuard<'n, NodeState>, RwLockWriteGuard<'n, NodeState>)> {
+    // The tree lock keeps other threads from locking two.
+    Ok((one.write(core)?, other.write(core)?))
+}

@@ -1,0 +1,166 @@
+//! [`Space`]: the pages of an open volume, and which of them are free. The volume grows when none
+//! is.
+//!
+//! Threads: any. The lock of growth is taken before that of the free pages, both for one call.
+
+use crate::free_pages::FreePages;
+use crate::layout::PAGE;
+use crate::{Error, Result};
+use everbyte_media::Media;
+use everbyte_store::{CLUSTER, ErrorInfo, ErrorKind, Object};
+use parking_lot::Mutex;
+
+/// The pages of an open volume.
+pub(crate) struct Space {
+    object: Object,
+    free: Mutex<FreePages>,
+    /// Serialises growth of the object.
+    growing: Mutex<()>,
+}
+
+impl Space {
+    pub(crate) fn new(object: Object, free: FreePages) -> Space {
+        Space { object, free: Mutex::new(free), growing: Mutex::new(()) }
+    }
+
+    /// Number of free pages.
+    pub(crate) fn free_count(&self) -> u64 {
+        self.free.lock().count()
+    }
+
+    /// The object.
+    #[inline]
+    pub(crate) fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// The media of the object.
+    #[inline]
+    pub(crate) fn media(&self) -> &Media {
+        self.object.media()
+    }
+
+    /// The name of the volume.
+    pub(crate) fn name(&self) -> &str {
+        self.object.name()
+    }
+
+    /// Offset of a page in the store.
+    #[inline]
+    pub(crate) fn at(&self, page: u64) -> u64 {
+        self.object.span().start + page * PAGE
+    }
+
+    /// The page of an offset.
+    pub(crate) fn page(&self, at: u64) -> u64 {
+        (at - self.object.span().start) / PAGE
+    }
+
+    /// One past the last page that the volume has.
+    pub(crate) fn end_page(&self) -> u64 {
+        self.page(self.object.backed().get())
+    }
+
+    /// Pages that are free now.
+    pub(crate) fn free_pages(&self) -> FreePages {
+        self.free.lock().clone()
+    }
+
+    /// Takes up to `wanted` adjacent pages, at least one: the first one, and their number. The
+    /// volume grows if none is free.
+    pub(crate) fn take_pages(&self, wanted: u64) -> Result<(u64, u64)> {
+        loop {
+            if let Some(taken) = self.free.lock().take(wanted) {
+                return Ok(taken);
+            }
+            self.grow(wanted)?;
+        }
+    }
+
+    /// Takes the free pages that follow each other from `page` on, up to `wanted`; their number.
+    pub(crate) fn take_pages_at(&self, page: u64, wanted: u64) -> u64 {
+        self.free.lock().take_from(page, wanted)
+    }
+
+    /// Takes `wanted` pages, in as few runs as there are.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`]: none is taken.
+    pub(crate) fn take_runs(&self, mut wanted: u64) -> Result<Vec<(u64, u64)>> {
+        let mut runs = Vec::new();
+        while wanted > 0 {
+            match self.take_pages(wanted) {
+                Ok((page, count)) => {
+                    runs.push((page, count));
+                    wanted -= count;
+                }
+                Err(error) => {
+                    self.give_runs(&runs);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(runs)
+    }
+
+    /// [`Core::give_pages`] of several runs.
+    pub(crate) fn give_runs(&self, runs: &[(u64, u64)]) {
+        let mut space = self.free.lock();
+        runs.iter().for_each(|&(page, count)| space.give(page, count));
+    }
+
+    /// Takes `count` adjacent pages; the first one.
+    pub(crate) fn take_run(&self, count: u64) -> Result<u64> {
+        loop {
+            if let Some(page) = self.free.lock().take_aligned(count, 1) {
+                return Ok(page);
+            }
+            self.grow(count)?;
+        }
+    }
+
+    /// Pages become free. The fence of the change that freed them has passed.
+    pub(crate) fn give_pages(&self, first: u64, count: u64) {
+        self.free.lock().give(first, count);
+    }
+
+    /// Adds pages to the volume: an eighth of its size, at most 64 MiB, at least `wanted`; where
+    /// that does not fit, as many as do.
+    fn grow(&self, wanted: u64) -> Result<()> {
+        let _one = self.growing.lock();
+        if wanted == 1 && self.free.lock().count() > 0 {
+            return Ok(()); // another thread has grown it
+        }
+        let needed = (wanted * PAGE).next_multiple_of(CLUSTER);
+        let step = (self.end_page() * PAGE / 8).clamp(CLUSTER, 64 << 20).max(needed).next_multiple_of(CLUSTER);
+        let mut outcome = self.object.grow(step);
+        for fewer in [needed, CLUSTER] {
+            let is_full = |error: &everbyte_store::Error| matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Quota);
+            if outcome.as_ref().is_err_and(is_full) && fewer < step {
+                outcome = self.object.grow(fewer);
+            }
+        }
+        let range = outcome.map_err(|error| Error::no_space(self.name(), error))?;
+        if !range.is_empty() {
+            self.give_pages(self.page(range.start), (range.end - range.start) / PAGE);
+        }
+        Ok(())
+    }
+
+    /// Stores zeros to pages; flushed, no fence.
+    pub(crate) fn zero_pages(&self, first: u64, count: u64) {
+        const ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
+        let _section = self.media().section();
+        (first..first + count).for_each(|page| self.media().copy_nt(self.at(page), &ZEROS));
+    }
+}
+
+impl Error {
+    /// The error of a growth that the store refused.
+    pub(crate) fn no_space(volume: &str, cause: everbyte_store::Error) -> Error {
+        match cause.kind() {
+            ErrorKind::NoSpace | ErrorKind::Quota => Error::NoSpace { volume: volume.into(), cause: Box::new(cause) },
+            _ => Error::Store(cause),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! [`InodeTable`]: the inodes of a volume, found by number.
+//!
+//! A page of words leads to pages of words, and those to groups of 256 inodes; a new group is
+//! published by one word. The numbers of free inodes are known in memory alone.
+
+use crate::layout::{GROUP_INODES, GROUP_PAGES, INODE, Inode, PAGE, Place, STATE_INLINE, State, TABLE_AT, TABLE_WORDS};
+use crate::space::Space;
+use crate::{Error, FileKind, Ino, Result};
+use everbyte_media::{Damage, Media, Offset, PublishWord};
+use everbyte_store::Object;
+use parking_lot::{Mutex, RwLock};
+use zerocopy::FromZeros;
+
+/// Groups that a volume can have: 67 million inodes.
+const GROUPS_MAX: u64 = TABLE_WORDS * TABLE_WORDS;
+
+/// The table of an open volume.
+pub(crate) struct InodeTable {
+    /// Offset of each group in the store.
+    groups: RwLock<Vec<u64>>,
+    free: Mutex<Vec<Ino>>,
+}
+
+/// What a new inode holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Body {
+    pub kind: FileKind,
+    pub permissions: u16,
+    pub uid: u32,
+    pub gid: u32,
+    pub device: u64,
+    pub now: i64,
+}
+
+impl Body {
+    /// A body that belongs to user and group 0.
+    pub(crate) fn new(kind: FileKind, permissions: u16, now: i64) -> Body {
+        Body { kind, permissions: permissions & 0o7777, uid: 0, gid: 0, device: 0, now }
+    }
+
+    /// The state word of the new inode, in this generation.
+    pub(crate) fn state(&self, generation: u32) -> State {
+        let flags = if matches!(self.kind, FileKind::Regular | FileKind::Link) { STATE_INLINE } else { 0 };
+        State { mode: self.kind.bits() | self.permissions, flags, generation }
+    }
+
+    /// The inode, still free: `old` is its state word.
+    pub(crate) fn inode(&self, old: State) -> Inode {
+        let links = if self.kind == FileKind::Directory { 2 } else { 1 };
+        let mut inode = Inode {
+            state: old.word(),
+            links,
+            modified: self.now,
+            changed: self.now,
+            accessed: self.now,
+            born: self.now,
+            uid: self.uid,
+            gid: self.gid,
+            device: self.device,
+            ..Inode::new_zeroed()
+        };
+        inode.checksum = inode.owner_sum();
+        inode
+    }
+}
+
+impl InodeTable {
+    /// Reads the table of a volume. `mark` is called for the runs of pages that it takes.
+    pub(crate) fn open(object: &Object, mut mark: impl FnMut(u64, u64) -> Result<()>) -> Result<InodeTable> {
+        let (media, start) = (object.media(), object.prime().get());
+        let place = |at: u64, pages: u64| match media.load(at) {
+            0 => Ok(None),
+            word => match Place::of(word).filter(|place| place.tier == 0 && place.class == 0) {
+                Some(place) if media.holds(start + place.page * PAGE, pages * PAGE) => Ok(Some(place.page)),
+                _ => {
+                    Err(Error::from(Damage::at(at, "a word of the inode table leads nowhere").of_object(object.name())))
+                }
+            },
+        };
+        let mut groups = Vec::new();
+        let Some(root) = place(start + TABLE_AT, 1)? else {
+            let damage = Damage::at(start + TABLE_AT, "the volume has no inode table");
+            return Err(damage.of_object(object.name()).into());
+        };
+        mark(root, 1)?;
+        'all: for index in 0..TABLE_WORDS {
+            let Some(page) = place(start + root * PAGE + index * 8, 1)? else { break };
+            mark(page, 1)?;
+            for index in 0..TABLE_WORDS {
+                let Some(group) = place(start + page * PAGE + index * 8, GROUP_PAGES)? else { break 'all };
+                mark(group, GROUP_PAGES)?;
+                groups.push(start + group * PAGE);
+            }
+        }
+        Ok(InodeTable { groups: RwLock::new(groups), free: Mutex::new(Vec::new()) })
+    }
+
+    /// Offset of an inode in the store; `None`: the volume has no inode of that number.
+    pub(crate) fn at(&self, ino: Ino) -> Option<u64> {
+        let groups = self.groups.read();
+        let group = groups.get(usize::try_from(ino.0 / GROUP_INODES).ok()?)?;
+        (ino.0 > 0).then(|| group + ino.0 % GROUP_INODES * INODE)
+    }
+
+    /// Every number that the table has, in order.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = Ino> + use<> {
+        let count = self.groups.read().len() as u64;
+        (1..count * GROUP_INODES).map(Ino)
+    }
+
+    /// Free inodes of the groups that exist.
+    pub(crate) fn free_count(&self) -> u64 {
+        self.free.lock().len() as u64
+    }
+
+    /// An inode becomes free, or a reserved one was not used.
+    pub(crate) fn give(&self, ino: Ino) {
+        self.free.lock().push(ino);
+    }
+
+    /// Free inodes, as a scan found them: the lowest is taken first.
+    pub(crate) fn give_all(&self, mut free: Vec<Ino>) {
+        free.reverse();
+        *self.free.lock() = free;
+    }
+
+    /// Reserves a free inode; nothing on media changes unless a group is added.
+    pub(crate) fn take(&self, space: &Space) -> Result<Ino> {
+        loop {
+            if let Some(ino) = self.free.lock().pop() {
+                return Ok(ino);
+            }
+            self.add_group(space)?;
+        }
+    }
+
+    /// Adds a group: zeroed pages first, then the word that leads to them. After a crash in between
+    /// the pages are free.
+    fn add_group(&self, space: &Space) -> Result<()> {
+        let mut groups = self.groups.write();
+        if !self.free.lock().is_empty() {
+            return Ok(()); // another thread has added one
+        }
+        let index = groups.len() as u64;
+        if index == GROUPS_MAX {
+            return Err(Error::NoInodes { volume: space.name().into() });
+        }
+        let media = space.media();
+        let root = Place::of(media.load(space.at(0) + TABLE_AT)).expect("the table was read").page;
+        let root_word = space.at(root) + index / TABLE_WORDS * 8;
+        let group = space.take_run(GROUP_PAGES)?;
+        space.zero_pages(group, GROUP_PAGES);
+        if index.is_multiple_of(TABLE_WORDS) {
+            let page = space.take_run(1).inspect_err(|_| space.give_pages(group, GROUP_PAGES))?;
+            space.zero_pages(page, 1);
+            let _section = media.section();
+            media.store(space.at(page), Place::page(group).word());
+            media.flush(space.at(page), 8);
+            publish(media, root_word, Place::page(page));
+        } else {
+            let page = Place::of(media.load(root_word)).expect("the table was read").page;
+            publish(media, space.at(page) + index % TABLE_WORDS * 8, Place::page(group));
+        }
+        groups.push(space.at(group));
+        self.free.lock().extend((index * GROUP_INODES..(index + 1) * GROUP_INODES).rev().map(Ino));
+        Ok(())
+    }
+}
+
+fn publish(media: &Media, at: u64, place: Place) {
+    let ordered = media.fence_after_unless("fs-group-unfenced", ());
+    PublishWord::new(Offset::new(at)).publish(media, place.word(), &ordered);
+    media.fence();
+}

@@ -1,0 +1,55 @@
+//! [`FsTools`]: volumes for tools that know no engine.
+
+use crate::{Result, Volume};
+use everbyte_store::{Engine, EngineError, EngineTools, Fact, Finding, Store};
+
+/// The tools of [`Engine::Fs`].
+pub struct FsTools;
+
+fn open(store: &Store, name: &str) -> Result<Volume> {
+    Volume::open(store.object(name)?)
+}
+
+impl EngineTools for FsTools {
+    fn engine(&self) -> Engine {
+        Engine::Fs
+    }
+
+    fn describe(&self, store: &Store, name: &str) -> Result<Vec<Fact>, EngineError> {
+        let usage = open(store, name).map_err(EngineError::new)?.usage();
+        let facts = [
+            ("pages", usage.pages),
+            ("free_pages", usage.free_pages),
+            ("inodes", usage.inodes),
+            ("free_inodes", usage.free_inodes),
+        ];
+        Ok(facts.map(|(name, value)| Fact { name, value }).to_vec())
+    }
+
+    fn recover(&self, store: &Store, name: &str) -> Result<Vec<String>, EngineError> {
+        let volume = open(store, name).map_err(EngineError::new)?;
+        let recovery = volume.recovery();
+        let mut done = Vec::new();
+        if recovery.undone > 0 {
+            done.push(format!("{} interrupted changes undone", recovery.undone));
+        }
+        if !recovery.orphans.is_empty() {
+            done.push(format!("{} files without a name removed", recovery.orphans.len()));
+        }
+        if recovery.head_repaired {
+            done.push("a copy of the volume's head written again".into());
+        }
+        Ok(done)
+    }
+
+    fn check(&self, store: &Store, name: &str) -> Vec<Finding> {
+        match open(store, name) {
+            Ok(volume) => volume.check(),
+            Err(error) => vec![Finding::unopened("fs", store, name, &error)],
+        }
+    }
+
+    fn not_walked(&self) -> String {
+        "it is a volume, whose own check reads all of its inodes and names".into()
+    }
+}

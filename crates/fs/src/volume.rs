@@ -1,0 +1,147 @@
+//! [`Volume`]: making and opening a volume, and its figures.
+
+use crate::core::Core;
+use crate::lanes::Lanes;
+use crate::layout::PAGE;
+use crate::node::Nodes;
+use crate::recover::{self, VolumeRecovery};
+use crate::space::Space;
+use crate::{OpenVolume, Result, VolumeOptions, format};
+use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
+use parking_lot::RwLock;
+use std::sync::Arc;
+
+/// An open volume. Cheap to clone; all clones are one volume.
+#[derive(Clone)]
+pub struct Volume {
+    pub(crate) core: Arc<Core>,
+    opened: Arc<Opened>,
+}
+
+/// What opening the volume has left.
+struct Opened {
+    recovery: VolumeRecovery,
+    /// Makes a second opening an error.
+    _claim: Claim,
+}
+
+impl Volume {
+    /// Creates an empty volume in a new object. Settled on return; a crash leaves the volume whole
+    /// or absent.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`], [`Error::NoSpace`], and those of creating an object.
+    pub fn create(store: &Store, name: &str, options: &VolumeOptions) -> Result<Volume> {
+        let object = ObjectOptions { engine: Engine::Fs, fingerprint: format::fingerprint(), span: options.span };
+        let object = store.create_object(name, object, |object| format::format(object, options))?;
+        Volume::open_with(object, &OpenVolume { clock: options.clock })
+    }
+
+    /// Opens the volume in an object. Undoes the changes that a crash interrupted, and finds the
+    /// free pages, in a time that grows with the number of inodes and extents.
+    ///
+    /// # Errors
+    /// [`everbyte_store::Error::WrongEngine`], [`everbyte_store::Error::Claimed`] while this
+    /// process has it open, [`Error::NewerFormat`], [`Error::Damaged`].
+    pub fn open(object: Object) -> Result<Volume> {
+        Volume::open_with(object, &OpenVolume::default())
+    }
+
+    /// [`Volume::open`] with options.
+    ///
+    /// # Errors
+    /// As [`Volume::open`].
+    pub fn open_with(object: Object, options: &OpenVolume) -> Result<Volume> {
+        object.require_engine(Engine::Fs)?;
+        object.require_fingerprint(format::fingerprint())?;
+        let claim = object.claim()?;
+        let (head, head_repaired) = format::read(&object, true)?;
+        let start = object.prime().get();
+        let allowed = start..object.backed().get();
+        let (lanes, undone) = Lanes::recover(object.media(), start, head.lanes, &allowed)?;
+        let scan = recover::scan(&object, &head)?;
+        let recovery = VolumeRecovery { undone, head_repaired, ..scan.recovery };
+        let core = Core {
+            space: Space::new(object, scan.free),
+            head,
+            lanes,
+            table: scan.table,
+            nodes: Nodes::new(&recovery.damaged),
+            tree: RwLock::new(()),
+            clock: options.clock,
+        };
+        Ok(Volume { core: Arc::new(core), opened: Arc::new(Opened { recovery, _claim: claim }) })
+    }
+
+    /// The work that opening the volume did.
+    pub fn recovery(&self) -> &VolumeRecovery {
+        &self.opened.recovery
+    }
+
+    /// The object that it lies in.
+    pub fn object(&self) -> &Object {
+        self.core.object()
+    }
+
+    /// Its label.
+    pub fn label(&self) -> String {
+        let label = &self.core.head.label;
+        let end = label.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        String::from_utf8_lossy(&label[..end]).into_owned()
+    }
+
+    /// Its identity.
+    pub fn uuid(&self) -> [u8; 16] {
+        self.core.head.uuid
+    }
+
+    /// Waits until all changes of this volume that returned before are durable. On a medium whose
+    /// fences settle they are so already.
+    ///
+    /// # Errors
+    /// A failed write or sync poisons the store.
+    pub fn settle(&self) -> Result<()> {
+        Ok(self.core.media().barrier()?)
+    }
+
+    /// Bytes that were stored to the journal since the volume was opened.
+    pub fn logged(&self) -> u64 {
+        self.core.lanes.written()
+    }
+
+    /// Space and inodes. Free counts are those of the present size: the volume grows up to its span
+    /// or quota.
+    pub fn usage(&self) -> Usage {
+        let core = &*self.core;
+        let pages = (core.object().backed().get() - core.at(0)) / PAGE;
+        let span = core.object().span();
+        Usage {
+            pages,
+            free_pages: core.space.free_count(),
+            pages_max: (span.end - span.start) / PAGE,
+            inodes: core.table.numbers().count() as u64,
+            free_inodes: core.table.free_count(),
+        }
+    }
+}
+
+/// Space and inodes of a volume, in pages of 4 KiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Pages that the volume has now.
+    pub pages: u64,
+    /// Pages of them that are free.
+    pub free_pages: u64,
+    /// Pages that its span has room for.
+    pub pages_max: u64,
+    /// Inodes that the volume has now.
+    pub inodes: u64,
+    /// Inodes of them that are free.
+    pub free_inodes: u64,
+}
+
+impl std::fmt::Debug for Volume {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Volume({})", self.core.name())
+    }
+}

@@ -1,0 +1,122 @@
+//! Random operations on a volume and on its twin: the same answers, the same files, and nothing
+//! that the check finds, also after the volume is opened again.
+
+use everbyte_fs::model::{self, Op, Path, Tree};
+use everbyte_fs::{Allocate, FileKind, Rename, Volume, VolumeOptions};
+use everbyte_media::{Media, Options};
+use everbyte_store::{FormatOptions, Store};
+use everbyte_workload::Random;
+
+fn store(max: u64) -> Store {
+    Store::format(Media::anonymous(max, &Options::default()).unwrap(), &FormatOptions::default()).unwrap()
+}
+
+fn a_name(random: &mut Random) -> Vec<u8> {
+    match random.below(12) {
+        0 => vec![b'x'; 49 + random.below(207) as usize],
+        _ => vec![b'a' + random.below(5) as u8],
+    }
+}
+
+fn a_path(random: &mut Random, tree: &Tree, kind: Option<FileKind>) -> Path {
+    let paths = tree.paths(kind);
+    if !paths.is_empty() && !random.chance(5) {
+        return paths[random.index(paths.len())].clone();
+    }
+    vec![a_name(random)]
+}
+
+fn a_new_path(random: &mut Random, tree: &Tree) -> Path {
+    let mut path = a_path(random, tree, Some(FileKind::Directory));
+    path.push(a_name(random));
+    path
+}
+
+fn an_offset(random: &mut Random) -> u64 {
+    match random.below(6) {
+        0 => random.below(200),
+        1 => random.pick(&[0, 127, 128, 129, 4095, 4096, 4097, 8192]),
+        2 => random.below(5000),
+        _ => random.below(60_000),
+    }
+}
+
+fn a_length(random: &mut Random) -> u64 {
+    match random.below(6) {
+        0 => random.below(130),
+        1 => random.pick(&[0, 1, 8, 128, 129, 4095, 4096, 4097, 12_288]),
+        2 | 3 => random.below(5000),
+        _ => random.below(30_000),
+    }
+}
+
+fn an_op(random: &mut Random, tree: &Tree) -> Op {
+    let seed = random.below(256) as u8;
+    match random.below(24) {
+        0..4 => {
+            let kind = random.pick(&[
+                FileKind::Regular,
+                FileKind::Regular,
+                FileKind::Regular,
+                FileKind::Directory,
+                FileKind::Pipe,
+            ]);
+            Op::Make { path: a_new_path(random, tree), kind, permissions: random.below(0o10000) as u16 }
+        }
+        4 => Op::MakeLink { path: a_new_path(random, tree), target: model::bytes(1 + random.below(300), seed) },
+        5..10 => {
+            let path = a_path(random, tree, Some(FileKind::Regular));
+            Op::Write { path, at: an_offset(random), len: a_length(random), seed }
+        }
+        10..13 => Op::Append { path: a_path(random, tree, Some(FileKind::Regular)), len: a_length(random), seed },
+        13 | 14 => Op::Resize { path: a_path(random, tree, Some(FileKind::Regular)), to: an_offset(random) },
+        15 | 16 => {
+            let all = [Allocate::Grow, Allocate::KeepSize, Allocate::Punch, Allocate::Zero, Allocate::ZeroKeepSize];
+            let path = a_path(random, tree, Some(FileKind::Regular));
+            Op::Allocate { path, at: an_offset(random), len: a_length(random), mode: random.pick(&all) }
+        }
+        17 => Op::Link { path: a_path(random, tree, None), new: a_new_path(random, tree) },
+        18 => Op::Unlink { path: a_path(random, tree, None) },
+        19 => Op::RemoveDirectory { path: a_path(random, tree, Some(FileKind::Directory)) },
+        20..23 => {
+            let to = if random.chance(50) { a_new_path(random, tree) } else { a_path(random, tree, None) };
+            let mode = random.pick(&[Rename::Replace, Rename::Replace, Rename::NoReplace, Rename::Exchange]);
+            Op::Rename { from: a_path(random, tree, None), to, mode }
+        }
+        _ => {
+            let path = a_path(random, tree, None);
+            Op::Set { path, permissions: random.below(0o10000) as u16, uid: random.below(5) as u32 }
+        }
+    }
+}
+
+/// Every call answers as its twin does, and the volume holds what the twin holds.
+#[test]
+fn a_volume_is_what_its_twin_is() {
+    everbyte_workload::programs(30, |random, is_long| {
+        let store = store(64 << 20);
+        let options = VolumeOptions { lanes: 1 + random.below(3) as u32, span: Some(16 << 20), ..Default::default() };
+        let mut volume = Volume::create(&store, "volume", &options).unwrap();
+        let mut tree = Tree::default();
+        for step in 0..if is_long { 2000 } else { 150 } {
+            let op = an_op(random, &tree);
+            let found = model::apply(&volume, &op);
+            let expected = tree.apply(&op);
+            assert_eq!(found.is_ok(), expected.is_ok(), "step {step}: {op:?}: {found:?}");
+            if step % 16 == 0 {
+                assert_eq!(model::read(&volume).unwrap(), tree, "step {step}: {op:?}");
+            }
+            if step % 50 == 49 {
+                assert_eq!(volume.check(), [], "step {step}: {op:?}");
+                let free = volume.usage().free_pages;
+                let object = volume.object().clone();
+                drop(volume);
+                volume = Volume::open(object).unwrap();
+                assert_eq!(volume.recovery(), &Default::default(), "nothing was interrupted");
+                assert_eq!(volume.usage().free_pages, free, "no page is lost");
+            }
+        }
+        assert_eq!(model::read(&volume).unwrap(), tree);
+        assert_eq!(volume.check(), []);
+    });
+}
