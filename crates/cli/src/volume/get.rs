@@ -1,7 +1,8 @@
 //! Copies files of a volume to this machine.
 //!
-//! Each file is written under a name of its own beside its place, and renamed; all are synced at the
-//! end. Owners are set where the system allows it; everything else that cannot be set is an error.
+//! Each file is written under a name of its own beside its place, and renamed; all are synced at
+//! the end. Owners are set where the system allows it; everything else that cannot be set is an
+//! error.
 
 use super::Copied;
 use crate::failure::Failure;
