@@ -82,6 +82,8 @@ pub mod object {
         Schema, Shape, Token, Total, Tracer, TryError, TypeName, UntypedPool, VCell, btree_map, hash_map, parc, pool,
         prc, prelude,
     };
+    #[cfg(feature = "serde")]
+    pub use everbyte_object::{Dumped, Loaded, PDeserialize, Seed, load};
     #[doc(hidden)]
     pub use everbyte_object::{Niche, hidden};
 }

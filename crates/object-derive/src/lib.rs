@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 mod attributes;
 mod derived;
+mod deserialize;
 mod generics;
 mod markers;
 mod moved;
@@ -40,4 +41,15 @@ pub fn pool(input: TokenStream) -> TokenStream {
 pub fn psafe(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as syn::DeriveInput);
     psafe::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Reads a persistent type from a format of serde, inside a transaction: see `PDeserialize` of
+/// `everbyte-object`, which needs its feature `serde`.
+///
+/// Reads what serde's `#[derive(Serialize)]` writes. Of serde's attributes `rename` on fields and
+/// variants, `default` and `skip` on fields are known; any other is an error.
+#[proc_macro_derive(PDeserialize, attributes(persist, serde))]
+pub fn deserialize(input: TokenStream) -> TokenStream {
+    let input = syn::parse_macro_input!(input as syn::DeriveInput);
+    deserialize::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
 }

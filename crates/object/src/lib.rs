@@ -82,6 +82,8 @@ mod error;
 pub mod layout;
 mod migrate;
 pub mod raw;
+#[cfg(feature = "serde")]
+mod serial;
 mod transaction;
 mod types;
 mod verify;
@@ -94,9 +96,13 @@ pub use description::trace::Tracer;
 #[cfg(feature = "serde")]
 pub use dump::{Dumped, Loaded, load};
 pub use error::{Error, Result, TryError};
+#[cfg(feature = "serde")]
+pub use everbyte_object_derive::PDeserialize;
 pub use everbyte_object_derive::{PSafe, pool};
 pub use everbyte_store::{Token, Total};
 pub use migrate::{Migrate, Migrated, MigratedType};
+#[cfg(feature = "serde")]
+pub use serial::{PDeserialize, Seed};
 pub use transaction::copy::{copy_pool, require_pool};
 pub use transaction::journal::{InTx, Journal};
 pub use transaction::open::PoolOptions;
@@ -136,8 +142,16 @@ pub mod prelude {
 /// Items that the macros of this crate use; not part of its interface.
 #[doc(hidden)]
 pub mod hidden {
+    #[cfg(feature = "serde")]
+    pub use serde;
+
     pub use crate::description::derived::{Derived, EnumLayout, Field, Older, Parts, Variant};
     pub use crate::migrate::{Moving, PartId, Planner, Refusal};
+    #[cfg(feature = "serde")]
+    pub use crate::serial::{
+        Defaulted, FieldList, Key, Variants, read_enum, read_named, read_newtype, read_tuple, read_unit, variant_named,
+        variant_newtype, variant_tuple, variant_unit,
+    };
     pub use crate::transaction::pool::Slot;
     pub use crate::transaction::running::Current;
 }
