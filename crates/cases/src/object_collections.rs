@@ -44,6 +44,7 @@ enum Change {
     PopFront,
     PopBack,
     Swap,
+    /// The middle is drained and goes to the front, to places that held elements.
     DrainMiddle,
     Divide,
     Push(u64),
@@ -101,7 +102,9 @@ impl<P: MemPool> Collections<P> {
             }
             Change::DrainMiddle => {
                 let third = self.plain.len() / 3;
-                drop((self.plain.drain(third..2 * third, j), self.queue.drain(third..2 * third, j)));
+                let (plain, queue) = (self.plain.drain(third..2 * third, j), self.queue.drain(third..2 * third, j));
+                plain.into_iter().for_each(|item| self.plain.push_front(item, j));
+                queue.into_iter().for_each(|item| self.queue.push_front(item, j));
             }
             Change::Divide => {
                 let half = self.plain.len() / 2;
@@ -161,7 +164,8 @@ fn change(plain: &mut Plain, change: Change) {
         Change::Swap if !queue.is_empty() => queue.swap(0, queue.len() - 1),
         Change::DrainMiddle => {
             let third = queue.len() / 3;
-            drop(queue.drain(third..2 * third));
+            let middle: Vec<u64> = queue.drain(third..2 * third).collect();
+            middle.into_iter().for_each(|item| queue.push_front(item));
         }
         Change::Divide => {
             let half = queue.len() / 2;

@@ -70,7 +70,9 @@ macro_rules! root {
             }
             let is_shared = is_shared && hashed.len() == all.len() && ordered.len() == all.len();
             let queue = root.queue.borrow().iter().rev().map(Node::read).collect::<Result<Vec<_>, _>>()?;
-            let agrees = queue == all && texts == all.iter().map(u32::to_string).collect::<Vec<_>>() && own == all.last().copied();
+            let agrees = queue == all
+                && texts == all.iter().map(u32::to_string).collect::<Vec<_>>()
+                && own == all.last().copied();
             if is_shared && agrees { Ok(all) } else { Err(format!("{all:?}, {texts:?}, {own:?}, {is_shared}")) }
         }
     };

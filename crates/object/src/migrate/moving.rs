@@ -166,7 +166,9 @@ impl<'m, P: MemPool> Moving<'m, P> {
         match (known, met.how) {
             (None, _) => self.prepare(met, part)?,
             (Some(block), _) if block.part != met.part => return Err(self.damaged(met.at, "a block of two types")),
-            (Some(_), How::Owned | How::Elements(_) | How::Ring(_)) => return Err(self.damaged(met.at, "a block with two owners")),
+            (Some(_), How::Owned | How::Elements(_) | How::Ring(_)) => {
+                return Err(self.damaged(met.at, "a block with two owners"));
+            }
             (Some(Block { state: BlockState::Entered, .. }), How::Counted) => {
                 return Err(Fault::Circle(self.running().store_offset(met.at)));
             }

@@ -177,7 +177,9 @@ impl<P: MemPool> Planner<P> {
             _ => false,
         };
         match self.parts.iter().find(no_bytes) {
-            Some(_) => Err(Reason::differs("a vector or a queue has elements without bytes, which cannot be told apart")),
+            Some(_) => {
+                Err(Reason::differs("a vector or a queue has elements without bytes, which cannot be told apart"))
+            }
             None => Ok(Plan { parts: self.parts }),
         }
     }
