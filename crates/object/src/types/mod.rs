@@ -1,5 +1,6 @@
 //! Persistent types: pointers, cells, locks, strings, vectors and maps.
 
+pub(crate) mod alike;
 pub mod btree_map;
 pub(crate) mod cell;
 pub(crate) mod counted;
@@ -16,5 +17,7 @@ pub(crate) mod pstring;
 pub(crate) mod pvec;
 pub(crate) mod pvec_deque;
 pub(crate) mod sets;
+pub(crate) mod short_string;
+pub(crate) mod stored;
 pub(crate) mod vcell;
 pub(crate) mod wrapper;
