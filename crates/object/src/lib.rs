@@ -113,6 +113,7 @@ pub use types::cell::PCell;
 pub use types::counted::parc::{self, Parc};
 pub use types::counted::prc::{self, Prc};
 pub use types::hash_map::{self, PHashMap};
+pub use types::hints::FoundBy;
 pub use types::pbinary_heap::PBinaryHeap;
 pub use types::pbox::Pbox;
 pub use types::pmutex::{PMutex, PMutexGuard};

@@ -6,6 +6,7 @@ pub(crate) mod cell;
 pub(crate) mod counted;
 pub(crate) mod entry;
 pub mod hash_map;
+pub(crate) mod hints;
 pub(crate) mod map;
 pub(crate) mod pbinary_heap;
 pub(crate) mod pbox;
