@@ -67,8 +67,8 @@ pub mod media {
 /// Typed persistent objects; see `everbyte-object`.
 pub mod object {
     pub use everbyte_object::{
-        Detached, Error, Fault, FaultKind, In, InTx, Journal, Leak, MemPool, Migrate, Migrated, MigratedType, Out,
-        PBTreeMap, PBTreeSet, PBinaryHeap, PBound, PCell, PHashMap, PHashSet, PMutex, PMutexGuard, POnceCell,
+        Detached, Error, Fault, FaultKind, FoundBy, In, InTx, Journal, Leak, MemPool, Migrate, Migrated, MigratedType,
+        Out, PBTreeMap, PBTreeSet, PBinaryHeap, PBound, PCell, PHashMap, PHashSet, PMutex, PMutexGuard, POnceCell,
         PRangeInclusive, PReadGuard, PRef, PRefCell, PRefMut, PResult, PRwLock, PSafe, PString, PVec, PVecDeque,
         PWriteGuard, Parc, Pbox, PersistentTypesMustNotImplementDrop, Pool, PoolOptions, PoolTag, Prc, Reader,
         RepairPlan, Report, Result, Root, Schema, Shape, ShortString, Storable, Stored, Token, TooLong, Total, Tracer,

@@ -75,7 +75,7 @@ fn bytes_that_are_no_value_of_a_form_are_reported() {
         ("rest of an address", offset_of!(Plain, sockets) + 4, &[1]),
         ("six", offset_of!(Plain, six) + 26, &[4]),
         ("length", offset_of!(Plain, code), &[4]),
-        ("text", offset_of!(Plain, code) + 3, &[b'x']),
+        ("text", offset_of!(Plain, code) + 3, b"x"),
         ("rest of a text", offset_of!(Plain, code), &[1]),
         ("result", offset_of!(Plain, result), &[2]),
     ];

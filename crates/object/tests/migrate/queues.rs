@@ -1,4 +1,5 @@
 //! Queues whose elements have changed.
+#![allow(clippy::type_complexity)] // a root with a queue of each form
 
 use crate::common::store;
 use crate::whole;

@@ -23,8 +23,8 @@ impl<T: PSafe<P>, P: MemPool> PVecDeque<T, P> {
         self.truncate(0, j);
     }
 
-    /// Takes the elements of a range out, in time linear in those taken and those moved: the elements
-    /// before it or those behind it, whichever are fewer.
+    /// Takes the elements of a range out, in time linear in those taken and those moved: the ones
+    /// before it or the ones behind it, whichever are fewer.
     ///
     /// # Panics
     /// If the range does not lie inside.
