@@ -61,6 +61,7 @@ pub unsafe trait PSafe<P: MemPool>: Sized {
     /// # Safety
     /// As there.
     #[doc(hidden)]
+    #[inline(never)] // bounds the code of fields of fields, which compilers would inline
     unsafe fn read_field(moving: &Moving<'_, P>, from: *const u8, part: PartId, index: usize) -> Self {
         // SAFETY: the caller's.
         unsafe { moving.field(from, part, index) }
@@ -71,6 +72,7 @@ pub unsafe trait PSafe<P: MemPool>: Sized {
     /// # Safety
     /// As there.
     #[doc(hidden)]
+    #[inline(never)]
     unsafe fn read_variant(
         moving: &Moving<'_, P>,
         from: *const u8,
