@@ -90,7 +90,7 @@ impl Form {
     }
 
     /// Bytes of a value.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "serde"))]
     pub(crate) fn size(self) -> usize {
         self.shape().size()
     }

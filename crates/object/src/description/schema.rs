@@ -78,7 +78,7 @@ impl Shape {
     }
 
     /// Bytes of a value.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "serde"))]
     pub(super) fn size(&self) -> usize {
         self.size
     }
