@@ -548,6 +548,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "a place of a queue is taken for unused although it held an element before the transaction",
     ),
     exhibit(
+        "object-deque-drain-unlogged",
+        "object",
+        "object-collections",
+        "places of a queue that elements move to when a range is drained are not logged",
+    ),
+    exhibit(
         "object-map-place-unnoted",
         "object",
         "object-maps",

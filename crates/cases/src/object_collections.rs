@@ -44,6 +44,8 @@ enum Change {
     PopFront,
     PopBack,
     Swap,
+    /// The middle is drained and goes to the front, to places that held elements.
+    DrainMiddle,
     Divide,
     Push(u64),
     Sort,
@@ -59,7 +61,7 @@ enum Change {
 
 fn any(random: &mut Random) -> Change {
     let value = random.below(24);
-    match random.below(22) {
+    match random.below(24) {
         0..=2 => Change::PushBack(value),
         3 | 4 => Change::PushFront(value),
         5 | 6 => Change::PopFront,
@@ -71,6 +73,7 @@ fn any(random: &mut Random) -> Change {
         13 => Change::Dedup,
         14 | 20 => Change::Rest,
         21 => Change::Set(value),
+        22 | 23 => Change::DrainMiddle,
         15 => Change::HeapPush(value),
         16 => Change::HeapPop,
         17 => Change::Add(value),
@@ -96,6 +99,12 @@ impl<P: MemPool> Collections<P> {
                 let last = self.plain.len() - 1;
                 self.plain.swap(0, last, j);
                 self.queue.swap(0, last, j);
+            }
+            Change::DrainMiddle => {
+                let third = self.plain.len() / 3;
+                let (plain, queue) = (self.plain.drain(third..2 * third, j), self.queue.drain(third..2 * third, j));
+                plain.into_iter().for_each(|item| self.plain.push_front(item, j));
+                queue.into_iter().for_each(|item| self.queue.push_front(item, j));
             }
             Change::Divide => {
                 let half = self.plain.len() / 2;
@@ -153,6 +162,11 @@ fn change(plain: &mut Plain, change: Change) {
         Change::PopFront => _ = queue.pop_front(),
         Change::PopBack => _ = queue.pop_back(),
         Change::Swap if !queue.is_empty() => queue.swap(0, queue.len() - 1),
+        Change::DrainMiddle => {
+            let third = queue.len() / 3;
+            let middle: Vec<u64> = queue.drain(third..2 * third).collect();
+            middle.into_iter().for_each(|item| queue.push_front(item));
+        }
         Change::Divide => {
             let half = queue.len() / 2;
             queue.rotate_left(half);

@@ -6,7 +6,7 @@ use crate::object::{Explored, image, is_whole};
 use everbyte_media::Media;
 use everbyte_object::prc::PWeak;
 use everbyte_object::{
-    Error, Journal, MemPool, Migrate, PBTreeMap, PHashMap, PRefCell, PSafe, PString, PVec, Pbox, Pool, Prc,
+    Error, Journal, MemPool, Migrate, PBTreeMap, PHashMap, PRefCell, PSafe, PString, PVec, PVecDeque, Pbox, Pool, Prc,
 };
 use everbyte_sim::{Explorer, Failure, Order, Report, Seen};
 use everbyte_store::Store;
@@ -27,6 +27,8 @@ macro_rules! root {
             pub kept: PRefCell<PVec<PString<P>, P>, P>,
             pub hashed: PRefCell<PHashMap<u32, Node<P>, P>, P>,
             pub ordered: PRefCell<PBTreeMap<PString<P>, Pbox<Node<P>, P>, P>, P>,
+            /// The last node goes to the front, so the ring wraps.
+            pub queue: PRefCell<PVecDeque<Node<P>, P>, P>,
         }
 
         pub(super) fn add<P: MemPool>(root: &Root<P>, val: u32, j: &Journal<P>) {
@@ -39,6 +41,7 @@ macro_rules! root {
             }
             root.nodes.borrow_mut(j).push(node, j);
             *root.own.borrow_mut(j) = Some(Pbox::new(Node::new(val, j), j));
+            root.queue.borrow_mut(j).push_front(Node::new(val, j), j);
             root.kept.borrow_mut(j).push(PString::from_str(&text, j), j);
             root.hashed.borrow_mut(j).insert(val, Node::new(val, j), j);
             root.ordered.borrow_mut(j).insert(PString::from_str(&text, j), Pbox::new(Node::new(val, j), j), j);
@@ -66,7 +69,10 @@ macro_rules! root {
                 }
             }
             let is_shared = is_shared && hashed.len() == all.len() && ordered.len() == all.len();
-            let agrees = texts == all.iter().map(u32::to_string).collect::<Vec<_>>() && own == all.last().copied();
+            let queue = root.queue.borrow().iter().rev().map(Node::read).collect::<Result<Vec<_>, _>>()?;
+            let agrees = queue == all
+                && texts == all.iter().map(u32::to_string).collect::<Vec<_>>()
+                && own == all.last().copied();
             if is_shared && agrees { Ok(all) } else { Err(format!("{all:?}, {texts:?}, {own:?}, {is_shared}")) }
         }
     };
@@ -159,6 +165,7 @@ fn explore(
         kept: PRefCell::default(),
         hashed: PRefCell::default(),
         ordered: PRefCell::default(),
+        queue: PRefCell::default(),
     });
     explorer.explore_twin(
         &before,
@@ -177,7 +184,7 @@ fn explore(
                     drop(root);
                     if rehearse {
                         let rehearsed = Explored::rehearse_migration::<v2::Root<Explored>>(&store, "graph");
-                        assert_eq!(rehearsed.expect("room").steps[0].values, 10);
+                        assert_eq!(rehearsed.expect("room").steps[0].values, 13);
                     }
                 }
                 // A run after a crash in the migration or behind it: the older program is not

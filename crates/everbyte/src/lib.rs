@@ -75,12 +75,12 @@ pub mod media {
 /// Typed persistent objects; see `everbyte-object`.
 pub mod object {
     pub use everbyte_object::{
-        Detached, Error, Fault, FaultKind, In, InTx, Journal, Leak, MemPool, Migrate, Migrated, MigratedType, Out,
-        PBTreeMap, PBTreeSet, PBinaryHeap, PCell, PHashMap, PHashSet, PMutex, PMutexGuard, POnceCell, PReadGuard, PRef,
-        PRefCell, PRefMut, PRwLock, PSafe, PString, PVec, PVecDeque, PWriteGuard, Parc, Pbox,
-        PersistentTypesMustNotImplementDrop, Pool, PoolOptions, PoolTag, Prc, Reader, RepairPlan, Report, Result, Root,
-        Schema, Shape, Token, Total, Tracer, TryError, TypeName, UntypedPool, VCell, btree_map, hash_map, parc, pool,
-        prc, prelude,
+        Detached, Error, Fault, FaultKind, FoundBy, In, InTx, Journal, Leak, MemPool, Migrate, Migrated, MigratedType,
+        Out, PBTreeMap, PBTreeSet, PBinaryHeap, PBound, PCell, PHashMap, PHashSet, PMutex, PMutexGuard, POnceCell,
+        PRangeInclusive, PReadGuard, PRef, PRefCell, PRefMut, PResult, PRwLock, PSafe, PString, PVec, PVecDeque,
+        PWriteGuard, Parc, Pbox, PersistentTypesMustNotImplementDrop, Pool, PoolOptions, PoolTag, Prc, Reader,
+        RepairPlan, Report, Result, Root, Schema, Shape, ShortString, Storable, Stored, Token, TooLong, Total, Tracer,
+        TryError, TypeName, UntypedPool, VCell, btree_map, hash_map, parc, pool, prc, prelude,
     };
     #[cfg(feature = "serde")]
     pub use everbyte_object::{Dumped, Loaded, PDeserialize, Seed, load};

@@ -92,7 +92,7 @@ pub(crate) fn niche(input: &DeriveInput, repr: &Repr, object: &TokenStream, pool
 fn fields(fields: &Fields, object: &TokenStream, pool: &Ident, offset: impl Fn(&Member) -> TokenStream) -> TokenStream {
     let fields = fields.iter().zip(members(fields)).map(|(field, member)| {
         let (of, offset, label) = (&field.ty, offset(&member), label(&member));
-        quote!(#object::hidden::Field::<#pool>::new::<#of>(#label, #offset))
+        quote!(<#of as #object::PSafe<#pool>>::as_field(#label, #offset))
     });
     quote!(::std::vec![#(#fields),*])
 }

@@ -10,7 +10,7 @@ use crate::markers::is_marker;
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Fields, Ident, Index};
+use syn::{Data, DeriveInput, Fields, Ident, Index, Type};
 
 /// The body of `moved`.
 pub(crate) fn moved(input: &DeriveInput, options: &Options, pool: &Ident) -> TokenStream {
@@ -28,7 +28,11 @@ pub(crate) fn moved(input: &DeriveInput, options: &Options, pool: &Ident) -> Tok
     let value = match &input.data {
         Data::Struct(data) => {
             let name = quote_spanned!(name.span()=> #name);
-            let value = value(name, &data.fields, &|index| quote!(moving.field(from, part, #index)));
+            let value = value(
+                name,
+                &data.fields,
+                &|of, index| quote!(<#of as #object::PSafe<#pool>>::read_field(moving, from, part, #index)),
+            );
             quote! {
                 // SAFETY: the caller's; each field as it was planned.
                 unsafe { #value }
@@ -37,7 +41,9 @@ pub(crate) fn moved(input: &DeriveInput, options: &Options, pool: &Ident) -> Tok
         Data::Enum(data) => {
             let arms = data.variants.iter().enumerate().map(|(number, variant)| {
                 let (number, ident) = (Index::from(number), &variant.ident);
-                let read = |index| quote!(moving.variant_field(from, part, #number, #index));
+                let read = |of: &Type, index| {
+                    quote!(<#of as #object::PSafe<#pool>>::read_variant(moving, from, part, (#number, #index)))
+                };
                 let value = value(quote!(#name::#ident), &variant.fields, &read);
                 quote! {
                     // SAFETY: as above; each field of this variant as it was planned.
@@ -58,11 +64,11 @@ pub(crate) fn moved(input: &DeriveInput, options: &Options, pool: &Ident) -> Tok
 }
 
 /// `name { field: .., }`.
-fn value(name: TokenStream, fields: &Fields, read: &dyn Fn(Index) -> TokenStream) -> TokenStream {
+fn value(name: TokenStream, fields: &Fields, read: &dyn Fn(&Type, Index) -> TokenStream) -> TokenStream {
     let members = members(fields);
     let reads = fields.iter().enumerate().map(|(index, field)| match is_marker(&field.ty) {
         true => quote!(::core::marker::PhantomData),
-        false => read(Index::from(index)),
+        false => read(&field.ty, Index::from(index)),
     });
     quote!(#name { #(#members: #reads,)* })
 }

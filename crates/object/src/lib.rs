@@ -53,6 +53,9 @@
 //! | [`PVec`], [`PVecDeque`], [`PBinaryHeap`], [`PString`] | `Vec`, `VecDeque`, `BinaryHeap`, `String` | |
 //! | [`PHashMap`], [`PBTreeMap`] | `HashMap`, `BTreeMap` | the hash is the same in every run |
 //! | [`PHashSet`], [`PBTreeSet`] | `HashSet`, `BTreeSet` | |
+//! | [`ShortString`] | a short `String` | a `Copy` value without a block |
+//! | [`Stored`] | `SocketAddr`, times, decimals | plain integers on media |
+//! | [`PResult`], [`PBound`], [`PRangeInclusive`] | `Result`, `Bound`, `RangeInclusive` | a fixed layout |
 //! | [`Root`] | a `main` that never ends | the pool's first object, by name, and its transactions |
 //! | [`Journal`] | - | the right to change a pool: exists only inside a transaction |
 //!
@@ -110,11 +113,13 @@ pub use transaction::operations::Pool;
 pub use transaction::pool::{In, MemPool, Out, PoolTag};
 pub use transaction::reader::Reader;
 pub use transaction::root::{Detached, Root};
+pub use types::alike::{PBound, PRangeInclusive, PResult};
 pub use types::btree_map::{self, PBTreeMap};
 pub use types::cell::PCell;
 pub use types::counted::parc::{self, Parc};
 pub use types::counted::prc::{self, Prc};
 pub use types::hash_map::{self, PHashMap};
+pub use types::hints::FoundBy;
 pub use types::pbinary_heap::PBinaryHeap;
 pub use types::pbox::Pbox;
 pub use types::pmutex::{PMutex, PMutexGuard};
@@ -125,6 +130,8 @@ pub use types::pstring::PString;
 pub use types::pvec::PVec;
 pub use types::pvec_deque::PVecDeque;
 pub use types::sets::{HashItems, PBTreeSet, PHashSet, TreeItems};
+pub use types::short_string::{ShortString, TooLong};
+pub use types::stored::{Storable, Stored};
 pub use types::vcell::VCell;
 pub use verify::deep::report::{Fault, FaultKind, Leak, Report};
 pub use verify::repair::RepairPlan;

@@ -3,7 +3,8 @@
 //! Each file in `ui/` is a crate of many small programs. A line `//@ name: codes "texts"` begins
 //! one: every error within its lines must have one of these codes (`lifetime`, `general`,
 //! `unsendable` and `private` stand for errors that have none), at least one must be there, and
-//! each text must appear in the output of the compiler. Errors outside of programs, and programs
+//! each text must appear in the output of the compiler; `once` among the codes: there is one error.
+//! Errors outside of programs, and programs
 //! without an error, fail the test. So a misspelt program cannot pass for a refused one, and one
 //! compilation a file does for all of its programs.
 //!
@@ -183,7 +184,7 @@ fn refused(file: &str) {
     assert!(!programs.is_empty());
     let refusals = compile(&path, &OBJECT);
     let mut wrong = Vec::new();
-    let mut seen: BTreeMap<&str, String> = BTreeMap::new();
+    let mut seen: BTreeMap<&str, (String, u32)> = BTreeMap::new();
     for refusal in &refusals {
         let within = refusal.lines.first().and_then(|line| programs.iter().rev().find(|program| program.from < *line));
         match within {
@@ -194,14 +195,19 @@ fn refused(file: &str) {
                 if !own && !program.codes.iter().any(|code| refusal.is(code)) {
                     wrong.push(format!("{}: not the error that was expected:\n{}", program.name, refusal.text));
                 }
-                seen.entry(&program.name).or_default().push_str(&refusal.text);
+                let (said, count) = seen.entry(&program.name).or_default();
+                said.push_str(&refusal.text);
+                *count += 1;
             }
         }
     }
     for program in &programs {
         match seen.get(&*program.name) {
             None => wrong.push(format!("{}: compiles", program.name)),
-            Some(said) => {
+            Some((said, count)) => {
+                if *count > 1 && program.codes.iter().any(|code| code == "once") {
+                    wrong.push(format!("{}: {count} errors:\n{said}", program.name));
+                }
                 let missing = program.texts.iter().filter(|text| !said.contains(*text));
                 wrong.extend(missing.map(|text| format!("{}: does not say {text:?}, but:\n{said}", program.name)));
             }
@@ -269,6 +275,12 @@ fn every_field_is_checked() {
 #[test]
 fn macros_say_what_to_write() {
     refused("derive");
+}
+
+/// Right programs that cannot compile are told what to write, by one error each.
+#[test]
+fn everyday_programs_are_told_what_to_write() {
+    refused("advice");
 }
 
 /// Keys and values of maps do not leave, change unnoted or change places under a reference.

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 /// Types of this crate that have no line: their names contain their arguments.
-const OWN: [&str; 37] = [
+const OWN: [&str; 39] = [
     "u8",
     "u16",
     "u32",
@@ -42,6 +42,8 @@ const OWN: [&str; 37] = [
     "Reverse",
     "PHashMap",
     "PBTreeMap",
+    "Stored",
+    "ShortString",
 ];
 
 /// Whether a program's type called `name` would be taken for one of this crate's.

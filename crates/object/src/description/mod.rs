@@ -4,6 +4,7 @@
 pub(crate) mod derived;
 mod describe;
 pub(crate) mod described;
+pub(crate) mod forms;
 pub(crate) mod niche;
 pub(crate) mod node_shape;
 mod plain;

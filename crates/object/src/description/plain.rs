@@ -9,6 +9,7 @@ use crate::{MemPool, Niche, PSafe, Tracer};
 macro_rules! plain {
     ($($t:ty, $name:expr, $valid:expr, $niche:expr;)*) => { $(
         // SAFETY: plain data, the same bytes in every build.
+        #[diagnostic::do_not_recommend]
         unsafe impl<P: MemPool> PSafe<P> for $t {
             type At<'x> = $t;
             type Outside = $t;
@@ -152,6 +153,7 @@ const fn deepest(cells: &[u8]) -> u8 {
 macro_rules! tuple {
     ($($t:ident $index:tt),*) => {
         // SAFETY: as its fields, whose places are part of the description.
+        #[diagnostic::do_not_recommend]
         unsafe impl<P: MemPool, $($t: PSafe<P>),*> PSafe<P> for ($($t,)*) {
             type At<'x> = ($($t::At<'x>,)*);
             type Outside = ($($t::Outside,)*);

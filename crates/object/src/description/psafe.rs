@@ -1,5 +1,6 @@
 //! [`PSafe`]: the trait of types whose values may lie in a pool.
 
+use crate::description::derived::Field;
 use crate::description::schema::{Schema, TypeName};
 use crate::migrate::{Moving, PartId, Planner, Refusal};
 use crate::{MemPool, Niche, Tracer};
@@ -19,6 +20,7 @@ use crate::{MemPool, Niche, Tracer};
     message = "`{Self}` cannot live in a pool",
     label = "not persistent-safe",
     note = "only numbers, `bool`, `char`, arrays, tuples, `Option`, the P* types of the same pool and `#[derive(PSafe)]` types of these can",
+    note = "in place of `Result`, `Bound`, `RangeInclusive`, `SocketAddr` use `PResult`, `PBound`, `PRangeInclusive`, `Stored<SocketAddr>`; a boxed slice is a `PVec<T, P>`",
     note = "in place of `String`, `Vec`, `Box`, `Rc`, `Arc`, `Mutex`, `Cell`, `RefCell` use `PString`, `PVec`, `Pbox`, `Prc`, `Parc`, `PMutex`, `PCell`, `PRefCell`",
     note = "what belongs to a pool lives in that pool alone: a derived type that holds some takes the pool as a parameter, `struct Name<P: MemPool>`, and gives it `P`"
 )]
@@ -47,6 +49,39 @@ pub unsafe trait PSafe<P: MemPool>: Sized {
     /// # Safety
     /// `size_of::<Self>()` bytes at `this` can be read; they may hold anything.
     unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>);
+
+    /// The field of this type called `label`.
+    #[doc(hidden)]
+    fn as_field(label: &str, offset: usize) -> Field<P> {
+        Field::new::<Self>(label, offset)
+    }
+
+    /// [`Moving::field`].
+    ///
+    /// # Safety
+    /// As there.
+    #[doc(hidden)]
+    #[inline(never)] // bounds the code of fields of fields, which compilers would inline
+    unsafe fn read_field(moving: &Moving<'_, P>, from: *const u8, part: PartId, index: usize) -> Self {
+        // SAFETY: the caller's.
+        unsafe { moving.field(from, part, index) }
+    }
+
+    /// [`Moving::variant_field`].
+    ///
+    /// # Safety
+    /// As there.
+    #[doc(hidden)]
+    #[inline(never)]
+    unsafe fn read_variant(
+        moving: &Moving<'_, P>,
+        from: *const u8,
+        part: PartId,
+        (variant, index): (usize, usize),
+    ) -> Self {
+        // SAFETY: the caller's.
+        unsafe { moving.variant_field(from, part, variant, index) }
+    }
 
     /// Plans a value of this type from the type that a description calls `stored`: by default both
     /// must be the same.

@@ -72,6 +72,22 @@ impl Shape {
         Shape { size, align, tag: None, version: 1, fields: Vec::new(), is_option: false, since: 1 }
     }
 
+    /// The shape of plain data of that size and alignment, fields to follow.
+    pub(super) fn plain(size: usize, align: usize) -> Shape {
+        Shape { size, align, ..Shape::of::<()>() }
+    }
+
+    /// Bytes of a value.
+    #[cfg(all(test, feature = "serde"))]
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Whether it has the size and the alignment of `T`.
+    pub(super) fn is_of<T>(&self) -> bool {
+        (self.size, self.align) == (size_of::<T>(), align_of::<T>())
+    }
+
     /// The shape of an `Option` of `value`: of an enum whose tag lies where the compiler has put
     /// it.
     pub(crate) fn of_option<T>(tag: Tag, value: &TypeName) -> Shape {

@@ -13,6 +13,7 @@
 //! Invariants
 //!   DUMP-1  What a dump owns is taken by one place, and counts are those of the pointers read.
 
+mod forms;
 mod load;
 mod maps;
 mod plain;

@@ -1,5 +1,6 @@
 //! [`Plain`]: numbers, `bool`, `char` and addresses, to and from JSON.
 
+use crate::description::forms::Form;
 use crate::verify::deep::types::{Type, TypeKind};
 use serde::ser::Serializer;
 use std::fmt;
@@ -22,6 +23,8 @@ pub(super) enum Plain {
     V6,
     /// An address of either.
     Ip,
+    /// A value of another crate's type.
+    Form(Form),
 }
 
 impl Plain {
@@ -38,6 +41,7 @@ impl Plain {
             TypeKind::Bool => Some(Plain::Bool),
             TypeKind::Char => Some(Plain::Char),
             TypeKind::Nanoseconds => Some(Plain::Unsigned(bytes)),
+            TypeKind::Form(form) => Some(Plain::Form(*form)),
             TypeKind::NonZero(_) => is("U", Plain::Unsigned(bytes)).or(is("I", Plain::Signed(bytes))),
             TypeKind::Any => match of.name {
                 "f32" => Some(Plain::F32),
@@ -82,6 +86,10 @@ impl Plain {
             Plain::Char => match char::from_u32(number as u32) {
                 Some(character) => serializer.serialize_char(character),
                 None => Err(serde::ser::Error::custom("not a character")),
+            },
+            Plain::Form(form) => match form.text(bytes) {
+                Some(text) => serializer.serialize_str(&text),
+                None => Err(serde::ser::Error::custom(format_args!("not a `{}`", form.name()))),
             },
             Plain::V4 => serializer.collect_str(&Ipv4Addr::from_octets([bytes[0], bytes[1], bytes[2], bytes[3]])),
             Plain::V6 => serializer.collect_str(&Ipv6Addr::from_octets(wide)),
@@ -134,6 +142,7 @@ impl Plain {
                 .ok()
                 .map(|address: Ipv4Addr| u128::from(u32::from_le_bytes(address.octets())).to_le_bytes()),
             (Plain::V6, Scalar::Text(text)) => text.parse().ok().map(|address: Ipv6Addr| address.octets()),
+            (Plain::Form(form), Scalar::Text(text)) => return form.read(text, to).is_some(),
             (Plain::Ip, Scalar::Text(text)) => {
                 let Ok(address) = text.parse::<IpAddr>() else { return false };
                 match address {

@@ -43,6 +43,16 @@ pub(super) enum How {
     Weak,
     /// An array of so many.
     Elements(u64),
+    /// A ring.
+    Ring(Ring),
+}
+
+/// The words of a stored queue, without its block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ring {
+    len: u64,
+    cap: u64,
+    first: u64,
 }
 
 /// A block that a pointer has led to.
@@ -156,7 +166,9 @@ impl<'m, P: MemPool> Moving<'m, P> {
         match (known, met.how) {
             (None, _) => self.prepare(met, part)?,
             (Some(block), _) if block.part != met.part => return Err(self.damaged(met.at, "a block of two types")),
-            (Some(_), How::Owned | How::Elements(_)) => return Err(self.damaged(met.at, "a block with two owners")),
+            (Some(_), How::Owned | How::Elements(_) | How::Ring(_)) => {
+                return Err(self.damaged(met.at, "a block with two owners"));
+            }
             (Some(Block { state: BlockState::Entered, .. }), How::Counted) => {
                 return Err(Fault::Circle(self.running().store_offset(met.at)));
             }
@@ -169,10 +181,8 @@ impl<'m, P: MemPool> Moving<'m, P> {
         }
         self.blocks.borrow_mut().get_mut(&met.at).expect("prepared").state = BlockState::Entered;
         todo.push(Todo::Leave(met));
-        let (header, count) = met.how.extent();
-        for index in 0..count {
-            let from = self.address(met.at).wrapping_add(header + index * part.stored.0);
-            self.follow(from, met.part, todo)?;
+        for index in 0..met.how.extent().1 {
+            self.follow(self.address(met.at).wrapping_add(met.how.place(index, part.stored.0)), met.part, todo)?;
         }
         Ok(())
     }
@@ -182,7 +192,7 @@ impl<'m, P: MemPool> Moving<'m, P> {
         let running = self.running();
         let (header, count) = met.how.extent();
         let found = self.block_size(met.at);
-        let wanted = part.stored.0.checked_mul(count).and_then(|bytes| bytes.checked_add(header));
+        let wanted = part.stored.0.checked_mul(met.how.places()).and_then(|bytes| bytes.checked_add(header));
         if found == 0 || wanted.is_none_or(|wanted| wanted as u64 > found) {
             let detail = format!("a pointer to what is no block of {wanted:?} bytes");
             return Err(self.damaged(met.at, detail)); // MOVE-1
@@ -190,7 +200,7 @@ impl<'m, P: MemPool> Moving<'m, P> {
         self.bytes_freed.set(self.bytes_freed.get() + found);
         let bytes = part.size.checked_mul(count).and_then(|bytes| bytes.checked_add(header)).unwrap_or(usize::MAX / 2);
         let (new, room) = match met.how {
-            How::Elements(_) if bytes == 0 => (0, 0),
+            How::Elements(_) | How::Ring(_) if bytes == 0 => (0, 0),
             _ => running.allocate_sized(bytes),
         };
         self.bytes_made.set(self.bytes_made.get() + room);
@@ -257,11 +267,18 @@ impl<'m, P: MemPool> Moving<'m, P> {
             PartKind::Table(of) => self.follow_table(from, *of, todo)?,
             PartKind::Tree(of, shape) => self.follow_tree(from, (*of, *shape), todo)?,
             PartKind::Elements(of) => {
-                let (len, room) = (word(1), word(2));
-                if len > room {
+                let (at, len, room) = (word(0), word(1), word(2));
+                if len > room || at == 0 && len > 0 {
                     return Err(self.damaged(self.offset(from), "a vector longer than its block"));
                 }
-                meet(word(0), *of, How::Elements(len));
+                meet(at, *of, How::Elements(len));
+            }
+            PartKind::Ring(of) => {
+                let (at, ring) = (word(0), Ring { len: word(1), cap: word(2), first: word(3) });
+                if ring.len > ring.cap || ring.first >= ring.cap.max(1) || at == 0 && ring.cap > 0 {
+                    return Err(self.damaged(self.offset(from), "a queue longer than its block"));
+                }
+                meet(at, *of, How::Ring(ring));
             }
         }
         Ok(())
@@ -274,7 +291,7 @@ impl<'m, P: MemPool> Moving<'m, P> {
         let (header, count) = met.how.extent();
         let (from, to) = (self.address(met.at), self.address(new));
         for index in 0..count {
-            let from = from.wrapping_add(header + index * part.stored.0);
+            let from = from.wrapping_add(met.how.place(index, part.stored.0));
             let to = to.wrapping_add(header + index * part.size);
             // SAFETY: MOVE-1 for `from`; `to` lies in this transaction's own block, large enough
             // and aligned.
@@ -329,6 +346,23 @@ impl How {
             How::Owned => (0, 1),
             How::Counted | How::Weak => (COUNTS, 1),
             How::Elements(count) => (0, count as usize),
+            How::Ring(Ring { len, .. }) => (0, len as usize),
+        }
+    }
+
+    /// Places for values, of which some may be unused.
+    fn places(self) -> usize {
+        match self {
+            How::Ring(Ring { cap, .. }) => cap as usize,
+            _ => self.extent().1,
+        }
+    }
+
+    /// The place in the stored block of value `index`, of so many bytes each.
+    fn place(self, index: usize, size: usize) -> usize {
+        match self {
+            How::Ring(Ring { cap, first, .. }) => ((first + index as u64) % cap) as usize * size,
+            _ => self.extent().0 + index * size,
         }
     }
 }

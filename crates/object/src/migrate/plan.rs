@@ -74,6 +74,8 @@ pub(crate) enum PartKind {
     Counted(PartId),
     Weak(PartId),
     Elements(PartId),
+    /// A ring of places in a block of its own.
+    Ring(PartId),
     /// A hash map with such entries in a block of its own.
     Table(PartId),
     /// An ordered map with such entries in nodes of a shape.
@@ -171,11 +173,13 @@ impl<P: MemPool> Planner<P> {
             part.same = !changed;
         }
         let no_bytes = |part: &&Part<P>| match part.kind {
-            PartKind::Elements(of) => !part.same && self.parts[of.0].stored.0 == 0,
+            PartKind::Elements(of) | PartKind::Ring(of) => !part.same && self.parts[of.0].stored.0 == 0,
             _ => false,
         };
         match self.parts.iter().find(no_bytes) {
-            Some(_) => Err(Reason::differs("a vector has elements without bytes, which cannot be told apart")),
+            Some(_) => {
+                Err(Reason::differs("a vector or a queue has elements without bytes, which cannot be told apart"))
+            }
             None => Ok(Plan { parts: self.parts }),
         }
     }
@@ -192,7 +196,7 @@ impl PartKind {
             PartKind::Owned(of) | PartKind::Counted(of) | PartKind::Weak(of) | PartKind::Elements(of) => {
                 Box::new(std::iter::once(*of))
             }
-            PartKind::Table(of) | PartKind::Tree(of, _) => Box::new(std::iter::once(*of)),
+            PartKind::Ring(of) | PartKind::Table(of) | PartKind::Tree(of, _) => Box::new(std::iter::once(*of)),
         }
     }
 }

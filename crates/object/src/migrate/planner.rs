@@ -161,12 +161,18 @@ impl<P: MemPool> Planner<P> {
         }
     }
 
-    /// A vector `W` of `T`s.
-    pub(crate) fn elements<W: PSafe<P>, T: PSafe<P>>(&mut self, stored: &str, name: &str) -> Result<PartId, Refusal> {
+    /// A vector or a queue `W` of `T`s, called `name`.
+    pub(crate) fn elements<W: PSafe<P>, T: PSafe<P>>(
+        &mut self,
+        stored: &str,
+        name: &str,
+        kind: fn(PartId) -> PartKind,
+    ) -> Result<PartId, Refusal> {
         self.add::<W>(stored, |planner| {
-            let line = planner.described.line(stored).filter(|line| (line.size, line.align) == (24, 8));
+            let words = (size_of::<W>(), align_of::<W>());
+            let line = planner.described.line(stored).filter(|line| (line.size, line.align) == words);
             let of = argument(stored, name).filter(|_| line.is_some()).ok_or_else(|| planner.another::<W>(stored))?;
-            Ok(Planned { kind: PartKind::Elements(T::plan(planner, of)?), stored: (24, 8), fits: true })
+            Ok(Planned { kind: kind(T::plan(planner, of)?), stored: words, fits: true })
         })
     }
 

@@ -2,6 +2,7 @@
 
 use crate::layout::HEADER;
 use crate::transaction::open_pool::OpenPool;
+use crate::types::hints::RootOfInside;
 use crate::{
     In, InTx, Journal, MemPool, Migrated, Out, PSafe, PoolTag, RepairPlan, Report, Result, Token, TryError,
     transaction::pool, transaction::running, verify::check, verify::repair,
@@ -280,6 +281,26 @@ impl<R: PSafe<P>, P: MemPool> Detached<R, P> {
 impl<R: PSafe<P>, P: MemPool> std::fmt::Debug for Detached<R, P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Detached({:?})", self.0)
+    }
+}
+
+/// Refusals with a message: a root of the inside of a transaction does not exist.
+#[doc(hidden)]
+impl<'x, R: PSafe<In<'x, G>>, G: PoolTag> Root<R, In<'x, G>> {
+    pub fn tx<O, F>(&self, _: F) -> Result<O>
+    where
+        F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>, &'tx R::At<'tx>) -> O,
+        Root<R, In<'x, G>>: RootOfInside,
+    {
+        unreachable!("nothing implements `RootOfInside`")
+    }
+
+    pub fn try_tx<O, E, F>(&self, _: F) -> Result<O, TryError<E>>
+    where
+        F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>, &'tx R::At<'tx>) -> Result<O, E>,
+        Root<R, In<'x, G>>: RootOfInside,
+    {
+        unreachable!("nothing implements `RootOfInside`")
     }
 }
 

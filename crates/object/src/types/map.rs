@@ -9,7 +9,7 @@ macro_rules! map {
     ($Map:ident: $($bound:ident),+) => {
         use crate::types::entry::MapEntry;
         use crate::{Out, Journal, MemPool, PSafe, PoolTag};
-        use std::borrow::Borrow;
+        use crate::FoundBy;
 
         // SAFETY: as in the standard library: a shared map gives `&K` and `&V`.
         unsafe impl<K: PSafe<P> + Sync, V: PSafe<P> + Sync, P: MemPool> Sync for $Map<K, V, P> {}
@@ -81,7 +81,7 @@ macro_rules! map {
             #[inline]
             pub fn get<Q: ?Sized $(+ $bound)+>(&self, key: &Q) -> Option<&V>
             where
-                K: Borrow<Q>,
+                K: FoundBy<Q>,
             {
                 self.find(key).map(|entry| &self.lend(entry).value)
             }
@@ -89,7 +89,7 @@ macro_rules! map {
             /// The key and the value of `key`.
             pub fn get_key_value<Q: ?Sized $(+ $bound)+>(&self, key: &Q) -> Option<(&K, &V)>
             where
-                K: Borrow<Q>,
+                K: FoundBy<Q>,
             {
                 self.find(key).map(|entry| self.lend(entry)).map(|entry| (&entry.key, &entry.value))
             }
@@ -97,7 +97,7 @@ macro_rules! map {
             /// Whether `key` has a value.
             pub fn contains_key<Q: ?Sized $(+ $bound)+>(&self, key: &Q) -> bool
             where
-                K: Borrow<Q>,
+                K: FoundBy<Q>,
             {
                 self.find(key).is_some()
             }
@@ -106,7 +106,7 @@ macro_rules! map {
             #[inline]
             pub fn get_mut<'s, Q: ?Sized $(+ $bound)+>(&'s mut self, key: &Q, j: &'s Journal<P>) -> Option<&'s mut V>
             where
-                K: Borrow<Q>,
+                K: FoundBy<Q>,
             {
                 self.find(key).map(|entry| self.lend_value(entry, j))
             }
@@ -153,7 +153,7 @@ macro_rules! map {
             /// Takes the value of `key` out.
             pub fn remove<Q: ?Sized $(+ $bound)+>(&mut self, key: &Q, j: &Journal<P>) -> Option<V>
             where
-                K: Borrow<Q>,
+                K: FoundBy<Q>,
             {
                 self.remove_entry(key, j).map(|(_, value)| value)
             }
@@ -345,7 +345,7 @@ macro_rules! map {
 
         impl<K, V, Q: ?Sized $(+ $bound)+, P: MemPool> std::ops::Index<&Q> for $Map<K, V, P>
         where
-            K: PSafe<P> + Borrow<Q> $(+ $bound)+,
+            K: PSafe<P> + FoundBy<Q> $(+ $bound)+,
             V: PSafe<P>,
         {
             type Output = V;

@@ -1,10 +1,12 @@
 //! Persistent types: pointers, cells, locks, strings, vectors and maps.
 
+pub(crate) mod alike;
 pub mod btree_map;
 pub(crate) mod cell;
 pub(crate) mod counted;
 pub(crate) mod entry;
 pub mod hash_map;
+pub(crate) mod hints;
 pub(crate) mod map;
 pub(crate) mod pbinary_heap;
 pub(crate) mod pbox;
@@ -16,5 +18,7 @@ pub(crate) mod pstring;
 pub(crate) mod pvec;
 pub(crate) mod pvec_deque;
 pub(crate) mod sets;
+pub(crate) mod short_string;
+pub(crate) mod stored;
 pub(crate) mod vcell;
 pub(crate) mod wrapper;

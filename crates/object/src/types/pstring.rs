@@ -1,6 +1,7 @@
 //! [`PString`]: text in a block of the pool.
 
 use crate::description::schema::{Schema, TypeName};
+use crate::types::hints::WriteWithoutJournal;
 use crate::{Journal, MemPool, PSafe, PVec, Tracer};
 use std::borrow::Borrow;
 use std::fmt;
@@ -75,6 +76,15 @@ impl<P: MemPool> PString<P> {
     /// ```
     pub fn writer<'s>(&'s mut self, j: &'s Journal<P>) -> impl fmt::Write {
         Writer { text: self, j }
+    }
+
+    /// Refuses `write!` without a journal, with a message: see [`PString::writer`].
+    #[doc(hidden)]
+    pub fn write_fmt(&mut self, _: fmt::Arguments<'_>) -> fmt::Result
+    where
+        PString<P>: WriteWithoutJournal,
+    {
+        unreachable!("nothing implements `WriteWithoutJournal`")
     }
 
     /// Makes it empty; the block stays.

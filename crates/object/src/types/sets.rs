@@ -2,10 +2,10 @@
 //!
 //! A set is its map, also on media: descriptions call it `PHashMap<T, ()>`.
 
+use crate::FoundBy;
 use crate::description::schema::{Schema, TypeName};
 use crate::migrate::{Moving, PartId, Planner, Refusal};
 use crate::{Journal, MemPool, Niche, PBTreeMap, PHashMap, PSafe, Tracer, btree_map, hash_map};
-use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::RangeBounds;
@@ -78,7 +78,7 @@ macro_rules! set {
             /// Whether `item` is an element.
             pub fn contains<Q: ?Sized $(+ $bound)+>(&self, item: &Q) -> bool
             where
-                T: Borrow<Q>,
+                T: FoundBy<Q>,
             {
                 self.map.contains_key(item)
             }
@@ -86,7 +86,7 @@ macro_rules! set {
             /// The element that is equal to `item`.
             pub fn get<Q: ?Sized $(+ $bound)+>(&self, item: &Q) -> Option<&T>
             where
-                T: Borrow<Q>,
+                T: FoundBy<Q>,
             {
                 self.map.get_key_value(item).map(|(item, ())| item)
             }
@@ -106,7 +106,7 @@ macro_rules! set {
             /// Removes `item`; whether it was an element.
             pub fn remove<Q: ?Sized $(+ $bound)+>(&mut self, item: &Q, j: &Journal<P>) -> bool
             where
-                T: Borrow<Q>,
+                T: FoundBy<Q>,
             {
                 self.take(item, j).is_some()
             }
@@ -114,7 +114,7 @@ macro_rules! set {
             /// Takes the element out that is equal to `item`.
             pub fn take<Q: ?Sized $(+ $bound)+>(&mut self, item: &Q, j: &Journal<P>) -> Option<T>
             where
-                T: Borrow<Q>,
+                T: FoundBy<Q>,
             {
                 self.map.remove_entry(item, j).map(|(item, ())| item)
             }
@@ -287,7 +287,7 @@ impl<T: PSafe<P> + Ord, P: MemPool> PBTreeSet<T, P> {
     /// As [`PBTreeMap::range`].
     pub fn range<Q: Ord + ?Sized, R: RangeBounds<Q>>(&self, range: R) -> impl DoubleEndedIterator<Item = &T>
     where
-        T: Borrow<Q>,
+        T: FoundBy<Q>,
     {
         self.map.range(range).map(|(item, ())| item)
     }
@@ -295,7 +295,7 @@ impl<T: PSafe<P> + Ord, P: MemPool> PBTreeSet<T, P> {
     /// Takes the elements from `item` on out, as a set of their own.
     pub fn split_off<Q: Ord + ?Sized>(&mut self, item: &Q, j: &Journal<P>) -> PBTreeSet<T, P>
     where
-        T: Borrow<Q>,
+        T: FoundBy<Q>,
     {
         PBTreeSet { map: self.map.split_off(item, j) }
     }

@@ -8,7 +8,7 @@ use everbyte_object::{
 use everbyte_workload::{Random, programs};
 use std::collections::{BTreeSet, BinaryHeap, HashSet, VecDeque};
 
-pool!(P1, P2, P3, P4, P5);
+pool!(P1, P2, P3, P4, P5, P6);
 
 /// Elements are blocks of their own, so that a check of the pool finds each that is lost or has two
 /// owners.
@@ -50,7 +50,7 @@ impl Model {
 fn queue<P: MemPool>(all: &mut All<P>, model: &mut Model, random: &mut Random, j: &Journal<P>) {
     let value = random.below(100);
     let some = random.below(model.deque.len() as u64 + 1) as usize;
-    match random.below(12) {
+    match random.below(14) {
         0..=2 => {
             all.deque.push_back(Pbox::new(value, j), j);
             model.deque.push_back(value);
@@ -82,6 +82,17 @@ fn queue<P: MemPool>(all: &mut All<P>, model: &mut Model, random: &mut Random, j
             all.plain.push_front(value, j);
             model.plain.push_back(value);
             model.plain.push_front(value);
+        }
+        11 => {
+            let from = some - random.below(some as u64 + 1) as usize;
+            let gone: Vec<u64> = all.deque.drain(from..some, j).into_iter().map(|item| *item).collect();
+            assert_eq!(gone, model.deque.drain(from..some).collect::<Vec<_>>());
+        }
+        12 => {
+            let end = random.below(model.plain.len() as u64 + 1) as usize;
+            let start = random.below(end as u64 + 1) as usize;
+            let gone = all.plain.drain(start..end, j);
+            assert_eq!(gone, model.plain.drain(start..end).collect::<Vec<_>>());
         }
         _ => {
             assert_eq!(all.plain.pop_front(j), model.plain.pop_front());
@@ -224,6 +235,9 @@ fn elements_without_bytes_are_counted_and_dropped() {
         units.push_back((), j);
         units.push_front((), j);
         assert_eq!((units.len(), units.pop_front(j), units.iter().count()), (2, Some(()), 1));
+        units.extend([(); 5], j);
+        assert_eq!((units.drain(1..=3, j), units.len()), (vec![(); 3], 3));
+        assert_eq!(units.drain(1.., j).len(), 2);
     })
     .unwrap();
     assert_eq!((root.borrow().len(), root.check().unwrap()), (1, vec![]));
@@ -316,4 +330,47 @@ fn a_pool_that_fills_up_in_the_middle_of_extend_loses_nothing() {
     assert_eq!((root.borrow().deque.len(), root.borrow().plain.len()), (10, 0));
     assert_eq!(root.check().unwrap(), []);
     root.tx(|j, all| all.borrow_mut(j).deque.push_back(Pbox::new(10, j), j)).unwrap();
+}
+
+/// Every range of every ring of eight places, taken out by a transaction that is rolled back and by
+/// one that commits; pushes of the same transaction reuse the places.
+#[test]
+fn every_range_of_a_ring_is_drained_as_of_the_model() {
+    type Ring = PRefCell<PVecDeque<u64, P6>, P6>;
+    let store = store();
+    let root = P6::create::<Ring>(&store, "ring", |j| PRefCell::new(PVecDeque::with_capacity(8, j))).unwrap();
+    assert_eq!(root.borrow().capacity(), 8);
+    for (turn, len) in (0..8).flat_map(|turn| (0..=8_usize).map(move |len| (turn, len))) {
+        for (start, end) in (0..=len).flat_map(|start| (start..=len).map(move |end| (start, end))) {
+            let mut model: VecDeque<u64> = (0..len as u64).map(|index| 10 + index).collect();
+            root.tx(|j, ring| {
+                let mut ring = ring.borrow_mut(j);
+                *ring = PVecDeque::with_capacity(8, j);
+                // the first element lies at place `turn`
+                (0..turn).for_each(|_| ring.push_back(0, j));
+                (0..turn).for_each(|_| assert_eq!(ring.pop_front(j), Some(0)));
+                ring.extend(model.iter().copied(), j);
+            })
+            .unwrap();
+            let outcome = root.try_tx(|j, ring| {
+                let mut ring = ring.borrow_mut(j);
+                ring.drain(start..end, j);
+                while ring.len() < 8 {
+                    ring.push_back(77, j);
+                    if ring.len() < 8 {
+                        ring.push_front(78, j);
+                    }
+                }
+                Err::<(), ()>(())
+            });
+            assert!(outcome.is_err());
+            assert!(root.borrow().iter().eq(&model), "{turn} {len} {start}..{end}: {:?}", root.borrow());
+            let gone = root.tx(|j, ring| ring.borrow_mut(j).drain(start..end, j)).unwrap();
+            assert_eq!(gone, model.drain(start..end).collect::<Vec<_>>());
+            assert!(root.borrow().iter().eq(&model), "{turn} {len} {start}..{end}: {:?}", root.borrow());
+        }
+    }
+    assert!(root.tx(|j, ring| ring.borrow_mut(j).drain(9.., j)).is_err());
+    assert!(root.tx(|j, ring| ring.borrow_mut(j).drain(0..=usize::MAX, j)).is_err());
+    assert_eq!(root.check().unwrap(), []);
 }

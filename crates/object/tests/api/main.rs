@@ -13,3 +13,4 @@ mod maps;
 mod maps_keys;
 mod plain;
 mod reopen;
+mod stored;

@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod forms;
 mod kinds;
 mod refused;
 mod shapes;

@@ -9,6 +9,7 @@ mod common;
 
 mod forms;
 mod maps;
+mod queues;
 mod refused;
 mod shared;
 mod values;

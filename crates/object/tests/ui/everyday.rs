@@ -104,6 +104,34 @@ mod collections {
     }
 }
 
+mod clones {
+    use super::*;
+    // What points to a value that is cloned, and to text of the heap.
+    fn of_a_box<P: MemPool>(boxed: Pbox<u64, P>, text: &PString<P>) -> (u64, String) {
+        (boxed.clone(), text.to_string())
+    }
+    fn by_a_journal<P: MemPool>(text: &PString<P>, j: &Journal<P>) -> PString<P> {
+        text.pclone(j)
+    }
+    fn of_keys<P: MemPool, K: PSafe<P> + Ord + Clone + std::borrow::Borrow<str>>(m: &PBTreeMap<K, u64, P>) -> Vec<K> {
+        m.get("one").map(|_| m.keys().cloned().collect()).unwrap_or_default()
+    }
+}
+
+mod forms {
+    use super::*;
+    #[derive(PSafe, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    #[repr(C)]
+    struct Peer {
+        address: Stored<std::net::SocketAddr>,
+        name: ShortString<31>,
+        last: PResult<u32, ShortString<7>>,
+    }
+    fn known<P: MemPool>(peers: &PHashMap<ShortString<31>, Peer, P>, name: &str) -> Option<std::net::SocketAddr> {
+        peers.get(name).map(|peer| peer.address.get())
+    }
+}
+
 mod bodies {
     use super::*;
     fn counter(r: &Root<PCell<u64, P1>, P1>) {

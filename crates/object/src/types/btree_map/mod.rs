@@ -164,7 +164,7 @@ impl<K: PSafe<P> + Ord, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
     /// Takes `key` and its value out.
     pub fn remove_entry<Q: Ord + ?Sized>(&mut self, key: &Q, j: &Journal<P>) -> Option<(K, V)>
     where
-        K: Borrow<Q>,
+        K: FoundBy<Q>,
     {
         let path = Path::search(self.root(), |other: &K| other.borrow().cmp(key)).ok()?;
         let MapEntry { key, value } = self.take_out(path, j);
@@ -174,7 +174,7 @@ impl<K: PSafe<P> + Ord, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
     /// Takes the entries from `key` on out, as a map of their own.
     pub fn split_off<Q: Ord + ?Sized>(&mut self, key: &Q, j: &Journal<P>) -> PBTreeMap<K, V, P>
     where
-        K: Borrow<Q>,
+        K: FoundBy<Q>,
     {
         let mut rest = Vec::new();
         while self.last_key_value().is_some_and(|(last, _)| last.borrow().cmp(key).is_ge()) {
@@ -220,7 +220,7 @@ impl<K: PSafe<P> + Ord, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
     /// If its end lies before its start, or both are the same key, excluded.
     pub fn range<Q: Ord + ?Sized, R: RangeBounds<Q>>(&self, range: R) -> Range<'_, K, V, P>
     where
-        K: Borrow<Q>,
+        K: FoundBy<Q>,
     {
         Range::new(self.places_in(range))
     }
@@ -235,14 +235,14 @@ impl<K: PSafe<P> + Ord, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
         j: &'s Journal<P>,
     ) -> impl DoubleEndedIterator<Item = (&'s K, &'s mut V)>
     where
-        K: Borrow<Q>,
+        K: FoundBy<Q>,
     {
         self.lend_each(self.places_in(range), j)
     }
 
     fn places_in<Q: Ord + ?Sized>(&self, range: impl RangeBounds<Q>) -> Places<K, V, P>
     where
-        K: Borrow<Q>,
+        K: FoundBy<Q>,
     {
         use Bound::{Excluded, Included, Unbounded};
         let (start, end) = (range.start_bound(), range.end_bound());
@@ -273,7 +273,7 @@ impl<K: PSafe<P> + Ord, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
     #[inline]
     fn find<Q: Ord + ?Sized>(&self, key: &Q) -> Option<*mut MapEntry<K, V>>
     where
-        K: Borrow<Q>,
+        K: FoundBy<Q>,
     {
         let mut node = self.root()?;
         loop {

@@ -138,6 +138,15 @@ pub(crate) fn dialect() -> u32 {
         (true, 'x', "text", (), Some(1u8), None::<u8>).hash(&mut hasher);
         ([1u8, 2], [3u32, 4], &[5u8, 6][..], &[7u64, 8][..], std::num::NonZeroU32::MIN).hash(&mut hasher);
         (Sample::Unit, Sample::Fields { number: 9, text: "" }).hash(&mut hasher);
+        #[cfg(feature = "uuid")]
+        {
+            let [mut fed, mut bytes] = [0; 2].map(|_| KeyHasher::new([0; 2]));
+            uuid::Uuid::from_u128(5).hash(&mut fed);
+            bytes.write(&5u128.to_be_bytes());
+            if fed.finish() != bytes.finish() {
+                fed.finish().hash(&mut hasher); // the hash of another version of the crate
+            }
+        }
         hasher.finish() as u32
     });
     *DIALECT

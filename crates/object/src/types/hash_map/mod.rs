@@ -207,7 +207,7 @@ impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
     /// Takes `key` and its value out.
     pub fn remove_entry<Q: Hash + Eq + ?Sized>(&mut self, key: &Q, j: &Journal<P>) -> Option<(K, V)>
     where
-        K: Borrow<Q>,
+        K: FoundBy<Q>,
     {
         let place = self.place(key)?;
         self.log_places(&[place], j);
@@ -240,7 +240,7 @@ impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
     #[inline]
     fn place<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<u64>
     where
-        K: Borrow<Q>,
+        K: FoundBy<Q>,
     {
         if self.is_empty() {
             return None;
@@ -257,7 +257,7 @@ impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
     #[inline]
     fn find<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<*mut MapEntry<K, V>>
     where
-        K: Borrow<Q>,
+        K: FoundBy<Q>,
     {
         self.place(key).map(|place| self.table().entry(place))
     }

@@ -12,7 +12,7 @@
 mod whole;
 
 use crate::description::schema::{Schema, Shape, TypeName};
-use crate::migrate::{Moving, PartId, Planner, Refusal};
+use crate::migrate::{Moving, PartId, PartKind, Planner, Refusal};
 use crate::transaction::running::{self, Running};
 use crate::{Journal, MemPool, PSafe, Tracer, transaction::pool};
 use everbyte_media::seeded;
@@ -328,7 +328,12 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
     }
 }
 
-fn bounds(range: &impl RangeBounds<usize>, len: usize) -> std::ops::Range<usize> {
+/// The indices of a range of `len` elements.
+///
+/// # Panics
+/// If it does not lie inside.
+#[track_caller]
+pub(crate) fn bounds(range: &impl RangeBounds<usize>, len: usize) -> std::ops::Range<usize> {
     let start = match range.start_bound() {
         Bound::Included(start) => *start,
         Bound::Excluded(before) => before.checked_add(1).expect("the range begins behind every index"),
@@ -475,7 +480,7 @@ unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for PVec<T, P> {
     }
 
     fn plan(planner: &mut Planner<P>, stored: &str) -> Result<PartId, Refusal> {
-        planner.elements::<Self, T>(stored, "PVec")
+        planner.elements::<Self, T>(stored, "PVec", PartKind::Elements)
     }
 
     unsafe fn moved(from: *const u8, _: PartId, moving: &Moving<'_, P>) -> Self {

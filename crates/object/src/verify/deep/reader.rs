@@ -61,6 +61,13 @@ impl<'w> Reader<'w> {
             TypeKind::NonZero(16) => self.must((self.walk.number(at, 8) | self.walk.number(at + 8, 8)) != 0, of, at),
             TypeKind::NonZero(bytes) => self.must(self.walk.number(at, *bytes) != 0, of, at),
             TypeKind::Nanoseconds => self.must(self.walk.number(at, 4) < 1_000_000_000, of, at),
+            TypeKind::Form(form) => {
+                let bytes: Vec<u8> =
+                    (0..of.size.unwrap_or(0)).map(|index| self.walk.number(at + index, 1) as u8).collect();
+                if !form.is_valid(&bytes) {
+                    self.walk.fault(FaultKind::Value, at, format!("not a `{}`", form.name()));
+                }
+            }
             TypeKind::Same(id) => self.value(*id, at),
             TypeKind::Array(id, count) => {
                 let size = self.types.get(*id).size.expect("an array of such has a size");

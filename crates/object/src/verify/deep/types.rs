@@ -9,6 +9,7 @@
 //!            do not overlap: looking at a value costs no more than its bytes, and no deep stack.
 
 use crate::description::described::{Described, FieldPlace, Line};
+use crate::description::forms::Form;
 use crate::description::node_shape::NodeShape;
 use std::collections::HashMap;
 
@@ -46,6 +47,8 @@ pub(crate) enum TypeKind<'d> {
     NonZero(u64),
     /// A number of four bytes below one second.
     Nanoseconds,
+    /// Plain data that stands for a type of another crate.
+    Form(Form),
     Fields(Vec<Field<'d>>),
     Variants(Tag, Vec<Variant<'d>>),
     Array(Id, u64),
@@ -233,6 +236,9 @@ impl<'d> Types<'d> {
         if line.size == 0 {
             return Some(TypeKind::Any);
         }
+        if let Some(form) = Form::of(line) {
+            return Some(TypeKind::Form(form));
+        }
         if let Some(tag) = &line.tag {
             let tag = self.tag(tag, line.size as u64);
             return self.variants(line, tag, depth);
@@ -351,7 +357,9 @@ impl<'d> Types<'d> {
         };
         match kind {
             TypeKind::Any => (false, false),
-            TypeKind::Bool | TypeKind::Char | TypeKind::NonZero(_) | TypeKind::Nanoseconds => (false, true),
+            TypeKind::Bool | TypeKind::Char | TypeKind::NonZero(_) | TypeKind::Nanoseconds | TypeKind::Form(_) => {
+                (false, true)
+            }
             TypeKind::Array(id, _) | TypeKind::Same(id) => of(id),
             TypeKind::Fields(fields) => all(&mut fields.iter().map(|field| field.of)),
             TypeKind::Variants(_, variants) => {

@@ -10,14 +10,15 @@
 //! Elsewhere: every `&mut PVecDeque` of the pool comes from a loan that has logged its four words
 //! (OBJ-1).
 
-use crate::description::schema::{Schema, Shape, TypeName};
+mod persist;
+mod whole;
+
 use crate::transaction::running::{self, Ring, Running};
-use crate::{Journal, MemPool, Niche, PSafe, Tracer, transaction::pool};
+use crate::{Journal, MemPool, PSafe, transaction::pool};
 use everbyte_media::seeded;
 use std::fmt;
 use std::iter::{Chain, FusedIterator};
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
 use std::ops::Index;
 use std::panic::RefUnwindSafe;
 use std::ptr;
@@ -51,6 +52,9 @@ impl<T: PSafe<P>, P: MemPool> PVecDeque<T, P> {
         assert!(align_of::<T>() <= 16, "types of a pool are aligned to 16 bytes at most");
         size_of::<T>()
     };
+
+    /// Places for elements without bytes.
+    const UNBOUNDED: u64 = u64::MAX >> 1;
 
     /// An empty queue; allocates nothing.
     pub const fn new() -> PVecDeque<T, P> {
@@ -225,51 +229,6 @@ impl<T: PSafe<P>, P: MemPool> PVecDeque<T, P> {
         unsafe { ptr::swap(places[0], places[1]) };
     }
 
-    /// Drops the elements from `len` on.
-    pub fn truncate(&mut self, len: usize, j: &Journal<P>) {
-        while self.len() > len {
-            drop(self.pop_back(j));
-        }
-    }
-
-    /// Drops all elements; the block stays.
-    pub fn clear(&mut self, j: &Journal<P>) {
-        self.truncate(0, j);
-    }
-
-    /// Takes all elements out.
-    pub fn drain(&mut self, _: &Journal<P>) -> std::vec::IntoIter<T> {
-        std::mem::take(self).into_iter()
-    }
-
-    /// Keeps the elements for which `keep` is true. All are asked before the first one goes.
-    pub fn retain(&mut self, keep: impl FnMut(&T) -> bool, j: &Journal<P>) {
-        let kept: Vec<bool> = self.iter().map(keep).collect();
-        if kept.contains(&false) {
-            let all = std::mem::take(self).into_iter().zip(kept);
-            self.extend(all.filter(|(_, keep)| *keep).map(|(item, _)| item), j);
-        }
-    }
-
-    /// Takes the elements from `at` on out, as a queue of their own.
-    ///
-    /// # Panics
-    /// If `at` lies behind the end.
-    #[track_caller]
-    pub fn split_off(&mut self, at: usize, j: &Journal<P>) -> PVecDeque<T, P> {
-        assert!(at <= self.len(), "a split at {at} of {}", self.len());
-        let mut rest = PVecDeque::with_capacity(self.len() - at, j);
-        while self.len() > at {
-            rest.push_front(self.pop_back(j).expect("not empty"), j);
-        }
-        rest
-    }
-
-    /// Moves all elements of `other` to the end.
-    pub fn append(&mut self, other: &mut PVecDeque<T, P>, j: &Journal<P>) {
-        self.extend(std::mem::take(other), j);
-    }
-
     /// Adds the elements of `items` at the end.
     pub fn extend(&mut self, items: impl IntoIterator<Item = T>, j: &Journal<P>) {
         let items = items.into_iter();
@@ -330,7 +289,7 @@ impl<T: PSafe<P>, P: MemPool> PVecDeque<T, P> {
         let wanted = self.len().checked_add(more).expect("a length beyond usize");
         let wanted = wanted.max(self.capacity().saturating_mul(2)).max(4);
         if Self::SIZE == 0 {
-            self.cap = u64::MAX >> 1;
+            self.cap = Self::UNBOUNDED;
             return;
         }
         let bytes = wanted.checked_mul(Self::SIZE).filter(|&bytes| bytes <= isize::MAX as usize);
@@ -399,75 +358,9 @@ impl<'s, T: PSafe<P>, P: MemPool> IntoIterator for &'s PVecDeque<T, P> {
     }
 }
 
-/// The elements are read out and the block is freed at once.
-impl<T: PSafe<P>, P: MemPool> IntoIterator for PVecDeque<T, P> {
-    type Item = T;
-    type IntoIter = std::vec::IntoIter<T>;
-
-    fn into_iter(self) -> std::vec::IntoIter<T> {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: elements, each read once; their owner is gone.
-        let all: Vec<T> = (0..this.len).map(|index| unsafe { this.element(index).read() }).collect();
-        this.free_block();
-        all.into_iter()
-    }
-}
-
 impl<T: PSafe<P>, P: MemPool> Default for PVecDeque<T, P> {
     fn default() -> Self {
         PVecDeque::new()
-    }
-}
-
-impl<T: PSafe<P>, P: MemPool> Drop for PVecDeque<T, P> {
-    fn drop(&mut self) {
-        if self.len == 0 && self.offset == 0 {
-            return;
-        }
-        running::with_current::<P::Tag, _>(|running| {
-            let Some(running) = running else { return };
-            if self.offset == 0 {
-                // SAFETY: elements without bytes, whose only owner is going.
-                return unsafe { contents::<T>(self.place(0).cast(), self.len) };
-            }
-            if !std::mem::needs_drop::<T>() || self.len == 0 {
-                return running.free(self.offset);
-            }
-            // Blocks are freed at the commit, so the order of the two parts is free.
-            let ahead = self.len.min(self.cap - self.first);
-            let from = self.offset + self.first * Self::SIZE as u64;
-            // SAFETY: the block holds so many elements from that place on, whose only owner is
-            // going.
-            unsafe { running.drop_part(self.offset, from, ahead, contents::<T>) };
-            // SAFETY: as above, from the beginning of the block, which is freed at the commit.
-            unsafe { running.drop_part(0, self.offset, self.len - ahead, contents::<T>) };
-        });
-    }
-}
-
-/// Drops so many elements.
-unsafe fn contents<T>(at: *mut u8, len: u64) {
-    let all = ptr::slice_from_raw_parts_mut(at.cast::<T>(), len as usize);
-    // SAFETY: the caller's: so many elements lie there, aligned, and nothing else owns them.
-    unsafe { all.drop_in_place() };
-}
-
-// SAFETY: an offset in the same pool and three numbers; `At` differs in the brand.
-unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for PVecDeque<T, P> {
-    type At<'x> = PVecDeque<T::At<'x>, P::At<'x>>;
-    type Outside = PVecDeque<T::Outside, P::Outside>;
-    const CELLS: u8 = 0;
-    const NICHE: Niche = Niche::None;
-
-    fn describe(schema: &mut Schema) -> TypeName {
-        let of = T::describe(schema);
-        schema.define::<Self, P>(format!("PVecDeque<{of}>").into(), |_| Shape::opaque::<Self>())
-    }
-
-    unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
-        // SAFETY: the caller's: any bits are four numbers.
-        let words = unsafe { this.cast::<[u64; 4]>().read() };
-        tracer.ring::<T, P>(this.cast(), words);
     }
 }
 
