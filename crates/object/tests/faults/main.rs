@@ -7,4 +7,5 @@ mod bad_days;
 mod deep;
 mod maps_on_media;
 mod memory_errors;
+mod own_code;
 mod repair;
