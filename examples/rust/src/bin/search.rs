@@ -30,7 +30,8 @@ struct Shelf<P: MemPool> {
     done: PCell<u64, P>,
 }
 
-const USAGE: &str = "search STORE find WORD .. | phrase WORD .. | terms PREFIX | put TITLE WORD .. | remove TITLE .. | titles";
+const USAGE: &str =
+    "search STORE find WORD .. | phrase WORD .. | terms PREFIX | put TITLE WORD .. | remove TITLE .. | titles";
 
 fn main() -> Outcome {
     let (path, words) = arguments(USAGE)?;

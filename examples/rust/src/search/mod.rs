@@ -34,7 +34,7 @@ struct Posting<P: MemPool> {
 }
 
 /// The index.
-#[derive(PSafe)]
+#[derive(PSafe, Default)]
 #[repr(C)]
 pub struct Index<P: MemPool> {
     documents: PBTreeMap<DocumentId, Document<P>, P>,
@@ -54,18 +54,6 @@ pub enum Put {
     Updated,
     /// The title has that text.
     Unchanged,
-}
-
-impl<P: MemPool> Default for Index<P> {
-    fn default() -> Self {
-        Index {
-            documents: PBTreeMap::new(),
-            titles: PHashMap::new(),
-            terms: PBTreeMap::new(),
-            length: 0,
-            next: 0,
-        }
-    }
 }
 
 impl<P: MemPool> Index<P> {

@@ -38,7 +38,8 @@ impl<P: MemPool> Index<P> {
                 *scores.entry(posting.document).or_default() += rarity * frequency * (REPETITION + 1.0) / norm;
             }
         }
-        let mut hits: Vec<Hit<'_>> = scores.into_iter().map(|(id, score)| Hit { title: self.title(id), score }).collect();
+        let mut hits: Vec<Hit<'_>> =
+            scores.into_iter().map(|(id, score)| Hit { title: self.title(id), score }).collect();
         hits.sort_by(|one, other| other.score.total_cmp(&one.score)); // equal ones stay by age
         hits
     }

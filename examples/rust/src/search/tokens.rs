@@ -1,8 +1,7 @@
 //! Text as a sequence of tokens: words in lower case, without the ones that every text has.
 
 /// Words that are in every text and tell nothing; sorted.
-const COMMON: [&str; 14] =
-    ["a", "an", "and", "are", "as", "at", "in", "is", "it", "of", "or", "that", "the", "to"];
+const COMMON: [&str; 14] = ["a", "an", "and", "are", "as", "at", "in", "is", "it", "of", "or", "that", "the", "to"];
 
 /// The tokens of a text.
 pub fn tokens(text: &str) -> impl Iterator<Item = String> {

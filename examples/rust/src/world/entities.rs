@@ -11,19 +11,13 @@ pub(super) struct Entity {
 }
 
 /// The entities that are alive.
-#[derive(PSafe)]
+#[derive(PSafe, Default)]
 #[repr(C)]
 pub(super) struct Entities<P: MemPool> {
     /// By index: odd while an entity is alive.
     generations: PVec<u32, P>,
     /// Indices without an entity.
     free: PVec<u32, P>,
-}
-
-impl<P: MemPool> Default for Entities<P> {
-    fn default() -> Self {
-        Entities { generations: PVec::new(), free: PVec::new() }
-    }
 }
 
 impl<P: MemPool> Entities<P> {
