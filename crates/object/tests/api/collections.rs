@@ -328,9 +328,11 @@ fn volatile_values_compare_and_queues_change_in_the_middle() {
     root.tx(|j, all| {
         let vector = PVec::from(0..4_u32, j);
         assert!(vector == [0, 1, 2, 3] && vector == vec![0, 1, 2, 3] && vector == *vector.as_slice());
-        assert!(vector != [0, 1, 2] && vector == &[0, 1, 2, 3][..]);
-        let text = PString::from("text", j);
-        assert!("text" == text && *"text" == text && String::from("text") == text && "other" != text);
+        assert!(vector != [0, 1, 2]);
+        let slice: &[u32] = &[0, 1, 2, 3];
+        assert!(vector == slice);
+        let (text, word) = (PString::from("text", j), "text".to_string());
+        assert!("text" == text && *"text" == text && word == text && "other" != text);
 
         let mut all = all.borrow_mut(j);
         all.extend([3, 4, 5], j);

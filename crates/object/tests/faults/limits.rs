@@ -144,6 +144,9 @@ fn an_iterator_that_promises_too_much_is_refused() {
     assert_eq!(root.check().unwrap(), []);
 }
 
+/// More keys than a pool of a test can hold.
+const MANY: u64 = 100_000_000;
+
 /// One operation that needs ever more room, in a pool that has little.
 fn fill<P: MemPool>(operation: usize, all: &mut All<P>, j: &Journal<P>) {
     let boxes = || (0..).map_while(|number| Some(Pbox::new(number, j))); // promises no length
@@ -153,8 +156,8 @@ fn fill<P: MemPool>(operation: usize, all: &mut All<P>, j: &Journal<P>) {
         2 => all.heap.extend(boxes(), j),
         3 => all.hash.extend((0..).zip(boxes()), j),
         4 => all.tree.extend((0..).zip(boxes()), j),
-        5 => (0..).for_each(|byte: u64| all.bytes.push(byte as u8, j)),
-        6 => (0..).for_each(|_| all.text.push_str("more and more ", j)),
+        5 => (0..MANY).for_each(|byte| all.bytes.push(byte as u8, j)),
+        6 => (0..MANY).for_each(|_| all.text.push_str("more and more ", j)),
         7 => loop {
             let mut other = PVec::from_iter(boxes().take(all.vector.len()), j);
             all.vector.append(&mut other, j);
@@ -163,8 +166,8 @@ fn fill<P: MemPool>(operation: usize, all: &mut All<P>, j: &Journal<P>) {
             let mut other = PVecDeque::from_iter(boxes().take(all.deque.len()), j);
             all.deque.append(&mut other, j);
         },
-        9 => (0..).for_each(|key| *all.hash.entry(key, j).or_insert_with(|| Pbox::new(key, j)).as_mut(j) += 1),
-        10 => (0..).for_each(|key| *all.tree.entry(key, j).or_insert_with(|| Pbox::new(key, j)).as_mut(j) += 1),
+        9 => (0..MANY).for_each(|key| *all.hash.entry(key, j).or_insert_with(|| Pbox::new(key, j)).as_mut(j) += 1),
+        10 => (0..MANY).for_each(|key| *all.tree.entry(key, j).or_insert_with(|| Pbox::new(key, j)).as_mut(j) += 1),
         11 => loop {
             all.vector.insert(all.vector.len() - 7, Pbox::new(7, j), j);
         },
