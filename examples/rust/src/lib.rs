@@ -8,7 +8,9 @@
 
 pub mod cache;
 pub mod persistent;
+pub mod search;
 pub mod volatile;
+pub mod world;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/manual/objects.md")]

@@ -1,9 +1,12 @@
 //! Every example runs at least twice, in processes of its own; each run goes on where the last one
 //! stopped.
 
+use everbyte::{Options, Store, UntypedPool};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 /// Runs `program` on the store in `directory`; answers what it prints.
 fn run(program: &str, directory: &Path, words: &[&str]) -> String {
@@ -108,4 +111,67 @@ fn the_word_count_goes_on() {
     assert!(whole.ends_with(&format!("{} words, {total} in all\n", twin.len())), "{whole}");
     let again = run(count, directory.path(), &files);
     assert!(again.starts_with(&best) && again.contains("\n0 chunks counted now"), "{again}");
+}
+
+#[test]
+fn the_search_finds_its_index_warm() {
+    let (directory, search) = (tempfile::tempdir().unwrap(), env!("CARGO_BIN_EXE_search"));
+    let run = |words: &[&str]| run(search, directory.path(), words);
+    let found = "2.137 undo log\n1.432 redo log\n0.705 fence\n0.705 torn store\n";
+    assert_eq!(run(&["find", "bytes", "crash"]), format!("warm: 0 documents, 0 terms\n{found}"));
+    let warm = "warm: 6 documents, 49 terms\n";
+    assert_eq!(run(&["find", "bytes", "crash"]), format!("{warm}{found}"));
+    assert_eq!(run(&["phrase", "old", "bytes"]), format!("{warm}undo log\n"));
+    assert_eq!(run(&["phrase", "bytes", "old"]), warm);
+    assert_eq!(run(&["terms", "st"]), format!("{warm}store 3\nstores 1\n"));
+
+    assert_eq!(run(&["put", "fence", "A", "fence", "waits"]), format!("{warm}Updated\n"));
+    let warm = "warm: 6 documents, 44 terms\n";
+    assert_eq!(run(&["put", "fence", "A", "fence", "waits"]), format!("{warm}Unchanged\n"));
+    assert_eq!(run(&["find", "crash"]).lines().count(), 3, "the fence has no crash any more");
+    assert_eq!(run(&["phrase", "fence", "waits"]), format!("{warm}fence\n"));
+    assert_eq!(run(&["terms", "st"]), format!("{warm}store 2\n"));
+    assert_eq!(run(&["put", "stone", "a", "stone"]), format!("{warm}Added\n"));
+    assert!(run(&["remove", "stone", "caches", "nothing"]).ends_with("\n2 removed\n"));
+    assert!(run(&["remove", "stone"]).ends_with("\nnot there\n"));
+    assert!(run(&["titles"]).ends_with("\nflush\nfence\nundo log\nredo log\ntorn store\n"));
+    check(directory.path(), "library");
+}
+
+/// Killed at any moment, a world goes on from its last whole tick and becomes the world of a run
+/// that nothing has interrupted.
+#[test]
+fn the_game_goes_on_to_the_same_world() {
+    let game = env!("CARGO_BIN_EXE_game");
+    let [whole, parts, killed] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let end = run(game, whole.path(), &["--until", "400"]);
+    assert!(end.starts_with("tick 400: ") && !end.contains(" 0 entities"), "{end}");
+
+    let ticks: Vec<String> =
+        (0..4).map(|_| run(game, parts.path(), &["60"])).map(|line| line[..line.find(':').unwrap()].into()).collect();
+    assert_eq!(ticks, ["tick 60", "tick 120", "tick 180", "tick 240"]);
+    assert_eq!(run(game, parts.path(), &["--until", "400"]), end);
+
+    let store = killed.path().join("store.everbyte");
+    let mut kills = 0;
+    for delay in (5..).step_by(7) {
+        let mut child = Command::new(game).arg(&store).args(["--until", "400"]).stdout(Stdio::null()).spawn().unwrap();
+        thread::sleep(Duration::from_millis(delay));
+        if child.try_wait().unwrap().is_some_and(|status| status.success()) {
+            break;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        kills += 1;
+    }
+    assert!(kills > 0);
+    assert_eq!(run(game, killed.path(), &["--until", "400"]), end);
+    [whole, parts, killed].iter().for_each(|directory| check(directory.path(), "world"));
+}
+
+/// The deep check of a pool finds nothing, by its description alone.
+fn check(directory: &Path, name: &str) {
+    let store = Store::open(&directory.join("store.everbyte"), &Options::default()).unwrap();
+    let report = UntypedPool::open(&store, name).unwrap().examine(&|_| ());
+    assert_eq!(report.findings(), []);
 }

@@ -145,7 +145,25 @@ macro_rules! map {
                 }
             }
 
-            /// Moves all entries of `other` into this map; of equal keys its values count.
+            /// Adds an entry in place of the one with an equal key, which it answers.
+            pub(crate) fn replace_entry(&mut self, key: K, value: V, j: &Journal<P>) -> Option<(K, V)> {
+                match self.locate(&key) {
+                    Ok(found) => {
+                        let entry = self.entry_at(&found);
+                        j.running().log(entry.cast(), MapEntry::<K, V>::SIZE);
+                        // SAFETY: as in `lend`; borrowed mutably, and logged (OBJ-1).
+                        let old = std::mem::replace(unsafe { &mut *entry }, MapEntry { key, value });
+                        Some((old.key, old.value))
+                    }
+                    Err(spot) => {
+                        self.add(spot, MapEntry { key, value }, j);
+                        None
+                    }
+                }
+            }
+
+            /// Moves all entries of `other` into this map; of equal keys its values count. After a
+            /// panic in the code of a key, those that were not moved yet are dropped.
             pub fn append(&mut self, other: &mut $Map<K, V, P>, j: &Journal<P>) {
                 self.extend(std::mem::take(other), j);
             }

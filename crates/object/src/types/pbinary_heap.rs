@@ -81,7 +81,7 @@ impl<T: PSafe<P> + Ord, P: MemPool> PBinaryHeap<T, P> {
     /// A heap of the elements of a vector, in linear time.
     pub fn from_vec(items: PVec<T, P>, j: &Journal<P>) -> PBinaryHeap<T, P> {
         let mut heap = PBinaryHeap { items };
-        (0..heap.len() / 2).rev().for_each(|index| heap.sink(index, j));
+        (0..heap.len() / 2).rev().for_each(|index| heap.sink(index, heap.len(), j));
         heap
     }
 
@@ -96,10 +96,9 @@ impl<T: PSafe<P> + Ord, P: MemPool> PBinaryHeap<T, P> {
         let last = self.len().checked_sub(1)?;
         if last > 0 {
             self.items.swap(0, last, j);
+            self.sink(0, last, j);
         }
-        let item = self.items.pop(j);
-        self.sink(0, j);
-        item
+        self.items.pop(j)
     }
 
     /// Adds `items`.
@@ -109,7 +108,9 @@ impl<T: PSafe<P> + Ord, P: MemPool> PBinaryHeap<T, P> {
 
     /// Moves all elements of `other` into this heap.
     pub fn append(&mut self, other: &mut PBinaryHeap<T, P>, j: &Journal<P>) {
-        self.extend(std::mem::take(&mut other.items), j);
+        let before = self.len();
+        self.items.append(&mut other.items, j);
+        (before..self.len()).for_each(|index| self.rise(index, j));
     }
 
     /// Keeps the elements for which `keep` is true.
@@ -117,7 +118,7 @@ impl<T: PSafe<P> + Ord, P: MemPool> PBinaryHeap<T, P> {
         let len = self.len();
         self.items.retain(keep, j);
         if self.len() < len {
-            (0..self.len() / 2).rev().for_each(|index| self.sink(index, j));
+            (0..self.len() / 2).rev().for_each(|index| self.sink(index, self.len(), j));
         }
     }
 
@@ -136,9 +137,8 @@ impl<T: PSafe<P> + Ord, P: MemPool> PBinaryHeap<T, P> {
         }
     }
 
-    /// Moves the element at `index` down while a child is larger.
-    fn sink(&mut self, mut index: usize, j: &Journal<P>) {
-        let len = self.len();
+    /// Moves the element at `index` down while a child is larger, among the first `len` ones.
+    fn sink(&mut self, mut index: usize, len: usize, j: &Journal<P>) {
         while 2 * index + 1 < len {
             let left = 2 * index + 1;
             let right = left + 1;

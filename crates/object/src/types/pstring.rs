@@ -204,6 +204,24 @@ impl<P: MemPool> PartialEq<String> for PString<P> {
     }
 }
 
+impl<P: MemPool> PartialEq<PString<P>> for str {
+    fn eq(&self, other: &PString<P>) -> bool {
+        self == other.as_str()
+    }
+}
+
+impl<P: MemPool> PartialEq<PString<P>> for &str {
+    fn eq(&self, other: &PString<P>) -> bool {
+        *self == other.as_str()
+    }
+}
+
+impl<P: MemPool> PartialEq<PString<P>> for String {
+    fn eq(&self, other: &PString<P>) -> bool {
+        self == other.as_str()
+    }
+}
+
 impl<P: MemPool> Eq for PString<P> {}
 
 impl<P: MemPool> PartialOrd for PString<P> {

@@ -98,9 +98,7 @@ macro_rules! set {
 
             /// Adds `item`; answers the equal element that it replaces.
             pub fn replace(&mut self, item: T, j: &Journal<P>) -> Option<T> {
-                let old = self.map.remove_entry(&item, j).map(|(old, ())| old);
-                self.insert(item, j);
-                old
+                self.map.replace_entry(item, (), j).map(|(old, ())| old)
             }
 
             /// Removes `item`; whether it was an element.

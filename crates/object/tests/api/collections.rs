@@ -3,7 +3,7 @@
 
 use crate::common::store;
 use everbyte_object::{
-    Journal, MemPool, PBTreeSet, PBinaryHeap, PHashSet, PRefCell, PSafe, PVec, PVecDeque, Pbox, Pool, pool,
+    Journal, MemPool, PBTreeSet, PBinaryHeap, PHashSet, PRefCell, PSafe, PString, PVec, PVecDeque, Pbox, Pool, pool,
 };
 use everbyte_workload::{Random, programs};
 use std::collections::{BTreeSet, BinaryHeap, HashSet, VecDeque};
@@ -372,5 +372,51 @@ fn every_range_of_a_ring_is_drained_as_of_the_model() {
     }
     assert!(root.tx(|j, ring| ring.borrow_mut(j).drain(9.., j)).is_err());
     assert!(root.tx(|j, ring| ring.borrow_mut(j).drain(0..=usize::MAX, j)).is_err());
+    assert_eq!(root.check().unwrap(), []);
+}
+
+/// What programs reach for first: comparisons with volatile values, iterators that go backwards,
+/// and elements in the middle of a queue.
+#[test]
+fn volatile_values_compare_and_queues_change_in_the_middle() {
+    let store = store();
+    pool!(P);
+    let root = P::create::<PRefCell<PVecDeque<u32, P>, P>>(&store, "all", |_| PRefCell::default()).unwrap();
+    root.tx(|j, all| {
+        let vector = PVec::from(0..4_u32, j);
+        assert!(vector == [0, 1, 2, 3] && vector == vec![0, 1, 2, 3] && vector == *vector.as_slice());
+        assert!(vector != [0, 1, 2]);
+        let slice: &[u32] = &[0, 1, 2, 3];
+        assert!(vector == slice);
+        let (text, word) = (PString::from("text", j), "text".to_string());
+        assert!("text" == text && *"text" == text && word == text && "other" != text);
+
+        let mut all = all.borrow_mut(j);
+        all.extend([3, 4, 5], j);
+        (0..3).rev().for_each(|number| all.push_front(number, j));
+        all.iter_mut(j).rev().zip([50, 40]).for_each(|(item, value)| *item = value);
+        assert_eq!(all.iter_mut(j).len(), 6);
+    })
+    .unwrap();
+    let rolled_back = root.tx(|j, all| {
+        let mut all = all.borrow_mut(j);
+        all[2] += 20;
+        all.insert(1, 9, j);
+        assert_eq!(all.iter().copied().collect::<Vec<_>>(), [0, 9, 1, 22, 3, 40, 50]);
+        assert_eq!((all.remove(5, j), all.remove(0, j), all.remove(5, j)), (Some(40), Some(0), None));
+        assert!(all.contains(&22) && !all.contains(&40));
+        assert_eq!(all.iter().copied().collect::<Vec<_>>(), [9, 1, 22, 3, 50]);
+        all[5] = 1;
+    });
+    assert!(rolled_back.unwrap_err().to_string().contains("element 5 of 5"));
+    assert_eq!(root.borrow().iter().copied().collect::<Vec<_>>(), [0, 1, 2, 3, 40, 50]);
+    root.tx(|j, all| {
+        let mut all = all.borrow_mut(j);
+        all[0] = 7;
+        all.insert(6, 8, j);
+        all.remove(1, j);
+    })
+    .unwrap();
+    assert_eq!(root.borrow().iter().copied().collect::<Vec<_>>(), [7, 2, 3, 40, 50, 8]);
     assert_eq!(root.check().unwrap(), []);
 }

@@ -176,11 +176,14 @@ impl<K: PSafe<P> + Ord, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
     where
         K: FoundBy<Q>,
     {
-        let mut rest = Vec::new();
-        while self.last_key_value().is_some_and(|(last, _)| last.borrow().cmp(key).is_ge()) {
-            rest.extend(self.pop_last(j));
+        // Keys are compared here; from then on nothing of the program is called.
+        let count = self.places_in((Bound::Included(key), Bound::Unbounded)).count();
+        let entries: Vec<_> = (0..count).filter_map(|_| self.pop_last(j)).collect();
+        let mut rest = PBTreeMap::new();
+        for (key, value) in entries.into_iter().rev() {
+            rest.add(Path::gap(rest.root(), |_| true), MapEntry { key, value }, j);
         }
-        PBTreeMap::from_iter(rest.into_iter().rev(), j)
+        rest
     }
 
     /// The entry with the smallest key.

@@ -117,12 +117,15 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
     }
 
     /// The elements one after the other, to be changed; each is logged when it is reached.
-    pub fn iter_mut<'s>(&'s mut self, j: &'s Journal<P>) -> impl Iterator<Item = &'s mut T> {
+    pub fn iter_mut<'s>(
+        &'s mut self,
+        j: &'s Journal<P>,
+    ) -> impl DoubleEndedIterator<Item = &'s mut T> + ExactSizeIterator {
         let this = &*self;
-        (0..this.len).map(move |index| {
-            this.log_elements(j, index, 1);
+        (0..this.len()).map(move |index| {
+            this.log_elements(j, index as u64, 1);
             // SAFETY: each element once, as in `get_mut`; `self` stays borrowed mutably.
-            unsafe { &mut *this.address(index) }
+            unsafe { &mut *this.address(index as u64) }
         })
     }
 
@@ -505,6 +508,30 @@ impl<T: PSafe<P> + PartialEq, P: MemPool> PartialEq for PVec<T, P> {
 }
 
 impl<T: PSafe<P> + Eq, P: MemPool> Eq for PVec<T, P> {}
+
+impl<T: PSafe<P> + PartialEq<U>, U, P: MemPool, const N: usize> PartialEq<[U; N]> for PVec<T, P> {
+    fn eq(&self, other: &[U; N]) -> bool {
+        **self == *other
+    }
+}
+
+impl<T: PSafe<P> + PartialEq<U>, U, P: MemPool> PartialEq<[U]> for PVec<T, P> {
+    fn eq(&self, other: &[U]) -> bool {
+        **self == *other
+    }
+}
+
+impl<T: PSafe<P> + PartialEq<U>, U, P: MemPool> PartialEq<&[U]> for PVec<T, P> {
+    fn eq(&self, other: &&[U]) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: PSafe<P> + PartialEq<U>, U, P: MemPool> PartialEq<Vec<U>> for PVec<T, P> {
+    fn eq(&self, other: &Vec<U>) -> bool {
+        **self == **other
+    }
+}
 
 impl<T: PSafe<P> + PartialOrd, P: MemPool> PartialOrd for PVec<T, P> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {

@@ -19,7 +19,7 @@ use everbyte_media::seeded;
 use std::fmt;
 use std::iter::{Chain, FusedIterator};
 use std::marker::PhantomData;
-use std::ops::Index;
+use std::ops::{Index, IndexMut};
 use std::panic::RefUnwindSafe;
 use std::ptr;
 use std::slice::Iter;
@@ -165,10 +165,13 @@ impl<T: PSafe<P>, P: MemPool> PVecDeque<T, P> {
     }
 
     /// The elements one after the other, to be changed; each is logged when it is reached.
-    pub fn iter_mut<'s>(&'s mut self, j: &'s Journal<P>) -> impl Iterator<Item = &'s mut T> {
+    pub fn iter_mut<'s>(
+        &'s mut self,
+        j: &'s Journal<P>,
+    ) -> impl DoubleEndedIterator<Item = &'s mut T> + ExactSizeIterator {
         let this = &*self;
-        (0..this.len).map(move |index| {
-            let at = this.element(index);
+        (0..this.len()).map(move |index| {
+            let at = this.element(index as u64);
             j.running().log(at.cast(), Self::SIZE);
             // SAFETY: each element once, as in `get_mut`; `self` stays borrowed mutably.
             unsafe { &mut *at }
@@ -213,6 +216,34 @@ impl<T: PSafe<P>, P: MemPool> PVecDeque<T, P> {
         self.len -= 1;
         // SAFETY: an element, which is not read again.
         Some(unsafe { self.element(self.len).read() })
+    }
+
+    /// Whether an element is equal to `item`.
+    pub fn contains(&self, item: &T) -> bool
+    where
+        T: PartialEq,
+    {
+        self.iter().any(|other| other == item)
+    }
+
+    /// Puts an element before element `index`; those behind it are moved and logged.
+    ///
+    /// # Panics
+    /// If `index` lies behind the end.
+    #[track_caller]
+    pub fn insert(&mut self, index: usize, value: T, j: &Journal<P>) {
+        assert!(index <= self.len(), "insertion at {index} of {}", self.len);
+        self.push_back(value, j);
+        (index + 1..self.len()).rev().for_each(|behind| self.swap(behind - 1, behind, j));
+    }
+
+    /// Takes element `index` out, if there is one; those behind it are moved and logged.
+    pub fn remove(&mut self, index: usize, j: &Journal<P>) -> Option<T> {
+        if index >= self.len() {
+            return None;
+        }
+        (index + 1..self.len()).for_each(|behind| self.swap(behind - 1, behind, j));
+        self.pop_back(j)
     }
 
     /// Exchanges two elements. They alone are logged.
@@ -346,6 +377,22 @@ impl<T: PSafe<P>, P: MemPool> Index<usize> for PVecDeque<T, P> {
     /// If there is no such element.
     fn index(&self, index: usize) -> &T {
         self.get(index).unwrap_or_else(|| panic!("element {index} of {}", self.len))
+    }
+}
+
+/// An element, to be changed: as [`PVecDeque::get_mut`], by the transaction that runs.
+impl<T: PSafe<P>, P: MemPool> IndexMut<usize> for PVecDeque<T, P> {
+    /// # Panics
+    /// If there is no such element.
+    fn index_mut(&mut self, index: usize) -> &mut T {
+        assert!(index < self.len(), "element {index} of {}", self.len);
+        let at = self.element(index as u64);
+        running::with_current::<P::Tag, _>(|running| {
+            // A `&mut` to a queue with elements is lent by a transaction of its pool, which runs.
+            running.expect("a transaction runs").log(at.cast(), Self::SIZE);
+        });
+        // SAFETY: as in `get`; borrowed mutably, and logged (OBJ-1).
+        unsafe { &mut *at }
     }
 }
 
