@@ -116,6 +116,11 @@ fn an_overwrite_that_splits_an_extent() {
 }
 
 #[test]
+fn a_write_of_a_few_bytes_of_a_page() {
+    golden("write_in_page", |volume| volume.write(ONE, 20, &[6; 64]).unwrap());
+}
+
+#[test]
 fn a_write_to_a_small_file() {
     golden("write_small", |volume| volume.write(SMALL, 2, b"call").unwrap());
 }
@@ -142,7 +147,9 @@ fn changes_of_names_log_a_few_lines() {
         });
         bytes
     };
-    let make = |kind| move |volume: &Volume| drop(volume.make(NOTES, b"new", &NewFile::new(kind, 0o644)).unwrap());
+    let make = |kind| {
+        move |volume: &Volume| assert_eq!(volume.make(NOTES, b"new", &NewFile::new(kind, 0o644)).unwrap(), Ino(7))
+    };
     let (touch, mkdir) = (logged(&make(FileKind::Regular)), logged(&make(FileKind::Directory)));
     let mv = logged(&|volume| volume.rename(NOTES, b"today", NOTES, b"then", Rename::Replace).unwrap());
     assert!(touch <= 512 && mkdir <= 320 && mv <= 384, "{touch} {mkdir} {mv}");

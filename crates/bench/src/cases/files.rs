@@ -372,15 +372,17 @@ fn remounts(bench: &mut Bench<'_>, folder: &Path) -> Result {
         store.close()?;
         Ok(took)
     };
-    let mut crashed = Vec::new();
-    for _ in 0..rounds {
-        std::fs::copy(&path, &copy)?;
-        crashed.push(timed(&copy)?);
-        std::fs::remove_file(&copy)?;
-    }
+    let crash = folder.join("crashed");
+    std::fs::copy(&path, &crash)?;
     drop(volume);
     store.close()?;
     drop(store);
+    let mut crashed = Vec::new();
+    for _ in 0..rounds {
+        std::fs::copy(&crash, &copy)?;
+        crashed.push(timed(&copy)?);
+        std::fs::remove_file(&copy)?;
+    }
     let clean = (0..rounds).map(|_| timed(&path)).collect::<Result<Vec<_>>>()?;
     for (metric, values) in [("remount_clean", clean), ("remount_crash", crashed)] {
         if bench.wants(metric) {
