@@ -88,7 +88,11 @@ fn access<'a, F: Files>(
             match access {
                 Access::Read => assert_eq!(files.read(file, at, &mut bytes).expect("a read"), bytes.len()),
                 Access::Write => files.write(file, at, &bytes).expect("a write"),
-                Access::Settled => files.write_settled(file, at, &bytes).expect("a write"),
+                Access::Settled => {
+                    let other = bytes[0].wrapping_add(1);
+                    bytes.fill(other); // a volume logs only words that change
+                    files.write_settled(file, at, &bytes).expect("a write");
+                }
             }
             black_box(&bytes);
         }
@@ -330,7 +334,8 @@ fn together<'a, F: Files>(files: &'a F, shares: &'a Shares<F>, threads: usize, w
 
 fn threads(bench: &mut Bench<'_>, ours: &Ours, rivals: &[Calls]) -> Result {
     let metrics = [("read", Work::Read), ("write", Work::Write), ("create", Work::Create)];
-    let is_wanted = |(name, _): &(&str, Work)| [1, 2].iter().any(|count| bench.wants(&format!("threads_{count}_{name}")));
+    let is_wanted =
+        |(name, _): &(&str, Work)| [1, 2].iter().any(|count| bench.wants(&format!("threads_{count}_{name}")));
     if !metrics.iter().any(is_wanted) {
         return Ok(());
     }

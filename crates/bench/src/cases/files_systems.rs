@@ -32,7 +32,6 @@ pub(super) trait Files: Sync {
     fn open(&self, path: &str) -> Result;
     fn rename(&self, parent: &Self::File, from: &str, to: &str) -> Result;
     fn unlink(&self, parent: &Self::File, name: &str) -> Result;
-    fn remove_directory(&self, parent: &Self::File, name: &str) -> Result;
     fn read(&self, file: &Self::File, at: u64, into: &mut [u8]) -> Result<usize>;
     fn write(&self, file: &Self::File, at: u64, bytes: &[u8]) -> Result;
     /// A write that a power cut does not undo, where the system has a call for that.
@@ -107,10 +106,6 @@ impl Files for Ours {
 
     fn unlink(&self, parent: &Ino, name: &str) -> Result {
         Ok(self.volume.unlink(*parent, name.as_bytes())?)
-    }
-
-    fn remove_directory(&self, parent: &Ino, name: &str) -> Result {
-        Ok(self.volume.remove_directory(*parent, name.as_bytes())?)
     }
 
     fn read(&self, file: &Ino, at: u64, into: &mut [u8]) -> Result<usize> {
@@ -225,10 +220,6 @@ impl Files for Calls {
 
     fn unlink(&self, parent: &OwnedFd, name: &str) -> Result {
         Ok(unlinkat(parent, name, AtFlags::empty())?)
-    }
-
-    fn remove_directory(&self, parent: &OwnedFd, name: &str) -> Result {
-        Ok(unlinkat(parent, name, AtFlags::REMOVEDIR)?)
     }
 
     fn read(&self, file: &OwnedFd, at: u64, into: &mut [u8]) -> Result<usize> {
