@@ -128,7 +128,7 @@ pub(crate) fn soak(words: &[&str]) -> Result {
         let typed = ["--package", "everbyte-object", "--test", "soundness"];
         let mut tests = cargo(&[&["test", "--release", "--quiet", "--locked"][..], &typed].concat());
         shell::run(tests.env("EVERBYTE_SOAK", "50").env("EVERBYTE_ROUND", rounds.to_string()))?;
-        let engines = ["everbyte-kv", "everbyte-heap", "everbyte-tx", "everbyte-hkv", "everbyte-log"];
+        let engines = ["everbyte-kv", "everbyte-heap", "everbyte-tx", "everbyte-hkv", "everbyte-log", "everbyte-fs"];
         let packages: Vec<&str> = engines.iter().flat_map(|engine| ["--package", engine]).collect();
         let programs = ["--test", "swarm", "--test", "chains", "--test", "model"];
         let seed = rounds.to_string();

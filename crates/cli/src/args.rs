@@ -2,11 +2,13 @@
 //! from this file.
 
 mod domain;
+mod fs;
 mod names;
 mod object;
 mod store;
 
 pub(crate) use domain::{BrokerArgs, DomainCommand, DomainCommands};
+pub(crate) use fs::{FsCommand, FsCommands, FsLsArgs, GetArgs, MkfsArgs, PutArgs};
 pub(crate) use names::{ChmodArgs, ChownArgs, InStore, Limit, LimitArgs, LsArgs, MvArgs, NamesArgs, Owner};
 pub(crate) use object::{DumpArgs, LoadArgs, ObjectCommand, ObjectCommands};
 pub(crate) use store::{CloneArgs, MergeArgs, StoreCommand, StoreCommands};
@@ -65,6 +67,8 @@ pub(crate) enum Command {
     Object(ObjectCommands),
     /// Reads and writes the ordered key-value store inside a store
     Kv(KvArgs),
+    /// Makes file volumes, verifies them, and copies files in and out
+    Fs(FsCommands),
     /// Serves a store to Redis clients
     Serve(ServeArgs),
     /// Serves domains (stores whose rights the kernel enforces) to programs of several users

@@ -98,6 +98,7 @@ macro_rules! from_errors {
 from_errors!(
     everbyte::EngineError,
     everbyte::MergeError,
+    everbyte_fs::Error,
     everbyte_heap::Error,
     everbyte_kv::Error,
     everbyte_media::Error,

@@ -17,6 +17,7 @@ mod open;
 mod output;
 mod progress;
 mod text;
+mod volume;
 
 use args::{Args, Command};
 use clap::Parser;
@@ -52,6 +53,7 @@ fn run(command: Command, output: &Output) -> Result<(), Failure> {
         Command::Mv(args) => commands::names::mv(&args, output),
         Command::Store(args) => commands::store::run(&args, output),
         Command::Object(args) => commands::object::run(&args, output),
+        Command::Fs(args) => commands::fs::run(&args, output),
         Command::Kv(args) => kv::run(args, output),
         Command::Serve(args) => commands::serve::run(&args, output),
         Command::Broker(args) => commands::domain::serve(&args, output),

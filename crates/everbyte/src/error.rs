@@ -32,6 +32,9 @@ pub enum Error {
     /// From a key-value store of `hkv`.
     #[error(transparent)]
     Hkv(#[from] everbyte_hkv::Error),
+    /// From a file volume.
+    #[error(transparent)]
+    Fs(#[from] everbyte_fs::Error),
     /// From a typed pool.
     #[error(transparent)]
     Object(#[from] everbyte_object::Error),
@@ -53,6 +56,7 @@ impl Error {
             Error::Store(error) => error,
             Error::Kv(error) => error,
             Error::Hkv(error) => error,
+            Error::Fs(error) => error,
             Error::Object(error) => error,
             Error::Broker(error) => error,
             Error::Merge(error) => error,

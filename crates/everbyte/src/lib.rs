@@ -49,6 +49,14 @@ pub mod broker {
     pub use everbyte_broker::{About, Access, Broker, Client, Domain, Domains, Error, Options, Result, Want};
 }
 
+/// File volumes; see `everbyte-fs`.
+pub mod fs {
+    pub use everbyte_fs::{
+        Allocate, Attributes, Entry, Error, FileKind, Held, Ino, NewFile, OpenVolume, Rename, Result, SetAttributes,
+        Usage, Volume, VolumeOptions, VolumeRecovery,
+    };
+}
+
 /// HEAPO's key-value stores, a hash table and a tree; see `everbyte-hkv`.
 pub mod hkv {
     pub use everbyte_hkv::{Direction, Error, Hash, Kv, KvKind, Result, SharedKv, Tree};

@@ -26,9 +26,17 @@ impl Volume {
     /// lead to live inodes of their type, directories that hang together, free pages. No other
     /// thread may change the volume meanwhile.
     pub fn check(&self) -> Vec<Finding> {
+        self.check_files().into_iter().map(|(_, finding)| finding).collect()
+    }
+
+    /// As [`Volume::check`], each finding with the inode that it is about.
+    pub fn check_files(&self) -> Vec<(Ino, Finding)> {
         let core = &*self.core;
         let mut findings = Vec::new();
-        let mut report = |at: u64, detail: String| findings.push(finding(core, FindingKind::Damage, at, detail));
+        let mut report = |ino: Ino, at: u64, detail: String| {
+            let object = Some(core.name().into());
+            findings.push((ino, Finding { room: "fs", kind: FindingKind::Damage, at, object, detail }));
+        };
         let pages = Pages::of(core.object());
         let mut owners = HashMap::new();
         let mut reached = Reached::default();
@@ -41,38 +49,35 @@ impl Volume {
                 continue;
             }
             let Some(kind) = FileKind::of_mode(state.mode) else {
-                report(at, format!("inode {ino} has a mode of no kind"));
+                report(ino, at, format!("inode {ino} has a mode of no kind"));
                 continue;
             };
             live.insert(ino);
             if node.checksum != node.owner_sum() {
-                report(at + inode::OWNER, format!("the owner of inode {ino} fails its checksum"));
+                report(ino, at + inode::OWNER, format!("the owner of inode {ino} fails its checksum"));
             }
             match Extents::load(pages, at) {
                 Ok(loaded) => {
                     for &slot in &loaded.torn {
-                        report(slot, format!("a slot of inode {ino} has one word"));
+                        report(ino, slot, format!("a slot of inode {ino} has one word"));
                     }
                     check_pages(core, ino, at, node.size, &loaded.extents, &mut owners, &mut report);
                     if kind == FileKind::Directory {
                         read_names(core, ino, node.size, &loaded.extents, &mut reached, &mut report);
                     }
                 }
-                Err(Damage { offset, detail, .. }) => report(offset.unwrap_or(at), format!("inode {ino}: {detail}")),
+                Err(Damage { offset, detail, .. }) => {
+                    report(ino, offset.unwrap_or(at), format!("inode {ino}: {detail}"))
+                }
             }
         }
         check_links(core, &live, &reached, &mut report);
         let free = core.free_pages();
         if let Some(page) = (0..core.end_page()).find(|page| free.is_free(*page) && owners.contains_key(page)) {
-            report(core.at(page), format!("a page of inode {} counts as free", owners[&page]));
+            report(owners[&page], core.at(page), format!("a page of inode {} counts as free", owners[&page]));
         }
         findings
     }
-}
-
-/// A finding about the volume.
-fn finding(core: &Core, kind: FindingKind, at: u64, detail: String) -> Finding {
-    Finding { room: "fs", kind, at, object: Some(core.name().into()), detail }
 }
 
 fn check_pages(
@@ -82,17 +87,17 @@ fn check_pages(
     size: u64,
     extents: &Extents,
     owners: &mut HashMap<u64, Ino>,
-    report: &mut impl FnMut(u64, String),
+    report: &mut impl FnMut(Ino, u64, String),
 ) {
     for (first, piece) in extents.pieces().filter(|(_, piece)| !piece.place.is_unwritten()) {
         if first + piece.len > size.div_ceil(PAGE) {
-            report(at, format!("inode {ino} has pages behind its end"));
+            report(ino, at, format!("inode {ino} has pages behind its end"));
         }
     }
     for (first, count) in extents.all_pages() {
         for page in first..first + count {
             if let Some(other) = owners.insert(page, ino) {
-                report(core.at(page), format!("inodes {other} and {ino} share a page"));
+                report(ino, core.at(page), format!("inodes {other} and {ino} share a page"));
             }
         }
     }
@@ -104,13 +109,13 @@ fn read_names(
     size: u64,
     extents: &Extents,
     reached: &mut Reached,
-    report: &mut impl FnMut(u64, String),
+    report: &mut impl FnMut(Ino, u64, String),
 ) {
     let mut seen = HashSet::new();
     for page in 0..size / PAGE {
         let Some((first, piece)) = extents.find(page) else {
-            report(core.at(0), format!("page {page} of directory {ino} is missing"));
-            continue;
+            report(ino, core.at(0), format!("page {page} of directory {ino} is missing"));
+            break; // the size may be any number
         };
         let at = core.at(piece.place.page + (page - first));
         let mut entries = Vec::new();
@@ -120,16 +125,16 @@ fn read_names(
         };
         let read = names::read_page(core.media(), at, page as u32 * PAGE_LINES, entry, |_| ());
         if let Err(Damage { offset, detail, .. }) = read {
-            report(offset.unwrap_or(at), format!("directory {ino}: {detail}"));
+            report(ino, offset.unwrap_or(at), format!("directory {ino}: {detail}"));
         }
         for entry in entries {
             let place = core.table.at(entry.ino);
             let state = place.map(|at| State::of(core.media().load(at + inode::STATE)));
             let text = String::from_utf8_lossy(&entry.name).into_owned();
             match state.filter(|state| state.mode != 0).map(|state| FileKind::of_mode(state.mode)) {
-                None => report(at, format!("the name `{text}` of directory {ino} leads to no file")),
+                None => report(ino, at, format!("the name `{text}` of directory {ino} leads to no file")),
                 Some(kind) if kind != Some(entry.kind) => {
-                    report(at, format!("the name `{text}` of directory {ino} has another type than its file"));
+                    report(ino, at, format!("the name `{text}` of directory {ino} has another type than its file"));
                 }
                 Some(_) => (),
             }
@@ -137,19 +142,19 @@ fn read_names(
             if entry.kind == FileKind::Directory {
                 *reached.subdirectories.entry(ino).or_default() += 1;
                 if reached.parents.insert(entry.ino, ino).is_some() {
-                    report(at, format!("directory {} has two names", entry.ino));
+                    report(ino, at, format!("directory {} has two names", entry.ino));
                 }
             }
             if !seen.insert(entry.name) {
-                report(at, format!("directory {ino} has the name `{text}` twice"));
+                report(ino, at, format!("directory {ino} has the name `{text}` twice"));
             }
         }
     }
 }
 
-fn check_links(core: &Core, live: &HashSet<Ino>, reached: &Reached, report: &mut impl FnMut(u64, String)) {
+fn check_links(core: &Core, live: &HashSet<Ino>, reached: &Reached, report: &mut impl FnMut(Ino, u64, String)) {
     if !live.contains(&Ino::ROOT) {
-        report(core.at(0), "the volume has no root directory".into());
+        report(Ino::ROOT, core.at(0), "the volume has no root directory".into());
     }
     for &ino in live {
         let at = core.table.at(ino).expect("the number is the table's");
@@ -164,17 +169,17 @@ fn check_links(core: &Core, live: &HashSet<Ino>, reached: &Reached, report: &mut
             continue; // held, or freed at the next opening
         }
         if node.links != expected {
-            report(at + inode::LINKS, format!("inode {ino} counts {} links and has {expected}", node.links));
+            report(ino, at + inode::LINKS, format!("inode {ino} counts {} links and has {expected}", node.links));
         }
         if names == 0 && ino != Ino::ROOT {
-            report(at, format!("no name leads to inode {ino}"));
+            report(ino, at, format!("no name leads to inode {ino}"));
         }
         let parent = if ino == Ino::ROOT { Some(&Ino::ROOT) } else { reached.parents.get(&ino) };
         if is_directory && parent != Some(&Ino(node.parent)) {
-            report(at + inode::PARENT, format!("directory {ino} names {} as the one that holds it", node.parent));
+            report(ino, at + inode::PARENT, format!("directory {ino} names {} as the one that holds it", node.parent));
         }
         if is_directory && !leads_to_root(reached, ino) {
-            report(at, format!("directory {ino} does not hang together with the root"));
+            report(ino, at, format!("directory {ino} does not hang together with the root"));
         }
     }
 }

@@ -125,6 +125,33 @@ impl Extents {
         Ok(found)
     }
 
+    /// The runs of pages that a damaged inode leads to, as far as its slots say.
+    pub(crate) fn salvage(pages: Pages<'_>, at: u64) -> Vec<(u64, u64)> {
+        let media = pages.media;
+        let mut found = Vec::new();
+        let mut slots: Vec<u64> =
+            (0..u64::from(INLINE_EXTENTS)).map(|slot| at + inode::INLINE + slot * EXTENT).collect();
+        let mut seen = HashSet::new();
+        let mut link = at + inode::LIST;
+        while let Ok(place) = pages.place(link, media.load(link), 1)
+            && seen.insert(place.page)
+        {
+            found.push((place.page, 1));
+            let first = pages.at(place.page);
+            slots.extend((0..u64::from(LIST_EXTENTS)).map(|index| first + LIST_HEAD + index * EXTENT));
+            link = first;
+        }
+        for at in slots {
+            // Of a damaged word the fields as they are: keeping too many pages is harmless.
+            let [run, place] = [media.load(at), media.load(at + 8)];
+            if run != 0 && place != 0 {
+                let (page, len) = (Place::raw_page(place), Run::raw_len(run));
+                found.push((page.min(pages.end), len.min(pages.end - page.min(pages.end))));
+            }
+        }
+        found
+    }
+
     /// The pages of the file, in order.
     pub(crate) fn pieces(&self) -> impl DoubleEndedIterator<Item = (u64, Piece)> + '_ {
         self.pieces.iter().map(|(&first, &piece)| (first, piece))

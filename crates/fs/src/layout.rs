@@ -198,6 +198,8 @@ const RUN_LEN_BITS: u32 = 20;
 pub const RUN_LEN_MAX: u64 = (1 << RUN_LEN_BITS) - 1;
 /// The most pages of a file.
 pub const FILE_PAGES_MAX: u64 = 1 << RUN_FIRST_BITS;
+/// The largest file in bytes: 256 TiB.
+pub const FILE_MAX: u64 = FILE_PAGES_MAX * PAGE;
 
 impl Run {
     /// The word; never 0.
@@ -212,6 +214,11 @@ impl Run {
         let value = word & ((1 << 56) - 1);
         let run = Run { first: value & (FILE_PAGES_MAX - 1), len: value >> RUN_FIRST_BITS };
         (run.len > 0 && run.word() == word).then_some(run)
+    }
+
+    /// The number of pages that a word names, whether or not it is whole.
+    pub fn raw_len(word: u64) -> u64 {
+        word >> RUN_FIRST_BITS & RUN_LEN_MAX
     }
 }
 
@@ -260,6 +267,11 @@ impl Place {
         let nibble = |at: u32| (value >> (PAGE_BITS + at) & 15) as u8;
         let place = Place { page: value & (PAGES_MAX - 1), tier: nibble(0), class: nibble(4), flags: nibble(8) };
         (place.page > 0).then_some(place)
+    }
+
+    /// The page that a word names, whether or not it is whole.
+    pub fn raw_page(word: u64) -> u64 {
+        word & (PAGES_MAX - 1)
     }
 
     /// Whether the pages read as zeros.
@@ -317,4 +329,29 @@ impl EntryHead {
 /// Lines of an entry whose name has `len` bytes.
 pub fn lines(len: usize) -> u32 {
     1 + len.saturating_sub(NAME_FIRST).div_ceil(NAME_FURTHER) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each changed bit of a word is found.
+    #[test]
+    fn a_flipped_bit_of_a_run_or_a_place_is_found() {
+        for number in [1, 77, 0x0123_4567_89ab] {
+            let run = Run { first: number % FILE_PAGES_MAX, len: 1 + number % 9 };
+            let place = Place { page: number % PAGES_MAX, tier: 3, class: 1, flags: 1 };
+            assert_eq!(Run::of(run.word()), Some(run));
+            assert_eq!(Place::of(place.word()), Some(place));
+            for bit in 0..64 {
+                assert_eq!(Run::of(run.word() ^ 1 << bit), None, "bit {bit} of {run:?}");
+                assert_eq!(Place::of(place.word() ^ 1 << bit), None, "bit {bit} of {place:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_entry_takes_one_to_five_lines() {
+        assert_eq!([1, 48, 49, 104, 105, 255].map(lines), [1, 1, 2, 2, 3, 5]);
+    }
 }

@@ -16,7 +16,7 @@
 use crate::extents::{Extents, Pages};
 use crate::format::first_free;
 use crate::free_pages::FreePages;
-use crate::layout::{GROUP_PAGES, Head, INODE, LINE, PAGE, STATE_INLINE, State, inode};
+use crate::layout::{FILE_MAX, GROUP_PAGES, Head, INLINE, INODE, LINE, PAGE, STATE_INLINE, State, inode};
 use crate::table::InodeTable;
 use crate::{Error, FileKind, Ino, Result};
 use everbyte_media::Damage;
@@ -90,6 +90,12 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
             Err(_) => recovery.damaged.push(ino),
         }
     }
+    // Pages that a damaged file still leads to are not given away: a repair may want them.
+    for &ino in &recovery.damaged {
+        for (page, count) in Extents::salvage(pages, table.at(ino).expect("the number is the table's")) {
+            (page..page + count).for_each(|page| _ = free.take_from(page, 1));
+        }
+    }
     media.fence();
     table.give_all(numbers);
     Ok(Scan { table, free, recovery })
@@ -110,12 +116,27 @@ fn reflush(pages: Pages<'_>, at: u64) {
 
 /// Clears what a crash left of one file, and marks its pages.
 fn mark(pages: Pages<'_>, free: &mut FreePages, ino: Ino, at: u64) -> Result<u64, Damage> {
-    let mut loaded = Extents::load(pages, at)?;
     let size = pages.media.load(at + inode::SIZE);
-    let kind = FileKind::of_mode(State::of(pages.media.load(at + inode::STATE)).mode);
-    let kind = kind.ok_or_else(|| Damage::at(at, format!("inode {ino} has a mode of no kind")))?;
-    if kind == FileKind::Directory && !size.is_multiple_of(PAGE) {
-        return Err(Damage::at(at + inode::SIZE, format!("directory {ino} has a page in part")));
+    let state = State::of(pages.media.load(at + inode::STATE));
+    let is_inline = state.flags & STATE_INLINE != 0;
+    let wrong = match FileKind::of_mode(state.mode) {
+        None => Some("has a mode of no kind"),
+        _ if state.flags & !STATE_INLINE != 0 => Some("has flags that this program does not know"),
+        Some(FileKind::Directory) if is_inline || !size.is_multiple_of(PAGE) => {
+            Some("is a directory with a page in part")
+        }
+        Some(FileKind::Link) if size >= PAGE => Some("is a link with a target that is too long"),
+        _ if is_inline && size > INLINE => Some("has more bytes than fit into it"),
+        _ if size > FILE_MAX => Some("is larger than a file may be"),
+        _ => None,
+    };
+    if let Some(wrong) = wrong {
+        return Err(Damage::at(at, format!("inode {ino} {wrong}")));
+    }
+    let mut loaded = Extents::load(pages, at)?;
+    let pages_found: u64 = loaded.extents.pieces().map(|(_, piece)| piece.len).sum();
+    if state.mode == FileKind::Directory.bits() | state.mode & 0o7777 && pages_found < size / PAGE {
+        return Err(Damage::at(at + inode::SIZE, format!("directory {ino} lacks a page")));
     }
     let trimmed = loaded.trim(pages, at, size);
     let mut taken: Vec<(u64, u64)> = Vec::new();

@@ -224,6 +224,29 @@ fn page() -> String {
         Damaged => E::Damaged(damage()),
         TooLarge => E::TooLarge { len: 1 << 33 },
     });
+    let ino = || everbyte_fs::Ino(77);
+    texts!(page, "fs", everbyte_fs::Error, {
+        Store => E::Store(store()),
+        Media => E::Media(media()),
+        Log => E::Log(log()),
+        NewerFormat => E::NewerFormat { volume: object(), format: format() },
+        Damaged => E::Damaged(damage()),
+        BadOption => E::BadOption { detail: detail().into() },
+        NotFound => E::NotFound,
+        Exists => E::Exists,
+        NotADirectory => E::NotADirectory { ino: ino() },
+        IsADirectory => E::IsADirectory { ino: ino() },
+        NotAFile => E::NotAFile { ino: ino() },
+        NotEmpty => E::NotEmpty { ino: ino() },
+        BadName => E::BadName,
+        NameTooLong => E::NameTooLong { len: 256 },
+        TooLarge => E::TooLarge { len: 1 << 50, max: 1 << 48 },
+        TooManyLinks => E::TooManyLinks { ino: ino(), max: 1 << 31 },
+        Loop => E::Loop { ino: ino() },
+        Stale => E::Stale { ino: ino() },
+        NoSpace => E::NoSpace { volume: object(), cause: store().into() },
+        NoInodes => E::NoInodes { volume: object() },
+    });
     texts!(page, "mnemosyne", everbyte_mnemosyne::Error, {
         Heap => E::Heap(heap()),
         Store => E::Store(store()),

@@ -6,6 +6,7 @@ pub(crate) mod completion;
 pub(crate) mod crash;
 pub(crate) mod create;
 pub(crate) mod domain;
+pub(crate) mod fs;
 pub(crate) mod grow;
 pub(crate) mod info;
 pub(crate) mod media;

@@ -12,3 +12,4 @@ mod dump;
 mod engines;
 mod kv;
 mod look;
+mod volumes;

@@ -26,13 +26,10 @@ pub use allocate::Allocate;
 
 use crate::core::Core;
 use crate::extents::Extents;
-use crate::layout::{FILE_PAGES_MAX, PAGE, STATE_INLINE, inode};
+use crate::layout::{FILE_MAX, PAGE, STATE_INLINE, inode};
 use crate::node::{Node, NodeState};
 use crate::{Error, FileKind, Result};
 use parking_lot::RwLockWriteGuard;
-
-/// The largest file in bytes: 256 TiB.
-pub const FILE_MAX: u64 = FILE_PAGES_MAX * PAGE;
 
 /// Refuses a range that ends beyond the largest file.
 fn require_range(at: u64, len: u64) -> Result<u64> {

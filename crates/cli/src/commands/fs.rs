@@ -1,0 +1,203 @@
+//! `everbyte fs ..`: file volumes.
+
+use crate::args::{FsCommand, FsCommands, FsLsArgs, GetArgs, MkfsArgs, PutArgs};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::text::escape;
+use crate::volume::{self, Copied, Place};
+use crate::{open, progress};
+use everbyte_fs::{Attributes, FileKind, Ino, Volume, VolumeOptions};
+use everbyte_store::Store;
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+
+pub(crate) fn run(args: &FsCommands, output: &Output) -> Result<(), Failure> {
+    let to_read = || open::to_read(&args.store, &args.open);
+    let to_write = || open::store(&args.store, &args.open);
+    match &args.command {
+        FsCommand::Mkfs(made) => mkfs(to_write()?, made, output),
+        FsCommand::Fsck(checked) => fsck(&to_read()?, &checked.volume, output),
+        FsCommand::Stat(shown) => stat(&to_read()?, &shown.volume, output),
+        FsCommand::Ls(listed) => ls(&to_read()?, listed, output),
+        FsCommand::Put(copied) => put(to_write()?, copied, output),
+        FsCommand::Get(copied) => get(&to_read()?, copied, output),
+    }
+}
+
+fn volume(store: &Store, name: &str) -> Result<Volume, Failure> {
+    Ok(Volume::open(store.object(name)?)?)
+}
+
+fn mkfs(store: Store, args: &MkfsArgs, output: &Output) -> Result<(), Failure> {
+    let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let options =
+        VolumeOptions { label: args.label.clone(), lanes: args.lanes, span: args.span, owner, ..Default::default() };
+    drop(Volume::create(&store, &args.volume, &options)?);
+    store.close()?;
+    output.say(format!("made volume {}", args.volume), json!({ "volume": args.volume, "label": args.label }))
+}
+
+fn fsck(store: &Store, name: &str, output: &Output) -> Result<(), Failure> {
+    let volume = volume(store, name)?;
+    let findings = volume.check_files();
+    let paths = if findings.is_empty() { Default::default() } else { volume::paths(&volume) };
+    for (ino, finding) in &findings {
+        let paths: &[String] = paths.get(ino).map_or(&[], |paths| paths);
+        let places = if paths.is_empty() { String::new() } else { format!(" ({})", paths.join(", ")) };
+        let value = json!({ "inode": ino.0, "paths": paths, "at": finding.at, "detail": finding.detail });
+        output.say(format!("{finding}{places}"), value)?;
+    }
+    let recovery = volume.recovery();
+    let damaged = recovery.damaged.len();
+    if findings.is_empty() && damaged == 0 {
+        let text = format!("volume {name} is whole: {}", recovered(&volume));
+        return output.say(text, json!({ "volume": name, "whole": true }));
+    }
+    Err(Failure::No(format!("volume {name}: {} findings, {damaged} files that cannot be used", findings.len())))
+}
+
+/// The work of opening a volume, as a sentence.
+fn recovered(volume: &Volume) -> String {
+    let recovery = volume.recovery();
+    match (recovery.undone, recovery.orphans.len(), recovery.trimmed) {
+        (0, 0, 0) => "nothing was interrupted".into(),
+        (undone, orphans, trimmed) => {
+            format!("opening undoes {undone} changes, frees {orphans} files without a name and trims {trimmed} runs")
+        }
+    }
+}
+
+fn stat(store: &Store, name: &str, output: &Output) -> Result<(), Failure> {
+    let volume = volume(store, name)?;
+    let usage = volume.usage();
+    let uuid: String = volume.uuid().iter().map(|byte| format!("{byte:02x}")).collect();
+    output.table(&json!({
+        "volume": name,
+        "label": volume.label(),
+        "uuid": uuid,
+        "page_size": 4096,
+        "pages": usage.pages,
+        "free_pages": usage.free_pages,
+        "pages_max": usage.pages_max,
+        "inodes": usage.inodes,
+        "free_inodes": usage.free_inodes,
+        "sealed_percent": 0,
+    }))
+}
+
+fn ls(store: &Store, args: &FsLsArgs, output: &Output) -> Result<(), Failure> {
+    let place = Place::of(&args.place)?;
+    let volume = volume(store, &place.volume)?;
+    let ino = volume::resolve(&volume, &place)?;
+    let found = volume.attributes(ino)?;
+    if found.kind != FileKind::Directory {
+        let name = place.path.last().expect("the root is a directory");
+        return line(&volume, name, &found, args.long, output);
+    }
+    let mut names = Vec::new();
+    let mut cookie = 0;
+    loop {
+        let entries = volume.entries(ino, cookie, 1000)?;
+        let Some(last) = entries.last() else { break };
+        cookie = last.next;
+        names.extend(entries.into_iter().map(|entry| (entry.name, entry.ino)));
+    }
+    names.sort_unstable();
+    names.iter().try_for_each(|(name, ino)| line(&volume, name, &volume.attributes(*ino)?, args.long, output))
+}
+
+/// One line of a listing.
+fn line(volume: &Volume, name: &[u8], found: &Attributes, long: bool, output: &Output) -> Result<(), Failure> {
+    let target = match found.kind {
+        FileKind::Link => Some(escape(&volume.read_link(found.ino)?)),
+        _ => None,
+    };
+    let name = escape(name);
+    let value = json!({
+        "name": name,
+        "inode": found.ino.0,
+        "kind": kind(found.kind),
+        "permissions": format!("{:04o}", found.permissions),
+        "links": found.links,
+        "uid": found.uid,
+        "gid": found.gid,
+        "size": found.size,
+        "allocated": found.allocated,
+        "modified_ns": found.modified,
+        "target": target,
+    });
+    if !long {
+        return output.say(name, value);
+    }
+    let target = target.map_or(String::new(), |target| format!(" -> {target}"));
+    let Attributes { permissions, links, uid, gid, size, .. } = found;
+    let text = format!("{:9} {permissions:04o} {links:3} {uid:5} {gid:5} {size:12} {name}{target}", kind(found.kind));
+    output.say(text, value)
+}
+
+fn kind(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Regular => "file",
+        FileKind::Directory => "directory",
+        FileKind::Link => "link",
+        FileKind::Pipe => "pipe",
+        FileKind::Socket => "socket",
+        FileKind::CharDevice => "character",
+        FileKind::BlockDevice => "block",
+    }
+}
+
+fn bar() -> ProgressBar {
+    progress::bytes("copying")
+}
+
+fn show(bar: &ProgressBar, copied: &Copied) {
+    bar.set_length(copied.bytes);
+    bar.set_position(copied.bytes);
+}
+
+fn put(store: Store, args: &PutArgs, output: &Output) -> Result<(), Failure> {
+    let place = Place::of(&args.target)?;
+    let volume = volume(&store, &place.volume)?;
+    let directory = volume::resolve(&volume, &place)?;
+    let bar = bar();
+    let mut all = Copied::default();
+    let copied = args.sources.iter().try_for_each(|source| {
+        let Copied { files, directories, links, bytes } =
+            volume::put(&volume, source, directory, args.replace, &|copied| show(&bar, copied))?;
+        all.files += files;
+        all.directories += directories;
+        all.links += links;
+        all.bytes += bytes;
+        Ok(())
+    });
+    // Whole files that were copied before a failure stay.
+    volume.settle()?;
+    drop(volume);
+    store.close()?;
+    bar.finish_and_clear();
+    copied.and_then(|()| say(&all, output))
+}
+
+fn get(store: &Store, args: &GetArgs, output: &Output) -> Result<(), Failure> {
+    let place = Place::of(&args.source)?;
+    let volume = volume(store, &place.volume)?;
+    let source = volume::resolve(&volume, &place)?;
+    let target = match place.path.last() {
+        Some(name) if args.target.is_dir() && source != Ino::ROOT => {
+            use std::os::unix::ffi::OsStrExt;
+            args.target.join(std::ffi::OsStr::from_bytes(name))
+        }
+        _ => args.target.clone(),
+    };
+    let bar = bar();
+    let copied = volume::get(&volume, source, &target, args.replace, &|copied| show(&bar, copied))?;
+    bar.finish_and_clear();
+    say(&copied, output)
+}
+
+fn say(copied: &Copied, output: &Output) -> Result<(), Failure> {
+    let Copied { files, directories, links, bytes } = *copied;
+    let value: Value = json!({ "files": files, "directories": directories, "links": links, "bytes": bytes });
+    output.say(format!("copied {files} files, {directories} directories, {links} links, {bytes} bytes"), value)
+}

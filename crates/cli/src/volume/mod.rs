@@ -1,0 +1,18 @@
+//! Trees of files between a volume and the machine's own file systems.
+
+mod get;
+mod put;
+mod tree;
+
+pub(crate) use get::get;
+pub(crate) use put::put;
+pub(crate) use tree::{Place, paths, resolve};
+
+/// What a copy has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Copied {
+    pub files: u64,
+    pub directories: u64,
+    pub links: u64,
+    pub bytes: u64,
+}

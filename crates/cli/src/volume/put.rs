@@ -1,0 +1,204 @@
+//! Copies files of this machine into a volume.
+//!
+//! Each file is made without a name, filled, and named last: after a crash it is there whole, or
+//! not at all. Directories are made as they are met; their rights and times are set when they are
+//! filled.
+
+use super::Copied;
+use crate::failure::Failure;
+use everbyte_fs::{Error, FileKind, Ino, NewFile, Rename, SetAttributes, Volume};
+use std::collections::HashMap;
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+/// Bytes that are read at a time.
+const CHUNK: usize = 1 << 20;
+
+/// A running copy.
+struct Put<'p> {
+    volume: &'p Volume,
+    replace: bool,
+    /// The inode of each file with several names that was copied.
+    linked: HashMap<(u64, u64), Ino>,
+    copied: Copied,
+    progress: &'p dyn Fn(&Copied),
+}
+
+/// Copies a file or a tree into a directory of a volume.
+pub(crate) fn put(
+    volume: &Volume,
+    source: &Path,
+    directory: Ino,
+    replace: bool,
+    progress: &dyn Fn(&Copied),
+) -> Result<Copied, Failure> {
+    let absolute = source.canonicalize().map_err(|error| Failure::system("open", source, error))?;
+    let name = source.file_name().or_else(|| absolute.file_name());
+    let Some(name) = name else {
+        return Err(Failure::Words(format!("{}: name a file or a directory that has a name", source.display())));
+    };
+    let mut put = Put { volume, replace, linked: HashMap::new(), copied: Copied::default(), progress };
+    put.one(source, directory, name.as_bytes())?;
+    Ok(put.copied)
+}
+
+impl Put<'_> {
+    fn one(&mut self, source: &Path, directory: Ino, name: &[u8]) -> Result<(), Failure> {
+        let failed = |error| Failure::system("read", source, error);
+        let found = fs::symlink_metadata(source).map_err(failed)?;
+        let kind = kind(&found);
+        if kind == FileKind::Directory {
+            return self.tree(source, &found, directory, name);
+        }
+        if found.nlink() > 1
+            && let Some(&ino) = self.linked.get(&(found.dev(), found.ino()))
+        {
+            self.name(ino, directory, name)?;
+            self.copied.links += 1;
+            return Ok(());
+        }
+        let target = match kind {
+            FileKind::Link => fs::read_link(source).map_err(failed)?.into_os_string(),
+            _ => Default::default(),
+        };
+        let is_device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
+        let new = NewFile {
+            kind,
+            permissions: (found.mode() & 0o7777) as u16,
+            uid: found.uid(),
+            gid: found.gid(),
+            device: if is_device { found.rdev() } else { 0 },
+            target: target.as_bytes(),
+        };
+        let file = self.volume.make_unnamed(&new)?;
+        if kind == FileKind::Regular {
+            self.content(source, file.ino(), found.len())?;
+        }
+        self.volume.set_attributes(file.ino(), &times(&found))?;
+        self.name(file.ino(), directory, name)?;
+        self.linked.insert((found.dev(), found.ino()), file.ino());
+        self.copied.files += 1;
+        (self.progress)(&self.copied);
+        Ok(())
+    }
+
+    /// Gives a file its name; one that exists is replaced in one step, if that was asked for.
+    fn name(&self, ino: Ino, directory: Ino, name: &[u8]) -> Result<(), Failure> {
+        match self.volume.link(ino, directory, name) {
+            Err(Error::Exists) if self.replace => {
+                let mut part = b".everbyte-put-".to_vec();
+                part.extend(ino.to_string().bytes());
+                self.volume.link(ino, directory, &part)?;
+                let renamed = self.volume.rename(directory, &part, directory, name, Rename::Replace);
+                if renamed.is_err() {
+                    self.volume.unlink(directory, &part)?;
+                }
+                Ok(renamed?)
+            }
+            Err(Error::Exists) => {
+                let name = crate::text::escape(name);
+                Err(Failure::Words(format!("`{name}` exists in the volume; --replace replaces it")))
+            }
+            linked => Ok(linked?),
+        }
+    }
+
+    /// Copies the bytes of a file; pages of zeros become holes.
+    fn content(&mut self, source: &Path, ino: Ino, len: u64) -> Result<(), Failure> {
+        let failed = |error| Failure::system("read", source, error);
+        let mut file = File::open(source).map_err(failed)?;
+        let mut bytes = vec![0; CHUNK];
+        let mut at = 0;
+        loop {
+            let count = fill(&mut file, &mut bytes).map_err(failed)?;
+            let mut page = 0;
+            while page < count {
+                // Runs of pages that are zeros, and runs of pages that are not.
+                let is_zero = |page: usize| bytes[page..(page + 4096).min(count)].iter().all(|&byte| byte == 0);
+                let hole = is_zero(page);
+                let mut end = (page + 4096).min(count);
+                while end < count && is_zero(end) == hole {
+                    end = (end + 4096).min(count);
+                }
+                if !hole {
+                    self.volume.write(ino, at + page as u64, &bytes[page..end])?;
+                }
+                page = end;
+            }
+            at += count as u64;
+            self.copied.bytes += count as u64;
+            (self.progress)(&self.copied);
+            if count < bytes.len() {
+                break;
+            }
+        }
+        if self.volume.attributes(ino)?.size < at {
+            self.volume.resize(ino, at)?; // it ends in a hole
+        }
+        match at == len {
+            true => Ok(()),
+            false => Err(Failure::System(format!("{}: it changed while it was copied", source.display()))),
+        }
+    }
+
+    fn tree(&mut self, source: &Path, found: &Metadata, directory: Ino, name: &[u8]) -> Result<(), Failure> {
+        let failed = |error| Failure::system("read", source, error);
+        let new = NewFile {
+            uid: found.uid(),
+            gid: found.gid(),
+            ..NewFile::new(FileKind::Directory, (found.mode() & 0o7777) as u16)
+        };
+        let ino = match self.volume.make(directory, name, &new) {
+            Err(Error::Exists) => self.volume.lookup(directory, name)?.ok_or(Error::NotFound)?,
+            made => made?,
+        };
+        for entry in fs::read_dir(source).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            self.one(&entry.path(), ino, entry.file_name().as_bytes())?;
+        }
+        self.volume.set_attributes(ino, &times(found))?;
+        self.copied.directories += 1;
+        (self.progress)(&self.copied);
+        Ok(())
+    }
+}
+
+/// Reads until `into` is full or the file ends.
+fn fill(file: &mut File, into: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < into.len() {
+        match io::Read::read(file, &mut into[done..])? {
+            0 => break,
+            count => done += count,
+        }
+    }
+    Ok(done)
+}
+
+fn times(found: &Metadata) -> SetAttributes {
+    let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
+    SetAttributes {
+        permissions: Some((found.mode() & 0o7777) as u16),
+        uid: Some(found.uid()),
+        gid: Some(found.gid()),
+        accessed: Some(nanoseconds(found.atime(), found.atime_nsec())),
+        modified: Some(nanoseconds(found.mtime(), found.mtime_nsec())),
+        ..SetAttributes::default()
+    }
+}
+
+fn kind(found: &Metadata) -> FileKind {
+    let of = found.file_type();
+    match () {
+        () if of.is_dir() => FileKind::Directory,
+        () if of.is_symlink() => FileKind::Link,
+        () if of.is_fifo() => FileKind::Pipe,
+        () if of.is_socket() => FileKind::Socket,
+        () if of.is_char_device() => FileKind::CharDevice,
+        () if of.is_block_device() => FileKind::BlockDevice,
+        () => FileKind::Regular,
+    }
+}

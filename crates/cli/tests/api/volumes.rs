@@ -1,0 +1,77 @@
+//! `fs ..`: volumes, and trees of files that go in and out.
+
+use crate::common::Place;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// All that a copy keeps of a tree: path, kind and rights, links, size, time, bytes.
+fn tree(root: &Path, path: &Path, found: &mut Vec<String>) {
+    let metadata = fs::symlink_metadata(path).unwrap();
+    let bytes = match metadata.is_file() {
+        true => format!("{:x?}", crc(&fs::read(path).unwrap())),
+        false => fs::read_link(path).map(|target| target.display().to_string()).unwrap_or_default(),
+    };
+    let links = if metadata.is_dir() { 0 } else { metadata.nlink() };
+    let size = if metadata.is_dir() { 0 } else { metadata.size() };
+    let times = (metadata.mtime(), metadata.mtime_nsec());
+    let name = path.strip_prefix(root).unwrap().display();
+    found.push(format!("{name} {:o} {links} {size} {times:?} {bytes}", metadata.mode()));
+    if metadata.is_dir() {
+        let mut names: Vec<_> = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+        names.sort();
+        names.iter().for_each(|path| tree(root, path, found));
+    }
+}
+
+fn crc(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(7, |sum: u64, &byte| sum.wrapping_mul(1_000_003) ^ u64::from(byte))
+}
+
+#[test]
+fn a_tree_goes_into_a_volume_and_out_of_it() {
+    let place = Place::with_store();
+    assert_eq!(place.good(&["fs", "mkfs", "home", "--label", "mine"]), "made volume home\n");
+    let source = place.path("source");
+    fs::create_dir_all(source.join("inner/empty")).unwrap();
+    fs::write(source.join("small"), "remember").unwrap();
+    fs::write(source.join("large"), vec![7; 300_001]).unwrap();
+    fs::write(source.join("inner/a b\n"), "odd name").unwrap();
+    fs::hard_link(source.join("small"), source.join("inner/linked")).unwrap();
+    symlink("../small", source.join("inner/link")).unwrap();
+    let sparse = File::create(source.join("sparse")).unwrap();
+    sparse.set_len(50 << 20).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&sparse, b"x", 20_000_000).unwrap();
+    fs::set_permissions(source.join("large"), Permissions::from_mode(0o4711)).unwrap();
+    File::open(source.join("large")).unwrap().set_modified(UNIX_EPOCH + Duration::new(1_000_000, 123_456_789)).unwrap();
+
+    let copied = "copied 5 files, 3 directories, 1 links, 52728817 bytes\n";
+    assert_eq!(place.good(&["fs", "put", "source", "home:/"]), copied);
+    place.bad(&["fs", "put", "source", "home"], 2, &["exists", "--replace"]);
+    assert_eq!(place.good(&["fs", "put", "source", "home", "--replace"]), copied);
+    assert_eq!(place.good(&["fs", "fsck", "home"]), "volume home is whole: nothing was interrupted\n");
+    assert_eq!(place.good(&["fs", "ls", "home:/source"]), "inner\nlarge\nsmall\nsparse\n");
+    assert!(place.good(&["fs", "ls", "--long", "home:/source/inner/link"]).contains("link -> ../small"));
+    assert_eq!(place.good(&["fs", "ls", "home:/source/inner"]), "a b\\n\nempty\nlink\nlinked\n");
+
+    assert_eq!(place.good(&["fs", "get", "home:/source", "copy"]), copied);
+    place.bad(&["fs", "get", "home:/source/small", "copy"], 2, &["exists already"]);
+    let [mut before, mut after] = [Vec::new(), Vec::new()];
+    tree(&source, &source, &mut before);
+    tree(&place.path("copy"), &place.path("copy"), &mut after);
+    assert_eq!(before, after);
+    assert!(fs::metadata(place.path("copy/sparse")).unwrap().blocks() < 1000, "holes stay holes");
+
+    let stat: serde_json::Value = serde_json::from_str(&place.good(&["--json", "fs", "stat", "home"])).unwrap();
+    assert_eq!(stat["label"], "mine");
+    assert!(stat["pages"].as_u64() > stat["free_pages"].as_u64());
+    place.good(&["check"]);
+    place.bad(&["fs", "ls", "home:/none"], 1, &["home:/none"]);
+    place.bad(&["fs", "ls", "none:/"], 1, &["none"]);
+    place.bad(&["fs", "mkfs", "home"], 2, &["home"]);
+    place.bad(&["fs", "mkfs", "other", "--lanes", "0"], 2, &["1 to 256 lanes"]);
+    place.bad(&["fs", "put", "absent", "home"], 5, &["absent"]);
+    place.good(&["kv", "put", "a", "b"]);
+    place.bad(&["fs", "ls", "kv:/"], 3, &["kv"]);
+}

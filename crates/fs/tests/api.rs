@@ -1,0 +1,319 @@
+//! Promises of docs/semantics/volume.md that need no crash.
+
+use everbyte_fs::{Error, FileKind, Ino, NewFile, Rename, Volume, VolumeOptions, model};
+use everbyte_media::{Media, Options};
+use everbyte_store::{FormatOptions, Store};
+
+const FILE: NewFile<'_> =
+    NewFile { kind: FileKind::Regular, permissions: 0o644, uid: 0, gid: 0, device: 0, target: b"" };
+const DIRECTORY: NewFile<'_> = NewFile { kind: FileKind::Directory, ..FILE };
+
+fn volume(span: u64) -> (Store, Volume) {
+    let media = Media::anonymous(128 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let volume = Volume::create(&store, "volume", &VolumeOptions { span: Some(span), ..Default::default() }).unwrap();
+    (store, volume)
+}
+
+fn content(volume: &Volume, ino: Ino) -> Vec<u8> {
+    let mut bytes = vec![0; volume.attributes(ino).unwrap().size as usize];
+    assert_eq!(volume.read(ino, 0, &mut bytes).unwrap(), bytes.len());
+    bytes
+}
+
+#[test]
+fn a_file_without_a_name_lives_while_it_is_held() {
+    let (_store, volume) = volume(8 << 20);
+    let file = volume.make(Ino::ROOT, b"file", &FILE).unwrap();
+    volume.append(file, &model::bytes(100_000, 1)).unwrap();
+    let free = volume.usage().free_pages;
+    let (held, again) = (volume.hold(file).unwrap(), volume.hold(file).unwrap());
+    volume.unlink(Ino::ROOT, b"file").unwrap();
+    assert_eq!(content(&volume, file), model::bytes(100_000, 1));
+    volume.append(file, b"more").unwrap();
+    drop(held);
+    assert_eq!(content(&volume, file).len(), 100_004);
+    assert_eq!(volume.check(), []);
+    drop(again);
+    assert!(matches!(volume.attributes(file), Err(Error::Stale { .. })));
+    assert_eq!(volume.usage().free_pages, free + 25, "its pages are free");
+
+    let directory = volume.make(Ino::ROOT, b"directory", &DIRECTORY).unwrap();
+    let held = volume.hold(directory).unwrap();
+    volume.remove_directory(Ino::ROOT, b"directory").unwrap();
+    assert!(matches!(volume.make(directory, b"late", &FILE), Err(Error::Stale { .. })), "it gets no new names");
+    drop(held);
+
+    let unnamed = volume.make_unnamed(&FILE).unwrap();
+    volume.append(unnamed.ino(), b"linked").unwrap();
+    volume.link(unnamed.ino(), Ino::ROOT, b"named").unwrap();
+    let file = unnamed.ino();
+    drop(unnamed);
+    assert_eq!(content(&volume, file), b"linked");
+    drop(volume.make_unnamed(&FILE).unwrap());
+    assert_eq!(volume.check(), []);
+    let again = volume.make(Ino::ROOT, b"file", &FILE).unwrap();
+    assert!(volume.attributes(again).unwrap().generation > 0, "its number held another file");
+}
+
+/// Every call that needs room is refused, and has changed nothing.
+#[test]
+fn a_full_volume_refuses_and_keeps_what_it_has() {
+    let (_store, volume) = volume(2 << 20);
+    let root = Ino::ROOT;
+    let [small, large, sparse] = [b"small", b"large", b"spars"].map(|name| volume.make(root, name, &FILE).unwrap());
+    volume.append(small, &[1; 100]).unwrap();
+    volume.append(large, &[2; 10_000]).unwrap();
+    for number in 0..8 {
+        volume.write(sparse, number * 8192, &[3; 10]).unwrap(); // its inode has no slot left
+    }
+    let fill = volume.make(root, b"fill", &FILE).unwrap();
+    let is_full = |error: &Error| matches!(error, Error::NoSpace { .. });
+    while volume.append(fill, &[4; 4096]).map_err(|error| assert!(is_full(&error), "{error}")).is_ok() {}
+    assert_eq!(volume.usage().free_pages, 0);
+    let before = model::read(&volume).unwrap();
+    let refused = |what: &str, outcome: everbyte_fs::Result<()>| {
+        assert!(outcome.as_ref().is_err_and(is_full), "{what}: {outcome:?}");
+        assert_eq!(model::read(&volume).unwrap(), before, "{what}");
+        assert_eq!(volume.usage().free_pages, 0, "{what}");
+        assert_eq!(volume.check(), [], "{what}");
+    };
+    refused("a small file leaves its inode", volume.write(small, 50, &[9; 200]));
+    refused("an append of a page", volume.append(large, &[9; 5000]).map(drop));
+    refused("an overwrite", volume.write(large, 100, &[9; 10]));
+    refused("an overwrite of many pages", volume.write(fill, 0, &[9; 40_000]));
+    refused("a write into a hole", volume.write(sparse, 4096, &[9]));
+    refused("a punched edge", volume.allocate(large, 10, 10, everbyte_fs::Allocate::Punch));
+    refused("allocation", volume.allocate(sparse, 0, 100_000, everbyte_fs::Allocate::Grow));
+    refused("a long target", {
+        let target = [b'x'; 500];
+        volume.make(root, b"link", &NewFile { kind: FileKind::Link, target: &target, ..FILE }).map(drop)
+    });
+    for number in 0..64 {
+        if let Err(error) = volume.link(small, root, format!("link {number}").as_bytes()) {
+            assert!(is_full(&error), "{error}");
+            break;
+        }
+        assert!(number < 63, "the directory needs a page at last");
+    }
+    volume.rename(root, b"fill", root, b"large", Rename::Replace).unwrap();
+    volume.unlink(root, b"large").unwrap();
+    volume.write(small, 50, &[9; 200]).unwrap();
+    volume.link(small, root, b"one more").unwrap();
+    assert_eq!(volume.check(), []);
+}
+
+#[test]
+fn names_of_every_byte_and_length() {
+    let (store, volume) = volume(8 << 20);
+    let mut made = Vec::new();
+    for byte in (1..=255).filter(|&byte| byte != b'/' && byte != b'.') {
+        made.push(vec![byte]);
+    }
+    made.extend((2..=255).map(|len| vec![b'n'; len]));
+    for name in &made {
+        volume.make(Ino::ROOT, name, &FILE).unwrap();
+    }
+    for bad in [&b""[..], b".", b"..", b"a/b", b"a\0b"] {
+        assert!(matches!(volume.make(Ino::ROOT, bad, &FILE), Err(Error::BadName)), "{bad:?}");
+    }
+    let long = [b'n'; 256];
+    assert!(matches!(volume.make(Ino::ROOT, &long, &FILE), Err(Error::NameTooLong { len: 256 })));
+    assert!(matches!(volume.lookup(Ino::ROOT, &long), Err(Error::NameTooLong { len: 256 })));
+    drop(volume);
+    let volume = Volume::open(store.object("volume").unwrap()).unwrap();
+    let mut found = Vec::new();
+    let mut cookie = 0;
+    while let [.., last] = &volume.entries(Ino::ROOT, cookie, 7).unwrap()[..] {
+        let next = last.next;
+        found.extend(volume.entries(Ino::ROOT, cookie, 7).unwrap().into_iter().map(|entry| entry.name));
+        cookie = next;
+    }
+    found.sort();
+    made.sort();
+    assert_eq!(found, made);
+    for name in &made {
+        assert!(volume.lookup(Ino::ROOT, name).unwrap().is_some(), "{name:?}");
+        volume.unlink(Ino::ROOT, name).unwrap();
+    }
+    assert_eq!(volume.check(), []);
+}
+
+/// A listing that goes on while names come and go tells every name that stays exactly once.
+#[test]
+fn a_listing_goes_on_while_names_change() {
+    let (_store, volume) = volume(8 << 20);
+    for number in 0..200 {
+        volume.make(Ino::ROOT, format!("stays {number}").as_bytes(), &FILE).unwrap();
+    }
+    let mut found = Vec::new();
+    let mut cookie = 0;
+    for round in 0.. {
+        let entries = volume.entries(Ino::ROOT, cookie, 5).unwrap();
+        let Some(last) = entries.last() else { break };
+        cookie = last.next;
+        found.extend(entries.into_iter().map(|entry| entry.name).filter(|name| name.starts_with(b"stays")));
+        volume.make(Ino::ROOT, format!("comes {round}").as_bytes(), &FILE).unwrap();
+        if round > 3 {
+            volume.unlink(Ino::ROOT, format!("comes {}", round - 3).as_bytes()).unwrap();
+        }
+    }
+    found.sort();
+    found.dedup();
+    assert_eq!(found.len(), 200);
+}
+
+/// Fields of times and owners: what a call changes, and what it leaves.
+#[test]
+fn calls_change_the_times_that_they_should() {
+    use std::sync::atomic::{AtomicI64, Ordering};
+    static NOW: AtomicI64 = AtomicI64::new(0);
+    let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let clock = || NOW.load(Ordering::Relaxed);
+    let options = VolumeOptions { span: Some(8 << 20), clock, ..Default::default() };
+    let volume = Volume::create(&store, "volume", &options).unwrap();
+    let root = Ino::ROOT;
+    let times = |ino| {
+        let found = volume.attributes(ino).unwrap();
+        (found.born, found.modified, found.changed)
+    };
+    let at = |now: i64| NOW.store(now, Ordering::Relaxed);
+    at(10);
+    let file = volume.make(root, b"file", &FILE).unwrap();
+    assert_eq!((times(file), times(root)), ((10, 10, 10), (0, 10, 10)));
+    for (now, len) in [(20, 10), (30, 4000), (40, 5000)] {
+        at(now);
+        volume.append(file, &vec![1; len]).unwrap();
+        assert_eq!(times(file), (10, now, now));
+    }
+    at(50);
+    volume.write(file, 4096, &[1; 4096]).unwrap();
+    volume.write(file, 5000, &[2; 10]).unwrap();
+    assert_eq!(times(file), (10, 50, 50));
+    at(60);
+    volume.link(file, root, b"other").unwrap();
+    assert_eq!((times(file), times(root)), ((10, 50, 60), (0, 60, 60)));
+    at(70);
+    volume.rename(root, b"other", root, b"third", Rename::Replace).unwrap();
+    assert_eq!((times(file), times(root)), ((10, 50, 70), (0, 70, 70)));
+    at(80);
+    volume.unlink(root, b"third").unwrap();
+    assert_eq!((times(file), times(root)), ((10, 50, 80), (0, 80, 80)));
+    at(90);
+    volume.resize(file, 100).unwrap();
+    assert_eq!(times(file), (10, 90, 90));
+    at(100);
+    let set = everbyte_fs::SetAttributes { modified: Some(-5), accessed: Some(7), gid: Some(9), ..Default::default() };
+    volume.set_attributes(file, &set).unwrap();
+    assert_eq!(times(file), (10, -5, 100));
+    let found = volume.attributes(file).unwrap();
+    assert_eq!((found.accessed, found.gid, found.uid), (7, 9, 0));
+    assert_eq!(volume.check(), []);
+}
+
+#[test]
+fn threads_in_directories_of_their_own() {
+    let (_store, volume) = volume(64 << 20);
+    let work = |number: u64| {
+        let directory = volume.make(Ino::ROOT, format!("directory {number}").as_bytes(), &DIRECTORY).unwrap();
+        for round in 0..200_u64 {
+            let name = |round: u64| format!("file {round}").into_bytes();
+            let file = volume.make(directory, &name(round), &FILE).unwrap();
+            volume.append(file, &model::bytes(round * 37, number as u8)).unwrap();
+            volume.write(file, round * 3, &model::bytes(round * 11, 7)).unwrap();
+            if round >= 20 {
+                volume.rename(directory, &name(round - 10), directory, &name(round - 20), Rename::Replace).unwrap();
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..4).for_each(|number| _ = scope.spawn(move || work(number))));
+    assert_eq!(volume.check(), []);
+    let before = model::read(&volume).unwrap();
+    let free = volume.usage().free_pages;
+    let object = volume.object().clone();
+    drop(volume);
+    let volume = Volume::open(object).unwrap();
+    assert_eq!(model::read(&volume).unwrap(), before);
+    assert_eq!(volume.usage().free_pages, free);
+}
+
+/// Threads that move directories into each other, and make and remove files in them, never make a
+/// circle or wait for each other.
+#[test]
+fn threads_that_rename_directories_make_no_circle() {
+    let (_store, volume) = volume(16 << 20);
+    for name in [b"a", b"b", b"c"] {
+        volume.make(Ino::ROOT, name, &DIRECTORY).unwrap();
+    }
+    let work = |seed: u64| {
+        let mut random = everbyte_workload::Random::new(seed);
+        for _ in 0..400 {
+            let path = |random: &mut everbyte_workload::Random| {
+                let mut at = Ino::ROOT;
+                for _ in 0..random.below(3) {
+                    let name = [b'a' + random.below(3) as u8];
+                    at = volume.lookup(at, &name).ok().flatten().unwrap_or(at);
+                }
+                (at, vec![b'a' + random.below(4) as u8])
+            };
+            let ((from, name), (to, new)) = (path(&mut random), path(&mut random));
+            drop(match random.below(5) {
+                0 => volume.make(from, &name, &FILE).map(drop),
+                1 => volume.unlink(from, &name),
+                2 => volume.make(from, &name, &DIRECTORY).map(drop),
+                3 => volume.remove_directory(from, &name),
+                _ => volume.rename(from, &name, to, &new, random.pick(&[Rename::Replace, Rename::Exchange])),
+            });
+        }
+    };
+    std::thread::scope(|scope| (0..3).for_each(|seed| _ = scope.spawn(move || work(seed))));
+    assert_eq!(volume.check(), []);
+}
+
+#[test]
+fn what_may_not_be_is_refused() {
+    let (store, volume) = volume(8 << 20);
+    let root = Ino::ROOT;
+    let file = volume.make(root, b"file", &FILE).unwrap();
+    let directory = volume.make(root, b"directory", &DIRECTORY).unwrap();
+    volume.make(directory, b"inner", &DIRECTORY).unwrap();
+    let inner = volume.lookup(directory, b"inner").unwrap().unwrap();
+    assert!(matches!(volume.rename(root, b"directory", inner, b"x", Rename::Replace), Err(Error::Loop { .. })));
+    assert!(matches!(volume.rename(root, b"directory", directory, b"x", Rename::Replace), Err(Error::Loop { .. })));
+    assert!(matches!(
+        volume.rename(root, b"directory", directory, b"inner", Rename::Exchange),
+        Err(Error::Loop { .. })
+    ));
+    assert!(matches!(
+        volume.rename(directory, b"inner", root, b"directory", Rename::Replace),
+        Err(Error::NotEmpty { .. })
+    ));
+    assert!(matches!(
+        volume.rename(root, b"file", root, b"directory", Rename::Replace),
+        Err(Error::IsADirectory { .. })
+    ));
+    assert!(matches!(
+        volume.rename(root, b"directory", root, b"file", Rename::Replace),
+        Err(Error::NotADirectory { .. })
+    ));
+    assert!(matches!(volume.link(directory, root, b"again"), Err(Error::IsADirectory { .. })));
+    assert!(matches!(volume.unlink(root, b"directory"), Err(Error::IsADirectory { .. })));
+    assert!(matches!(volume.remove_directory(root, b"file"), Err(Error::NotADirectory { .. })));
+    assert!(matches!(volume.remove_directory(root, b"directory"), Err(Error::NotEmpty { .. })));
+    assert!(matches!(volume.make(file, b"x", &FILE), Err(Error::NotADirectory { .. })));
+    assert!(matches!(volume.read(directory, 0, &mut [0]), Err(Error::IsADirectory { .. })));
+    assert!(matches!(volume.write(directory, 0, &[0]), Err(Error::IsADirectory { .. })));
+    assert!(matches!(volume.write(file, everbyte_fs::FILE_MAX, &[0]), Err(Error::TooLarge { .. })));
+    assert!(matches!(volume.resize(file, everbyte_fs::FILE_MAX + 1), Err(Error::TooLarge { .. })));
+    assert!(matches!(volume.attributes(Ino(250)), Err(Error::Stale { .. })));
+    assert!(matches!(volume.attributes(Ino(1 << 60)), Err(Error::Stale { .. })));
+    assert!(matches!(volume.attributes(Ino(0)), Err(Error::Stale { .. })));
+    assert!(Volume::open(store.object("volume").unwrap()).is_err(), "a volume is open once");
+    volume.resize(file, everbyte_fs::FILE_MAX).unwrap(); // a hole of 256 TiB
+    volume.write(file, everbyte_fs::FILE_MAX - 1, b"!").unwrap();
+    let mut last = [0; 2];
+    assert_eq!(volume.read(file, everbyte_fs::FILE_MAX - 2, &mut last).unwrap(), 2);
+    assert_eq!(&last, b"\0!");
+    assert_eq!(volume.check(), []);
+}
