@@ -127,6 +127,9 @@ fn bytes(bench: &mut Bench<'_>, ours: &Ours, rivals: &[Calls]) -> Result {
 /// The time of one phase, and the counters of ours.
 struct Spent(Duration, Counts);
 
+/// The name of a system, and a closure that does all phases once.
+type System<'a> = (String, Box<dyn FnMut() -> Result<Vec<Spent>> + 'a>);
+
 fn spend(media: &Media, work: impl FnOnce() -> Result) -> Result<Spent> {
     let before = media.counts();
     let start = Instant::now();
@@ -135,13 +138,7 @@ fn spend(media: &Media, work: impl FnOnce() -> Result) -> Result<Spent> {
 }
 
 /// Does the phases of all systems in turn, in each round of `count` operations, and reports them.
-/// Each system's closure does all phases once.
-fn phases(
-    bench: &mut Bench<'_>,
-    metrics: &[&str],
-    count: u64,
-    mut systems: Vec<(String, Box<dyn FnMut() -> Result<Vec<Spent>> + '_>)>,
-) -> Result {
+fn phases(bench: &mut Bench<'_>, metrics: &[&str], count: u64, mut systems: Vec<System<'_>>) -> Result {
     if !metrics.iter().any(|metric| bench.wants(metric)) {
         return Ok(());
     }
@@ -187,8 +184,7 @@ fn append_phases<F: Files>(files: &F, media: &Media, count: u64) -> Result<impl 
 
 fn appends(bench: &mut Bench<'_>, ours: &Ours, rivals: &[Calls]) -> Result {
     let (count, media) = (bench.plan.pick(16_384, 16_384, 100), ours.store.media());
-    let mut systems: Vec<(String, Box<dyn FnMut() -> Result<Vec<Spent>>>)> =
-        vec![(ours.name().into(), Box::new(append_phases(ours, media, count)?))];
+    let mut systems: Vec<System<'_>> = vec![(ours.name().into(), Box::new(append_phases(ours, media, count)?))];
     for calls in rivals {
         systems.push((calls.name().into(), Box::new(append_phases(calls, media, count)?)));
     }
@@ -212,8 +208,7 @@ fn name_phases<F: Files>(files: &F, media: &Media, count: u64) -> Result<impl Fn
 
 fn names(bench: &mut Bench<'_>, ours: &Ours, rivals: &[Calls]) -> Result {
     let (count, media) = (bench.plan.pick(10_000, 5000, 50), ours.store.media());
-    let mut systems: Vec<(String, Box<dyn FnMut() -> Result<Vec<Spent>>>)> =
-        vec![(ours.name().into(), Box::new(name_phases(ours, media, count)?))];
+    let mut systems: Vec<System<'_>> = vec![(ours.name().into(), Box::new(name_phases(ours, media, count)?))];
     for calls in rivals {
         systems.push((calls.name().into(), Box::new(name_phases(calls, media, count)?)));
     }
