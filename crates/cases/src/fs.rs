@@ -225,7 +225,8 @@ fn writes(explorer: Explorer) -> Result<Report, Box<Failure>> {
         append("new", 5000, 9),
         write("large", 4096, 4096, 10), // splits the extent
         write("large", 4096, 4096, 11), // one word
-        write("large", 5000, 64, 12),
+        write("large", 5000, 64, 12),   // at its place
+        write("large", 8190, 2, 18),    // one word
         write("large", 3000, 9000, 13),
         write("large", 19_000, 3000, 14), // over the end
         write("large", 30_000, 10, 15),   // behind a gap

@@ -129,7 +129,7 @@ impl Volume {
                 change.set(node.at + offset, time as u64);
             }
         }
-        change.set(node.at + inode::CHANGED, core.now() as u64);
+        change.set(node.at + inode::CHANGED, change.now());
         change.commit()
     }
 }

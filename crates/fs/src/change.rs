@@ -6,7 +6,7 @@
 //!   2. the words are stored and flushed
 //!   3. the lane is retired
 //!
-//! A single word needs no log: a fence, the store, a fence.
+//! A single word of an inode, a slot or an entry needs no log: a fence, the store, a fence.
 //!
 //! Invariants
 //!   FS-1  Nothing leads to new bytes before the fence that follows their flush.
@@ -28,12 +28,25 @@ pub(crate) struct Change<'v> {
     space: &'v Space,
     lanes: &'v Lanes,
     words: Vec<(u64, u64)>,
+    now: i64,
+    always_logged: bool,
 }
 
 impl<'v> Change<'v> {
-    /// A change of nothing.
-    pub(crate) fn new(space: &'v Space, lanes: &'v Lanes) -> Change<'v> {
-        Change { space, lanes, words: Vec::with_capacity(12) }
+    /// A change of nothing, at the time `now`.
+    pub(crate) fn new(space: &'v Space, lanes: &'v Lanes, now: i64) -> Change<'v> {
+        Change { space, lanes, words: Vec::with_capacity(12), now, always_logged: false }
+    }
+
+    /// A change of bytes of files: one word is logged, too, since recovery flushes words that
+    /// change alone in inodes and slots only (FS-13).
+    pub(crate) fn of_bytes(self) -> Change<'v> {
+        Change { always_logged: true, ..self }
+    }
+
+    /// The time of the change, as inodes have it.
+    pub(crate) fn now(&self) -> u64 {
+        self.now as u64
     }
 
     /// The word at `at` becomes `value`. The last call for a place counts.
@@ -42,6 +55,11 @@ impl<'v> Change<'v> {
             Some((_, word)) => *word = value,
             None => self.words.push((at, value)),
         }
+    }
+
+    /// [`Change::set`] of a place that has no value in this change yet.
+    pub(crate) fn add(&mut self, at: u64, value: u64) {
+        self.words.push((at, value));
     }
 
     /// The word at `at` as it will be.
@@ -62,7 +80,7 @@ impl<'v> Change<'v> {
                 media.fence(); // new bytes that the caller has flushed
                 Ok(())
             }
-            [_] => {
+            [_] if !self.always_logged => {
                 self.space.object().require_readable()?;
                 self.store(&media.fence_after_unless("fs-single-unfenced", ()));
                 media.fence();

@@ -42,9 +42,9 @@ impl Core {
         self.nodes.get(ino, &self.table, &self.space)
     }
 
-    /// A change of nothing.
+    /// A change of nothing, at the present time: the clock is read once a change.
     pub(crate) fn change(&self) -> Change<'_> {
-        Change::new(&self.space, &self.lanes)
+        Change::new(&self.space, &self.lanes, self.now())
     }
 }
 

@@ -84,10 +84,10 @@ impl Volume {
         let core = &*self.core;
         let ino = core.table.take(core)?;
         let at = core.table.at(ino).expect("the table has it");
-        let mut prepared = prepare(core, at, new).inspect_err(|_| core.table.give(ino))?;
+        let mut change = core.change();
+        let mut prepared = prepare(core, at, new, change.now()).inspect_err(|_| core.table.give(ino))?;
         prepared.content.links = 0;
         put(core, at, &prepared.content);
-        let mut change = core.change();
         change.set(at + inode::STATE, prepared.state.word());
         change.commit().inspect_err(|_| {
             prepared.give_back(core);
@@ -121,8 +121,8 @@ impl Volume {
         let mut change = core.change();
         change.set(names.names(core, &parent)?.at(core, line), seal_low(ino.0));
         change.set(node.at + inode::LINKS, links + 1);
-        change.set(node.at + inode::CHANGED, core.now() as u64);
-        touch(core, &mut change, &parent);
+        change.set(node.at + inode::CHANGED, change.now());
+        touch(&mut change, &parent);
         change.commit()?;
         names.names(core, &parent)?.insert(name, ino, line);
         Ok(())
@@ -147,8 +147,8 @@ pub(crate) fn require_links(core: &Core, node: &Node) -> Result<()> {
 }
 
 /// The times of a directory whose names change.
-pub(crate) fn touch(core: &Core, change: &mut Change<'_>, directory: &Node) {
-    let now = core.now() as u64;
+pub(crate) fn touch(change: &mut Change<'_>, directory: &Node) {
+    let now = change.now();
     change.set(directory.at + inode::MODIFIED, now);
     change.set(directory.at + inode::CHANGED, now);
 }
@@ -169,9 +169,9 @@ impl Prepared {
     }
 }
 
-fn prepare(core: &Core, at: u64, new: &NewFile<'_>) -> Result<Prepared> {
+fn prepare(core: &Core, at: u64, new: &NewFile<'_>, now: u64) -> Result<Prepared> {
     let old = State::of(core.media().load(at + inode::STATE));
-    let mut body = Body::new(new.kind, new.permissions, core.now());
+    let mut body = Body::new(new.kind, new.permissions, now as i64);
     (body.uid, body.gid, body.device) = (new.uid, new.gid, new.device);
     let (mut content, mut state) = (body.inode(old), body.state(old.generation));
     content.size = new.target.len() as u64;
@@ -208,7 +208,8 @@ fn make(
     new: &NewFile<'_>,
 ) -> Result<()> {
     let at = core.table.at(ino).expect("the table has it");
-    let mut prepared = prepare(core, at, new)?;
+    let mut change = core.change();
+    let mut prepared = prepare(core, at, new, change.now())?;
     if new.kind == FileKind::Directory {
         prepared.content.parent = directory.ino.0;
         prepared.content.checksum = prepared.content.owner_sum();
@@ -216,10 +217,9 @@ fn make(
     put(core, at, &prepared.content);
     let names = names.names(core, directory)?;
     names.write(core, line, name, new.kind);
-    let mut change = core.change();
     change.set(at + inode::STATE, prepared.state.word());
     change.set(names.at(core, line), seal_low(ino.0));
-    touch(core, &mut change, directory);
+    touch(&mut change, directory);
     if new.kind == FileKind::Directory {
         change.set(directory.at + inode::LINKS, directory.word(core, inode::LINKS) + 1);
     }

@@ -42,6 +42,7 @@ mod extents;
 mod file;
 mod format;
 mod free_pages;
+mod hash;
 mod held;
 mod kind;
 mod lanes;

@@ -8,6 +8,7 @@
 //!   FS-8  The bytes of an entry are ordered before its first word.
 
 use crate::extents::Extents;
+use crate::hash::Seeded;
 use crate::layout::{EntryHead, LINE, NAME_AT, NAME_FIRST, NAME_FURTHER, NAME_MAX, PAGE, PAGE_LINES, lines};
 use crate::space::Space;
 use crate::{Error, FileKind, Ino, Result};
@@ -18,7 +19,7 @@ use std::collections::HashMap;
 /// The names of a directory.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    index: HashMap<Box<[u8]>, Named>,
+    index: HashMap<Box<[u8]>, Named, Seeded>,
     /// Pages of the volume, in the order of the directory.
     pages: Vec<u64>,
     /// Free lines.

@@ -1,6 +1,7 @@
 //! [`Nodes`]: the inodes that this process has used, each with its lock and its indexes in memory.
 
 use crate::extents::{Extents, NewRun, Pages};
+use crate::hash::Seeded;
 use crate::layout::{Inode, PAGE, PAGE_LINES, Place, State, inode, lines};
 use crate::names::Names;
 use crate::space::Space;
@@ -16,7 +17,7 @@ const SHARDS: usize = 16;
 
 /// The inodes in use, by number.
 pub(crate) struct Nodes {
-    shards: [Mutex<HashMap<u64, Arc<Node>>>; SHARDS],
+    shards: [Mutex<HashMap<u64, Arc<Node>, Seeded>>; SHARDS],
     damaged: HashSet<Ino>,
 }
 
@@ -46,7 +47,7 @@ impl Nodes {
         Nodes { shards: Default::default(), damaged: damaged.iter().copied().collect() }
     }
 
-    fn shard(&self, ino: Ino) -> &Mutex<HashMap<u64, Arc<Node>>> {
+    fn shard(&self, ino: Ino) -> &Mutex<HashMap<u64, Arc<Node>, Seeded>> {
         &self.shards[(ino.0 % SHARDS as u64) as usize]
     }
 

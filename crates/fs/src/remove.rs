@@ -34,7 +34,7 @@ impl Volume {
         let mut file = node.write(core)?;
         let mut change = core.change();
         change.set(names.names(core, &parent)?.at(core, named.line), 0);
-        touch(core, &mut change, &parent);
+        touch(&mut change, &parent);
         let freed = drop_link(core, &mut change, &node, &mut file)?;
         change.commit()?;
         names.names(core, &parent)?.remove(name);
@@ -59,7 +59,7 @@ impl Volume {
         require_empty(core, &node, &mut removed)?;
         let mut change = core.change();
         change.set(names.names(core, &parent)?.at(core, named.line), 0);
-        touch(core, &mut change, &parent);
+        touch(&mut change, &parent);
         change.set(parent.at + inode::LINKS, parent.word(core, inode::LINKS) - 1);
         let freed = drop_link(core, &mut change, &node, &mut removed)?;
         change.commit()?;
@@ -91,7 +91,7 @@ pub(crate) fn drop_link(
     };
     if links > 0 || node.is_held() {
         change.set(node.at + inode::LINKS, links);
-        change.set(node.at + inode::CHANGED, core.now() as u64);
+        change.set(node.at + inode::CHANGED, change.now());
         return Ok(None);
     }
     let pages = state.extents(core, node)?.all_pages();

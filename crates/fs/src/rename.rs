@@ -126,9 +126,9 @@ fn rename(core: &Core, both: &mut Directories<'_>, moved: (&[u8], Named), to_nam
     let mut change = core.change();
     change.set(names.at(core, line), seal_low(node.ino.0));
     change.set(both.from_state.names(core, from)?.at(core, moved.1.line), 0);
-    touch(core, &mut change, from);
-    touch(core, &mut change, to);
-    change.set(node.at + inode::CHANGED, core.now() as u64);
+    touch(&mut change, from);
+    touch(&mut change, to);
+    change.set(node.at + inode::CHANGED, change.now());
     if kind == FileKind::Directory {
         move_directory(core, &mut change, &node, from, to)?;
     }
@@ -161,9 +161,9 @@ fn replace(core: &Core, both: &mut Directories<'_>, moved: (&[u8], Named), other
     change.set(entry, seal_low(node.ino.0));
     change.set(entry + 8, EntryHead::new(other.0, kind.byte()).word());
     change.set(both.from_state.names(core, from)?.at(core, moved.1.line), 0);
-    touch(core, &mut change, from);
-    touch(core, &mut change, to);
-    change.set(node.at + inode::CHANGED, core.now() as u64);
+    touch(&mut change, from);
+    touch(&mut change, to);
+    change.set(node.at + inode::CHANGED, change.now());
     if gone_kind == FileKind::Directory {
         change.set(to.at + inode::LINKS, to.word(core, inode::LINKS) - 1);
     }
@@ -199,10 +199,10 @@ fn exchange(core: &Core, both: &mut Directories<'_>, one: (&[u8], Named), other:
     change.set(from_entry + 8, EntryHead::new(one.0, kinds.1.byte()).word());
     change.set(to_entry, seal_low(first.ino.0));
     change.set(to_entry + 8, EntryHead::new(other.0, kinds.0.byte()).word());
-    touch(core, &mut change, from);
-    touch(core, &mut change, to);
+    touch(&mut change, from);
+    touch(&mut change, to);
     for node in [&first, &second] {
-        change.set(node.at + inode::CHANGED, core.now() as u64);
+        change.set(node.at + inode::CHANGED, change.now());
     }
     if kinds.0 == FileKind::Directory {
         move_directory(core, &mut change, &first, from, to)?;

@@ -80,7 +80,7 @@ fn a_full_volume_refuses_and_keeps_what_it_has() {
     };
     refused("a small file leaves its inode", volume.write(small, 50, &[9; 200]));
     refused("an append of a page", volume.append(large, &[9; 5000]).map(drop));
-    refused("an overwrite", volume.write(large, 100, &[9; 10]));
+    refused("an overwrite", volume.write(large, 100, &[9; 600]));
     refused("an overwrite of many pages", volume.write(fill, 0, &[9; 40_000]));
     refused("a write into a hole", volume.write(sparse, 4096, &[9]));
     refused("a punched edge", volume.allocate(large, 10, 10, everbyte_fs::Allocate::Punch));
@@ -96,6 +96,7 @@ fn a_full_volume_refuses_and_keeps_what_it_has() {
         }
         assert!(number < 63, "the directory needs a page at last");
     }
+    volume.write(large, 100, &[9; 10]).unwrap(); // at its place: it needs no page
     volume.rename(root, b"fill", root, b"large", Rename::Replace).unwrap();
     volume.unlink(root, b"large").unwrap();
     volume.write(small, 50, &[9; 200]).unwrap();

@@ -1,6 +1,8 @@
 //! The cases, each a file: what is measured, on what, against whom.
 
 mod collections;
+mod files;
+mod files_systems;
 mod heap;
 mod hkv;
 mod kv;
@@ -40,6 +42,11 @@ pub const ALL: &[BenchCase] = &[
         name: "names",
         about: "finding names against stat and open of files, on memory and on a disk",
         run: names::run,
+    },
+    BenchCase {
+        name: "files",
+        about: "files and directories of a volume against tmpfs and ext4 through system calls",
+        run: files::run,
     },
     BenchCase { name: "tx", about: "undo transactions against libpmemobj", run: tx::run },
     BenchCase {

@@ -86,7 +86,7 @@ fn commit(
     }
     let mut change = core.change();
     let remapped = extents.remap(core, node.at, &mut change, pages, runs);
-    inline::set_size(core, &mut change, node, sizes.1);
+    inline::set_size(&mut change, node, sizes.1);
     change.commit()?;
     extents.apply(&remapped);
     core.give_runs(&remapped.freed);

@@ -30,9 +30,9 @@ pub(super) fn write(core: &Core, node: &Node, at: u64, from: &[u8]) -> Result<()
         publish_size(core, node, end);
         return Ok(());
     }
-    let mut change = core.change();
+    let mut change = core.change().of_bytes();
     set_bytes(&mut change, node, &new);
-    set_size(core, &mut change, node, size.max(end));
+    set_size(&mut change, node, size.max(end));
     change.commit()
 }
 
@@ -60,8 +60,8 @@ fn set_bytes(change: &mut Change<'_>, node: &Node, new: &Bytes) {
 }
 
 /// A new size, and the time of the change.
-pub(super) fn set_size(core: &Core, change: &mut Change<'_>, node: &Node, size: u64) {
-    let now = core.now() as u64;
+pub(super) fn set_size(change: &mut Change<'_>, node: &Node, size: u64) {
+    let now = change.now();
     change.set(node.at + inode::SIZE, size);
     change.set(node.at + inode::MODIFIED, now);
     change.set(node.at + inode::CHANGED, now);

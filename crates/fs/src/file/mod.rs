@@ -5,6 +5,7 @@
 //! | behind the end | bytes and slots where nothing reads them, then the size | 2 |
 //! | of pages that one slot maps exactly | new pages, then one word of the slot | 2 |
 //! | of other pages | new pages, then words under undo records | 3 |
+//! | of up to 512 bytes inside a page | words under undo records | 3 |
 //! | in a small file | words under undo records; behind its end as above | 3 or 2 |
 //!
 //! Invariants

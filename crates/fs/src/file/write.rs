@@ -10,6 +10,10 @@ use crate::{Ino, Result};
 use everbyte_media::seeded;
 use std::ops::Range;
 
+/// Bytes of the longest write that changes a page at its place. Its undo records are shorter than
+/// a copy of the page, and its extent stays whole.
+const IN_PLACE: u64 = 512;
+
 impl Volume {
     /// Writes all of `bytes` to a regular file from offset `at` on. Ordered on return: durable at
     /// once where fences settle, else after [`Volume::settle`].
@@ -54,6 +58,13 @@ pub(crate) fn write(core: &Core, node: &Node, state: &mut NodeState, at: u64, by
     }
     let size = node.word(core, inode::SIZE);
     let extents = state.extents(core, node)?;
+    if end <= size && bytes.len() as u64 <= IN_PLACE && at / PAGE == (end - 1) / PAGE {
+        let plain = extents.find(at / PAGE).filter(|(_, piece)| piece.place.flags == 0);
+        if let Some((first, piece)) = plain {
+            let page_at = core.at(piece.place.page + (at / PAGE - first));
+            return change_bytes(core, node, page_at + at % PAGE, bytes);
+        }
+    }
     let is_free_behind = extents.last().is_none_or(|(first, piece)| first + piece.len <= size.div_ceil(PAGE));
     // A hole in the last page would get a page before its bytes are ordered.
     let is_last_written = size.is_multiple_of(PAGE)
@@ -64,6 +75,22 @@ pub(crate) fn write(core: &Core, node: &Node, state: &mut NodeState, at: u64, by
     } else {
         overwrite(core, node, extents, size, at, bytes)
     }
+}
+
+/// Changes a few bytes of a page at their place, under undo records.
+fn change_bytes(core: &Core, node: &Node, at: u64, bytes: &[u8]) -> Result<()> {
+    let mut change = core.change().of_bytes();
+    let end = at + bytes.len() as u64;
+    for word_at in (at & !7..end).step_by(8) {
+        let mut word = core.media().load(word_at).to_le_bytes();
+        let (from, to) = (word_at.max(at), (word_at + 8).min(end));
+        word[(from - word_at) as usize..(to - word_at) as usize]
+            .copy_from_slice(&bytes[(from - at) as usize..(to - at) as usize]);
+        change.add(word_at, u64::from_le_bytes(word));
+    }
+    change.add(node.at + inode::MODIFIED, change.now());
+    change.add(node.at + inode::CHANGED, change.now());
+    change.commit()
 }
 
 /// Writes behind the end: nothing reads the bytes or the slots before the size covers them.
@@ -172,7 +199,7 @@ fn overwrite(core: &Core, node: &Node, extents: &mut Extents, size: u64, at: u64
     let mut change = core.change();
     let remapped = extents.remap(core, node.at, &mut change, range, &runs);
     if end > size {
-        inline::set_size(core, &mut change, node, end);
+        inline::set_size(&mut change, node, end);
     } else {
         store_times(core, node);
     }

@@ -5,9 +5,9 @@
 //!          `Media::protect` has set other rights.
 //!   MAP-2  Only `0..limit` is backed by the file, and no byte beyond it is ever touched. `limit`
 //!          only grows.
-//!   MAP-3  Memory is touched through atomics of 8 bytes (and 1 byte at ragged ends) only, so
-//!          concurrent access by threads and processes is a race of words, never undefined, and no
-//!          word is ever torn by the compiler.
+//!   MAP-3  Memory is touched through atomics of 8 bytes (and 1 byte at ragged ends), or by
+//!          instructions that take and put each word whole, so concurrent access by threads and
+//!          processes is a race of words, never undefined, and no word is ever torn.
 //!
 //! Threads: any. Crates above validate the bytes of a racing read (sequence words, checksums).
 
@@ -34,6 +34,9 @@ struct Pieces {
     /// Rights of pages that had no chunk when the rights were set.
     protected: Mutex<Vec<(Range<u64>, rustix::mm::MprotectFlags)>>,
 }
+
+/// Bytes by which a long read prefetches ahead: more lines than one loop has in flight by itself.
+const AHEAD: u64 = 16 * isa::LINE;
 
 /// States of a piece.
 const ABSENT: u8 = 0;
@@ -488,10 +491,18 @@ impl Mapping {
             rest[0] = self.byte(at).load(Ordering::Relaxed);
             (at, rest) = (at + 1, &mut rest[1..]);
         }
-        let (lines, rest) = rest.as_chunks_mut::<64>(); // eight words at a time
+        let (lines, rest) = rest.as_chunks_mut::<64>();
+        let wide = at.is_multiple_of(16);
         for line in lines {
-            for (index, chunk) in line.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-                *chunk = self.word(at + index as u64 * WORD).load(Ordering::Relaxed).to_le_bytes();
+            if wide {
+                self.prefetch(at + AHEAD);
+                // SAFETY: 64 bytes of the range checked above; aligned, since the base is
+                // page-aligned. No word is torn (MAP-3).
+                unsafe { isa::load_line(self.pointer(at), line) };
+            } else {
+                for (index, chunk) in line.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+                    *chunk = self.word(at + index as u64 * WORD).load(Ordering::Relaxed).to_le_bytes();
+                }
             }
             at += isa::LINE;
         }

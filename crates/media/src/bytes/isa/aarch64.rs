@@ -76,6 +76,20 @@ pub(crate) unsafe fn store_line_nt(target: *mut u8, line: &[u8; 64]) {
     }
 }
 
+/// Copies one line out of memory that others may store to meanwhile, word by word.
+///
+/// # Safety
+/// `source` is 16-byte aligned and readable for 64 bytes.
+#[inline(always)]
+pub(crate) unsafe fn load_line(source: *const u8, into: &mut [u8; 64]) {
+    for (index, word) in into.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        // SAFETY: an aligned word of the readable bytes that the caller promises; a volatile load
+        // of 8 bytes is one instruction.
+        let value = unsafe { source.cast::<u64>().wrapping_add(index).read_volatile() };
+        *word = value.to_le_bytes();
+    }
+}
+
 /// The virtual counter, for delays that system calls are too coarse for.
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {

@@ -74,6 +74,40 @@ pub(crate) unsafe fn store_line_nt(target: *mut u8, line: &[u8; 64]) {
     }
 }
 
+/// Copies one line out of memory that others may store to meanwhile. No word is torn: a load of 16
+/// aligned bytes takes each of its words at once.
+///
+/// # Safety
+/// `source` is 16-byte aligned and readable for 64 bytes.
+#[inline(always)]
+pub(crate) unsafe fn load_line(source: *const u8, into: &mut [u8; 64]) {
+    // SAFETY:
+    // - in bounds: the caller promises 64 readable bytes, and `into` has as many;
+    // - alive: both outlive the instructions;
+    // - other writers: the loads are instructions of their own, which the compiler neither splits
+    //   nor repeats, so a race is one of words; SSE2 is part of x86-64;
+    // - valid: any bytes are bytes.
+    unsafe {
+        asm!(
+            "movdqa {a}, [{source}]",
+            "movdqa {b}, [{source} + 16]",
+            "movdqa {c}, [{source} + 32]",
+            "movdqa {d}, [{source} + 48]",
+            "movdqu [{into}], {a}",
+            "movdqu [{into} + 16], {b}",
+            "movdqu [{into} + 32], {c}",
+            "movdqu [{into} + 48], {d}",
+            source = in(reg) source,
+            into = in(reg) into.as_mut_ptr(),
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            c = out(xmm_reg) _,
+            d = out(xmm_reg) _,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
 /// The time-stamp counter, for delays that system calls are too coarse for.
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {

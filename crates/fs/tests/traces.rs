@@ -1,0 +1,156 @@
+//! Golden persistence traces: the stores, flushes and fences of each change of a volume, in order.
+
+use everbyte_fs::{FileKind, Ino, NewFile, Rename, SetAttributes, Volume, VolumeOptions, layout};
+use everbyte_sim::{Image, Tracer, assert_golden};
+use everbyte_store::{FormatOptions, Store};
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// A directory.
+const NOTES: Ino = Ino(2);
+/// A file of 8 bytes, `today` of the directory.
+const SMALL: Ino = Ino(3);
+/// A file of three pages, which lie side by side.
+const THREE: Ino = Ino(4);
+/// A file of one page.
+const ONE: Ino = Ino(5);
+/// A file of 5000 bytes.
+const PART: Ino = Ino(6);
+
+/// Every time differs from the one before.
+fn clock() -> i64 {
+    static NOW: AtomicI64 = AtomicI64::new(1_000_000_000);
+    NOW.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The trace of a change of a volume of one lane.
+fn trace(body: impl FnOnce(&Volume)) -> String {
+    let image = Image::zeroed(128 << 10).with_max(4 << 20).then(|media| {
+        let format = FormatOptions { log_len: 0, identity: Some([7; 16]) };
+        let store = Store::format(media, &format).unwrap();
+        let options = VolumeOptions { lanes: 1, span: Some(2 << 20), clock, ..VolumeOptions::default() };
+        let volume = Volume::create(&store, "volume", &options).unwrap();
+        let make = |parent: Ino, name: &str, kind: FileKind, bytes: &[u8]| {
+            let ino = volume.make(parent, name.as_bytes(), &NewFile::new(kind, 0o644)).unwrap();
+            if !bytes.is_empty() {
+                volume.write(ino, 0, bytes).unwrap();
+            }
+            ino
+        };
+        let made = [
+            make(Ino::ROOT, "notes", FileKind::Directory, b""),
+            make(NOTES, "today", FileKind::Regular, b"remember"),
+            make(NOTES, "three", FileKind::Regular, &[3; 3 * 4096]),
+            make(NOTES, "one", FileKind::Regular, &[1; 4096]),
+            make(NOTES, "part", FileKind::Regular, &[5; 5000]),
+        ];
+        assert_eq!(made, [NOTES, SMALL, THREE, ONE, PART]);
+        drop(volume);
+        store.close().unwrap();
+    });
+    let object = Store::attach(image.media()).unwrap().object("volume").unwrap();
+    let page = |number: u64| object.prime().get() + number * layout::PAGE;
+    let mut tracer = Tracer::new(&image)
+        .label("lane", page(layout::LANES_PAGE)..page(layout::LANES_PAGE + 1))
+        .label("pages", page(5 + layout::GROUP_PAGES)..object.backed().get());
+    for number in 1..layout::GROUP_INODES {
+        let at = page(5) + number * layout::INODE;
+        tracer = tracer.label(format!("inode {number}"), at..at + layout::INODE);
+    }
+    let open = |media| {
+        let store = Store::attach(media).unwrap();
+        let options = everbyte_fs::OpenVolume { clock };
+        Volume::open_with(store.object("volume").unwrap(), &options).unwrap()
+    };
+    tracer.run_after(open, |_, volume| body(&volume))
+}
+
+fn golden(name: &str, body: impl FnOnce(&Volume)) {
+    assert_golden(format!("testdata/{name}.trace"), &trace(body));
+}
+
+#[test]
+fn a_creation() {
+    let new = NewFile::new(FileKind::Regular, 0o644);
+    golden("make", |volume| assert_eq!(volume.make(NOTES, b"new", &new).unwrap(), Ino(7)));
+}
+
+#[test]
+fn a_new_directory() {
+    let new = NewFile::new(FileKind::Directory, 0o755);
+    golden("mkdir", |volume| assert_eq!(volume.make(NOTES, b"new", &new).unwrap(), Ino(7)));
+}
+
+#[test]
+fn a_removal() {
+    golden("unlink", |volume| volume.unlink(NOTES, b"today").unwrap());
+}
+
+#[test]
+fn a_rename() {
+    golden("rename", |volume| volume.rename(NOTES, b"today", NOTES, b"then", Rename::Replace).unwrap());
+}
+
+#[test]
+fn a_link() {
+    golden("link", |volume| volume.link(SMALL, NOTES, b"again").unwrap());
+}
+
+#[test]
+fn an_append_inside_a_page() {
+    golden("append_inside", |volume| assert_eq!(volume.append(PART, &[6; 64]).unwrap(), 5000));
+}
+
+#[test]
+fn an_append_of_a_page() {
+    golden("append_page", |volume| assert_eq!(volume.append(ONE, &[6; 4096]).unwrap(), 4096));
+}
+
+#[test]
+fn an_overwrite_of_a_page_that_is_an_extent() {
+    golden("overwrite", |volume| volume.write(ONE, 0, &[6; 4096]).unwrap());
+}
+
+#[test]
+fn an_overwrite_that_splits_an_extent() {
+    golden("overwrite_splits", |volume| volume.write(THREE, 4096, &[6; 4096]).unwrap());
+}
+
+#[test]
+fn a_write_of_a_few_bytes_of_a_page() {
+    golden("write_in_page", |volume| volume.write(ONE, 20, &[6; 64]).unwrap());
+}
+
+#[test]
+fn a_write_to_a_small_file() {
+    golden("write_small", |volume| volume.write(SMALL, 2, b"call").unwrap());
+}
+
+#[test]
+fn a_smaller_size() {
+    golden("resize", |volume| volume.resize(THREE, 4096).unwrap());
+}
+
+#[test]
+fn other_attributes() {
+    let set = SetAttributes { permissions: Some(0o600), uid: Some(5), ..SetAttributes::default() };
+    golden("set_attributes", |volume| volume.set_attributes(SMALL, &set).unwrap());
+}
+
+/// The journal takes at most so many bytes for the operations on names.
+#[test]
+fn changes_of_names_log_a_few_lines() {
+    let logged = |body: &dyn Fn(&Volume)| {
+        let mut bytes = 0;
+        trace(|volume| {
+            body(volume);
+            bytes = volume.logged();
+        });
+        bytes
+    };
+    let make = |kind| {
+        move |volume: &Volume| assert_eq!(volume.make(NOTES, b"new", &NewFile::new(kind, 0o644)).unwrap(), Ino(7))
+    };
+    let (touch, mkdir) = (logged(&make(FileKind::Regular)), logged(&make(FileKind::Directory)));
+    let mv = logged(&|volume| volume.rename(NOTES, b"today", NOTES, b"then", Rename::Replace).unwrap());
+    assert!(touch <= 512 && mkdir <= 320 && mv <= 384, "{touch} {mkdir} {mv}");
+}
