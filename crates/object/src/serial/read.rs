@@ -5,7 +5,7 @@
 use super::{PDeserialize, Seed};
 use crate::{
     Journal, MemPool, PBTreeMap, PBTreeSet, PBinaryHeap, PCell, PHashMap, PHashSet, POnceCell, PRefCell, PSafe,
-    PString, PVec, PVecDeque, Parc, Pbox, Prc, VCell,
+    PString, PVec, PVecDeque, Parc, Pbox, Prc, ShortString, Storable, Stored, VCell,
 };
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
@@ -62,6 +62,21 @@ plain!(
     Ipv6Addr,
     SocketAddrV4,
 );
+
+#[cfg(feature = "uuid")]
+plain!(uuid::Uuid);
+
+impl<'de, P: MemPool, const N: usize> PDeserialize<'de, P> for ShortString<N> {
+    fn deserialize_in<D: Deserializer<'de>>(deserializer: D, _: &Journal<P>) -> Result<Self, D::Error> {
+        Self::deserialize(deserializer)
+    }
+}
+
+impl<'de, T: Storable + Deserialize<'de>, P: MemPool> PDeserialize<'de, P> for Stored<T> {
+    fn deserialize_in<D: Deserializer<'de>>(deserializer: D, _: &Journal<P>) -> Result<Self, D::Error> {
+        T::deserialize(deserializer).map(Stored::new)
+    }
+}
 
 macro_rules! wrapped {
     ($($Wrapper:path, $T:ident;)*) => { $(

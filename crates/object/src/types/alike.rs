@@ -13,6 +13,7 @@ use std::ops::{Bound, RangeBounds, RangeInclusive};
 /// assert_eq!(stored.as_result(), Ok(&7));
 /// assert_eq!(Result::from(stored), Ok(7));
 /// ```
+#[cfg_attr(feature = "serde", derive(serde::Serialize, crate::PDeserialize))]
 #[derive(PSafe, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum PResult<T, E> {
@@ -51,6 +52,7 @@ impl<T, E> From<PResult<T, E>> for Result<T, E> {
 }
 
 /// As `Bound`, in a pool: converted by `From` both ways.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, crate::PDeserialize))]
 #[derive(PSafe, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum PBound<T> {
@@ -95,6 +97,7 @@ impl<T> From<PBound<T>> for Bound<T> {
 
 /// As `RangeInclusive`, in a pool: converted by `From` both ways. It is no iterator; one that was
 /// converted from a range that had been iterated begins where that one stood.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, crate::PDeserialize))]
 #[derive(PSafe, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct PRangeInclusive<T> {

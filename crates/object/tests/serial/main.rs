@@ -13,6 +13,7 @@ use everbyte_store::Store;
 use serde::Serialize;
 use serde_json::{Deserializer, Value, json};
 use std::marker::PhantomData;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// A reader of JSON.
@@ -183,6 +184,23 @@ fn keys_that_come_twice() {
     assert_eq!((made.0.get("a"), made.0.len(), made.1.len()), (Some(&3), 2, 2));
     drop(made);
     require_whole(&store, "pool");
+}
+
+/// Forms of foreign types, and types in place of the standard library's.
+#[test]
+fn forms_of_other_types() {
+    use everbyte_object::{PBound, PRangeInclusive, PResult, ShortString, Stored};
+    type Root = (Stored<SocketAddr>, ShortString<8>, PResult<u8, u16>, PBound<u8>, PRangeInclusive<i8>);
+    pool!(Forms);
+    let store = store();
+    let text = r#"["[::1]:80","short",{"Err":4},"Unbounded",{"start":-1,"end":9}]"#;
+    let made = Forms::create::<Root>(&store, "pool", |j| j.deserialize(reader!(text)).unwrap()).unwrap();
+    assert_eq!(serde_json::to_string(&*made).unwrap(), text);
+    made.tx(|j, _| {
+        let long = r#"["1.2.3.4:5","far too long",{"Ok":4},"Unbounded",{"start":-1,"end":9}]"#;
+        assert!(j.deserialize::<Root, _>(reader!(long)).is_err());
+    })
+    .unwrap();
 }
 
 /// A function over any pool, as programs write it.
