@@ -45,7 +45,7 @@ fn visit(json: bool, parts: &[&str]) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let mut outcomes = Vec::new();
-    for exhibit in museum::EXHIBITS.iter().filter(|exhibit| wanted(exhibit.name, parts)) {
+    for exhibit in museum::exhibits().iter().filter(|exhibit| wanted(exhibit.name, parts)) {
         let outcome = exhibit.visit();
         if !json {
             let verdict = if outcome.found { "found" } else { "NOT FOUND" };

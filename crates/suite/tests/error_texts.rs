@@ -231,7 +231,7 @@ fn page() -> String {
         Log => E::Log(log()),
         NewerFormat => E::NewerFormat { volume: object(), format: format() },
         Damaged => E::Damaged(damage()),
-        BadOption => E::BadOption { detail: detail().into() },
+        BadOption => E::BadOption { detail: detail() },
         NotFound => E::NotFound,
         Exists => E::Exists,
         NotADirectory => E::NotADirectory { ino: ino() },
