@@ -17,11 +17,17 @@ const SHARDS: usize = 16;
 
 /// The inodes in use, by number.
 pub(crate) struct Nodes {
-    shards: [Mutex<HashMap<u64, Arc<Node>, Seeded>>; SHARDS],
+    shards: [Shard; SHARDS],
     damaged: HashSet<Ino>,
 }
 
-/// An inode in use.
+/// A part of the inodes, in lines of its own: threads that use others do not wait for them.
+#[derive(Default)]
+#[repr(align(128))]
+struct Shard(Mutex<HashMap<u64, Arc<Node>, Seeded>>);
+
+/// An inode in use, in lines of its own as [`Shard`] is.
+#[repr(align(128))]
 pub(crate) struct Node {
     pub ino: Ino,
     /// Offset of the inode in the store.
@@ -48,7 +54,7 @@ impl Nodes {
     }
 
     fn shard(&self, ino: Ino) -> &Mutex<HashMap<u64, Arc<Node>, Seeded>> {
-        &self.shards[(ino.0 % SHARDS as u64) as usize]
+        &self.shards[(ino.0 % SHARDS as u64) as usize].0
     }
 
     /// Forgets a node whose inode was freed; the next file of that number gets one of its own.

@@ -334,7 +334,8 @@ fn threads(bench: &mut Bench<'_>, ours: &Ours, rivals: &[Calls]) -> Result {
     if !metrics.iter().any(is_wanted) {
         return Ok(());
     }
-    let len = bench.plan.pick(16 << 20, 16 << 20, 64 << 10);
+    // In the caches of a core: two threads would share the memory's bandwidth otherwise.
+    let len = bench.plan.pick(512 << 10, 512 << 10, 64 << 10);
     let mine = shares(ours, len)?;
     let theirs = rivals.iter().map(|calls| shares(calls, len)).collect::<Result<Vec<_>>>()?;
     for (name, work) in metrics {

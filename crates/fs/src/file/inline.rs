@@ -26,7 +26,7 @@ pub(super) fn write(core: &Core, node: &Node, at: u64, from: &[u8]) -> Result<()
         let _section = media.section();
         media.write(node.at + inode::INLINE + first, &new[first as usize..last as usize]);
         media.flush_unless("fs-inline-unflushed", node.at + inode::INLINE + first, last - first);
-        store_times(core, node);
+        store_times(core, node, core.now() as u64);
         publish_size(core, node, end);
         return Ok(());
     }
@@ -48,7 +48,7 @@ pub(super) fn resize(core: &Core, node: &Node, to: u64) -> Result<()> {
         media.write(node.at + inode::INLINE + first, &new[first as usize..]);
         media.flush(node.at + inode::INLINE + first, INLINE - first);
     }
-    store_times(core, node);
+    store_times(core, node, core.now() as u64);
     publish_size(core, node, to);
     Ok(())
 }

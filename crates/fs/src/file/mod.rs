@@ -52,8 +52,8 @@ fn is_inline(core: &Core, node: &Node) -> bool {
 }
 
 /// Stores the times of a change of the bytes; flushed, not fenced (FS-10).
-fn store_times(core: &Core, node: &Node) {
-    let (media, now) = (core.media(), core.now() as u64);
+fn store_times(core: &Core, node: &Node, now: u64) {
+    let media = core.media();
     let _section = media.section();
     media.store(node.at + inode::MODIFIED, now);
     media.store(node.at + inode::CHANGED, now);

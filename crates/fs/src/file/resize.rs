@@ -28,7 +28,7 @@ impl Volume {
         if to > size {
             zero_tail(core, extents, size);
         }
-        store_times(core, &node);
+        store_times(core, &node, core.now() as u64);
         publish_size(core, &node, to);
         // Also without a change of the size: pages that were allocated behind the end go.
         let freed = extents.cut_behind(core, node.at, to.div_ceil(PAGE));

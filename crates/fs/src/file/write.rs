@@ -123,7 +123,7 @@ fn append(core: &Core, node: &Node, extents: &mut Extents, size: u64, at: u64, b
     let zeros = |_: u64, page: &mut [u8; PAGE as usize]| page.fill(0);
     store_pages(core, &runs, at, bytes, zeros);
     extents.add_behind(core, node.at, &runs);
-    store_times(core, node);
+    store_times(core, node, core.now() as u64);
     publish_size(core, node, end);
     Ok(())
 }
@@ -191,17 +191,17 @@ fn overwrite(core: &Core, node: &Node, extents: &mut Extents, size: u64, at: u64
     let kept = unwritten(extents, &range);
     let (runs, supply) = supply::replace(core, &range, &kept)?;
     extents.reserve_slots(core, node.at, runs.len() + 1).map_err(|error| supply.give_back(core, error))?;
+    let mut change = core.change();
     let _section = media.section();
     if end > size {
         zero_tail(core, extents, size);
     }
     store_pages(core, &runs, at, bytes, |page, into| read_page(core, extents, size, page, into));
-    let mut change = core.change();
     let remapped = extents.remap(core, node.at, &mut change, range, &runs);
     if end > size {
         inline::set_size(&mut change, node, end);
     } else {
-        store_times(core, node);
+        store_times(core, node, change.now());
     }
     change.commit().map_err(|error| supply.give_back(core, error))?;
     extents.apply(&remapped);

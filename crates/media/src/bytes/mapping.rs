@@ -712,6 +712,22 @@ mod tests {
         }
     }
 
+    /// Reads take the same bytes whatever their place in a line and their length: by bytes, by
+    /// words, by lines.
+    #[test]
+    fn reads_of_every_place_and_length() {
+        let mapping = Mapping::anonymous(8192, 8192).unwrap();
+        let bytes: Vec<u8> = (0..8192_u32).map(|index| (index * 7 + index / 256) as u8).collect();
+        mapping.write(0, &bytes);
+        for at in 0..70 {
+            for len in (0..200).chain([4096, 8192 - at]) {
+                let mut into = vec![0; len];
+                mapping.read(at as u64, &mut into);
+                assert_eq!(into, bytes[at..at + len], "{at} + {len}");
+            }
+        }
+    }
+
     /// For every offset and length: exactly the lines that hold a byte of the range.
     #[test]
     fn flush_ranges_are_rounded_to_the_lines_they_touch() {
