@@ -17,6 +17,7 @@ pub(crate) const CASES: &[Case] = &[
     case("fs-grow", "a directory, the inode table and a chain of extents grow", 6000, grows),
     case("fs-orphans", "files lose their last name while they are held: a crash frees them", 4000, orphans),
     case("fs-trim", "a write behind the end is interrupted; then the end moves over its place as a hole", 3000, trim),
+    case("fs-shrink", "a file shrinks: opening after a crash clears only slots that its end has left", 6000, shrink),
     case("fs-create", "a volume is made and used: it is there whole, or not at all", 3000, creation),
     case("fs-sequences", "sequences of one to three random operations on files of every form", 12_000, sequences),
 ];
@@ -340,7 +341,7 @@ fn orphans(explorer: Explorer) -> Result<Report, Box<Failure>> {
 
 /// The first run is interrupted, and the second one makes the file larger and uses free pages.
 fn trim(explorer: Explorer) -> Result<Report, Box<Failure>> {
-    let before = [make("a"), append("a", 4096, 1), make("b"), append("b", 4096, 2)];
+    let before = [make("a"), append("a", 4096, 1), make("b"), append("b", 4096, 2), make("c"), append("c", 9000, 3)];
     let (image, tree) = image(&before);
     let run = |media: Media, twin: &Twin<'_, Tree>| {
         let volume = open(&media).expect("a whole image");
@@ -351,6 +352,10 @@ fn trim(explorer: Explorer) -> Result<Report, Box<Failure>> {
         step(&volume, twin, &append("b", 9000, 4));
     };
     explorer.explore_twin(&image, &tree, Order::InOrder, run, |media, seen| observe(&media, seen))
+}
+
+fn shrink(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    explore(explorer, &[make("a"), append("a", 9000, 1)], &[resize("a", 100)])
 }
 
 /// The twin is the volume's tree once the volume exists.

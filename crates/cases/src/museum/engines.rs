@@ -252,7 +252,7 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
     exhibit(
         "fs-reflush-unfenced",
         "fs",
-        "fs-resize",
+        "fs-shrink",
         "recovery clears slots behind a size that a dead process did not flush",
     ),
     exhibit(
