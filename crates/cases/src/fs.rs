@@ -177,6 +177,9 @@ fn names(explorer: Explorer) -> Result<Report, Box<Failure>> {
         link("home/a", "a"),
         unlink("home/a"),
         Op::Set { path: path("a"), permissions: 0o4711, uid: 12 },
+        Op::Xattr { path: path("a"), name: b"user.one".to_vec(), len: 5000, seed: 1 },
+        Op::Xattr { path: path("a"), name: b"user.two".to_vec(), len: 20, seed: 2 },
+        Op::Xattr { path: path("a"), name: b"user.one".to_vec(), len: 0, seed: 0 },
         unlink("a"),
         write("full", 0, 9000, 7), // takes the pages of the removed file
         Op::RemoveDirectory { path: path("home/notes") },

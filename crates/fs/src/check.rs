@@ -5,6 +5,7 @@ use crate::extents::{Extents, Pages};
 use crate::layout::{PAGE, PAGE_LINES, State, inode};
 use crate::names;
 use crate::volume::Volume;
+use crate::xattr::run as xattr;
 use crate::{FileKind, Ino};
 use everbyte_media::Damage;
 use everbyte_store::{Finding, FindingKind};
@@ -56,12 +57,16 @@ impl Volume {
             if node.checksum != node.owner_sum() {
                 report(ino, at + inode::OWNER, format!("the owner of inode {ino} fails its checksum"));
             }
+            if let Err(Damage { offset, detail, .. }) = xattr::read(pages, at) {
+                report(ino, offset.unwrap_or(at), format!("inode {ino}: {detail}"));
+            }
+            let xattrs = xattr::run(pages, at).ok().flatten();
             match Extents::load(pages, at) {
                 Ok(loaded) => {
                     for &slot in &loaded.torn {
                         report(ino, slot, format!("a slot of inode {ino} has one word"));
                     }
-                    check_pages(core, ino, at, node.size, &loaded.extents, &mut owners, &mut report);
+                    check_pages(core, ino, at, node.size, (&loaded.extents, xattrs), &mut owners, &mut report);
                     if kind == FileKind::Directory {
                         read_names(core, ino, node.size, &loaded.extents, &mut reached, &mut report);
                     }
@@ -85,7 +90,7 @@ fn check_pages(
     ino: Ino,
     at: u64,
     size: u64,
-    extents: &Extents,
+    (extents, xattrs): (&Extents, Option<(u64, u64)>),
     owners: &mut HashMap<u64, Ino>,
     report: &mut impl FnMut(Ino, u64, String),
 ) {
@@ -94,7 +99,7 @@ fn check_pages(
             report(ino, at, format!("inode {ino} has pages behind its end"));
         }
     }
-    for (first, count) in extents.all_pages() {
+    for (first, count) in extents.all_pages().into_iter().chain(xattrs) {
         for page in first..first + count {
             if let Some(other) = owners.insert(page, ino) {
                 report(ino, core.at(page), format!("inodes {other} and {ino} share a page"));

@@ -87,6 +87,12 @@ pub enum Error {
         /// The limit.
         max: u64,
     },
+    /// The file has no extended attribute of that name.
+    #[error("inode {ino} has no extended attribute of that name")]
+    NoAttribute {
+        /// The inode.
+        ino: Ino,
+    },
     /// A directory would move into itself.
     #[error("directory {ino} cannot move below itself")]
     Loop {
@@ -131,7 +137,7 @@ impl ErrorInfo for Error {
             Error::NewerFormat { .. } => ErrorKind::Newer,
             Error::Damaged(_) => ErrorKind::Damaged,
             Error::BadOption { .. } | Error::BadName | Error::Loop { .. } => ErrorKind::Invalid,
-            Error::NotFound | Error::Stale { .. } => ErrorKind::NotFound,
+            Error::NotFound | Error::NoAttribute { .. } | Error::Stale { .. } => ErrorKind::NotFound,
             Error::Exists => ErrorKind::Exists,
             Error::NotADirectory { .. } | Error::IsADirectory { .. } | Error::NotAFile { .. } => ErrorKind::Invalid,
             Error::NotEmpty { .. } => ErrorKind::Conflict,

@@ -280,6 +280,31 @@ impl Place {
     }
 }
 
+/// The head of a run of pages with extended attributes. Behind it, for each in the order of names:
+/// a byte, the length of the name; four bytes, that of the value; the name; the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct XattrsHead {
+    /// CRC-32C of these 16 bytes with this field zero.
+    pub checksum: u32,
+    /// Bytes behind the head.
+    pub len: u32,
+    /// CRC-32C of them.
+    pub content: u32,
+    /// Zeros.
+    pub reserved: u32,
+}
+const _: () = assert!(size_of::<XattrsHead>() == 16);
+
+impl Checked for XattrsHead {
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
+    }
+}
+
+/// The most bytes behind the head.
+pub const XATTRS_MAX: u64 = 64 << 10;
+
 /// Bytes of a line of a directory.
 pub const LINE: u64 = 64;
 /// Lines of a page of a directory.

@@ -59,6 +59,7 @@ mod space;
 mod table;
 mod tools;
 mod volume;
+mod xattr;
 
 pub use attributes::Entry;
 pub use create::{LINKS_MAX, NewFile, TARGET_MAX};
@@ -72,3 +73,4 @@ pub use recover::VolumeRecovery;
 pub use rename::Rename;
 pub use tools::FsTools;
 pub use volume::{Usage, Volume};
+pub use xattr::SetXattr;

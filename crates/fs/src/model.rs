@@ -1,7 +1,7 @@
 //! The plain twin of a volume, for tests: a tree of files in memory, operations on both, and what a
 //! volume holds as such a tree.
 
-use crate::{Allocate, Error, FileKind, Ino, NewFile, Rename, SetAttributes, Volume};
+use crate::{Allocate, Error, FileKind, Ino, NewFile, Rename, SetAttributes, SetXattr, Volume};
 use std::collections::BTreeMap;
 
 /// A path from the root: its names.
@@ -30,6 +30,8 @@ pub enum Op {
     RemoveDirectory { path: Path },
     /// [`Volume::rename`].
     Rename { from: Path, to: Path, mode: Rename },
+    /// [`Volume::set_xattr`]; of length 0 [`Volume::remove_xattr`].
+    Xattr { path: Path, name: Vec<u8>, len: u64, seed: u8 },
     /// [`Volume::set_attributes`].
     Set { path: Path, permissions: u16, uid: u32 },
 }
@@ -49,6 +51,7 @@ struct File {
     /// Bytes of a regular file, the target of a link.
     bytes: Vec<u8>,
     names: BTreeMap<Vec<u8>, u64>,
+    xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 /// The twin.
@@ -67,6 +70,7 @@ pub struct Shown {
     links: u64,
     first_path: Vec<u8>,
     bytes: Vec<u8>,
+    xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Default for Tree {
@@ -78,6 +82,7 @@ impl Default for Tree {
             links: 2,
             bytes: Vec::new(),
             names: BTreeMap::new(),
+            xattrs: BTreeMap::new(),
         };
         Tree { files: BTreeMap::from([(1, root)]), next: 2 }
     }
@@ -94,9 +99,10 @@ impl std::fmt::Debug for Tree {
         let mut map = f.debug_map();
         for (path, shown) in self.shown() {
             let sum = crc32c::crc32c(&shown.bytes);
-            let Shown { kind, permissions, uid, links, .. } = &shown;
-            let text =
-                format!("{kind:?} {permissions:o} uid {uid} links {links} len {} sum {sum:x}", shown.bytes.len());
+            let Shown { kind, permissions, uid, links, xattrs, .. } = &shown;
+            let xattrs = crc32c::crc32c(format!("{xattrs:?}").as_bytes());
+            let len = shown.bytes.len();
+            let text = format!("{kind:?} {permissions:o} uid {uid} links {links} len {len} sum {sum:x} {xattrs:x}");
             map.entry(&String::from_utf8_lossy(&path), &text);
         }
         map.finish()
@@ -118,10 +124,11 @@ impl Tree {
     }
 
     fn show(&self, id: u64, path: &[u8], all: &mut BTreeMap<Vec<u8>, Shown>, first: &mut BTreeMap<u64, Vec<u8>>) {
-        let File { kind, permissions, uid, links, bytes, names } = &self.files[&id];
+        let File { kind, permissions, uid, links, bytes, names, xattrs } = &self.files[&id];
         let first_path = first.entry(id).or_insert_with(|| path.to_vec()).clone();
         let (kind, permissions, uid, links) = (*kind, *permissions, *uid, *links);
-        all.insert(path.to_vec(), Shown { kind, permissions, uid, links, first_path, bytes: bytes.clone() });
+        let (bytes, xattrs) = (bytes.clone(), xattrs.clone());
+        all.insert(path.to_vec(), Shown { kind, permissions, uid, links, first_path, bytes, xattrs });
         for (name, &child) in names {
             self.show(child, &[path, name, b"/"].concat(), all, first);
         }
@@ -233,6 +240,15 @@ impl Tree {
                 Ok(())
             }
             Op::Rename { from, to, mode } => self.rename(from, to, *mode),
+            Op::Xattr { path, name, len, seed } => {
+                let id = self.find(path)?;
+                let xattrs = &mut self.get(id).xattrs;
+                match len {
+                    0 => xattrs.remove(name).map(drop).ok_or(Refused)?,
+                    len => drop(xattrs.insert(name.clone(), bytes(*len, *seed))),
+                }
+                Ok(())
+            }
             Op::Set { path, permissions, uid } => {
                 let id = self.find(path)?;
                 let file = self.get(id);
@@ -250,7 +266,10 @@ impl Tree {
         let links = if kind == FileKind::Directory { 2 } else { 1 };
         let id = self.next;
         self.next += 1;
-        self.files.insert(id, File { kind, permissions, uid: 0, links, bytes, names: BTreeMap::new() });
+        self.files.insert(
+            id,
+            File { kind, permissions, uid: 0, links, bytes, names: BTreeMap::new(), xattrs: BTreeMap::new() },
+        );
         let parent = self.get(directory);
         parent.names.insert(name.clone(), id);
         parent.links += u64::from(kind == FileKind::Directory);
@@ -360,6 +379,10 @@ pub fn apply(volume: &Volume, op: &Op) -> crate::Result<()> {
             let ((from, name), (to, new)) = (parent(from)?, parent(to)?);
             volume.rename(from, &name, to, &new, *mode)
         }
+        Op::Xattr { path, name, len: 0, .. } => volume.remove_xattr(find(volume, path)?, name),
+        Op::Xattr { path, name, len, seed } => {
+            volume.set_xattr(find(volume, path)?, name, &bytes(*len, *seed), SetXattr::Any)
+        }
         Op::Set { path, permissions, uid } => {
             let set = SetAttributes { permissions: Some(*permissions), uid: Some(*uid), ..SetAttributes::default() };
             volume.set_attributes(find(volume, path)?, &set)
@@ -390,7 +413,12 @@ fn read_file(volume: &Volume, ino: Ino, tree: &mut Tree) -> crate::Result<()> {
         links: found.links,
         bytes: Vec::new(),
         names: BTreeMap::new(),
+        xattrs: BTreeMap::new(),
     };
+    for name in volume.xattrs(ino)? {
+        let value = volume.xattr(ino, &name)?;
+        file.xattrs.insert(name, value);
+    }
     match found.kind {
         FileKind::Regular => {
             file.bytes = vec![0; found.size as usize];

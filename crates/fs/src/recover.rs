@@ -18,6 +18,7 @@ use crate::format::first_free;
 use crate::free_pages::FreePages;
 use crate::layout::{FILE_MAX, GROUP_PAGES, Head, INLINE, INODE, LINE, PAGE, STATE_INLINE, State, inode};
 use crate::table::InodeTable;
+use crate::xattr::run as xattr;
 use crate::{Error, FileKind, Ino, Result};
 use everbyte_media::Damage;
 use everbyte_store::Object;
@@ -92,7 +93,9 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
     }
     // Pages that a damaged file still leads to are not given away: a repair may want them.
     for &ino in &recovery.damaged {
-        for (page, count) in Extents::salvage(pages, table.at(ino).expect("the number is the table's")) {
+        let at = table.at(ino).expect("the number is the table's");
+        let xattrs = xattr::run(pages, at).ok().flatten();
+        for (page, count) in Extents::salvage(pages, at).into_iter().chain(xattrs) {
             (page..page + count).for_each(|page| _ = free.take_from(page, 1));
         }
     }
@@ -140,7 +143,8 @@ fn mark(pages: Pages<'_>, free: &mut FreePages, ino: Ino, at: u64) -> Result<u64
     }
     let trimmed = loaded.trim(pages, at, size);
     let mut taken: Vec<(u64, u64)> = Vec::new();
-    for (page, count) in loaded.extents.all_pages() {
+    let xattrs = xattr::run(pages, at)?;
+    for (page, count) in loaded.extents.all_pages().into_iter().chain(xattrs) {
         if let Err(page) = free.take_at(page, count) {
             taken.iter().for_each(|&(page, count)| free.give(page, count));
             let shared = pages.start + page * PAGE;

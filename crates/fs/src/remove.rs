@@ -7,10 +7,12 @@
 use crate::change::Change;
 use crate::core::Core;
 use crate::create::touch;
+use crate::extents::Pages;
 use crate::layout::{State, inode};
 use crate::names::require_name;
 use crate::node::{Node, NodeState};
 use crate::volume::Volume;
+use crate::xattr::run as xattr;
 use crate::{Error, FileKind, Ino, Result};
 
 impl Volume {
@@ -94,9 +96,16 @@ pub(crate) fn drop_link(
         change.set(node.at + inode::CHANGED, change.now());
         return Ok(None);
     }
-    let pages = state.extents(core, node)?.all_pages();
+    let pages = pages(core, node, state)?;
     change.set(node.at + inode::STATE, free_state(core, node).word());
     Ok(Some(pages))
+}
+
+/// Every run of pages that the file has.
+fn pages(core: &Core, node: &Node, state: &mut NodeState) -> Result<Vec<(u64, u64)>> {
+    let mut pages = state.extents(core, node)?.all_pages();
+    pages.extend(xattr::run(Pages::of(core.object()), node.at).map_err(|damage| damage.of_object(core.name()))?);
+    Ok(pages)
 }
 
 /// The state of a free inode: the next file of this number has another generation.
@@ -115,7 +124,7 @@ pub(crate) fn finish(core: &Core, node: &Node, state: &mut NodeState, freed: Opt
 
 /// Frees a file without a name, whose last holder is gone.
 pub(crate) fn free(core: &Core, node: &Node, state: &mut NodeState) -> Result<()> {
-    let pages = state.extents(core, node)?.all_pages();
+    let pages = pages(core, node, state)?;
     let mut change = core.change();
     change.set(node.at + inode::STATE, free_state(core, node).word());
     change.commit()?;

@@ -318,3 +318,38 @@ fn what_may_not_be_is_refused() {
     assert_eq!(&last, b"\0!");
     assert_eq!(volume.check(), []);
 }
+
+#[test]
+fn extended_attributes_are_set_replaced_and_removed() {
+    use everbyte_fs::SetXattr;
+    let (store, volume) = volume(8 << 20);
+    let file = volume.make(Ino::ROOT, b"file", &FILE).unwrap();
+    let used = |volume: &Volume| volume.usage().pages - volume.usage().free_pages;
+    let before = used(&volume);
+    volume.set_xattr(file, b"user.a", b"first", SetXattr::Any).unwrap();
+    volume.set_xattr(file, b"user.b", &model::bytes(60_000, 3), SetXattr::Create).unwrap();
+    volume.set_xattr(file, b"user.a", b"", SetXattr::Replace).unwrap();
+    assert_eq!(volume.xattrs(file).unwrap(), [b"user.a", b"user.b"]);
+    assert_eq!(
+        (volume.xattr(file, b"user.a").unwrap(), volume.xattr(file, b"user.b").unwrap().len()),
+        (vec![], 60_000)
+    );
+    assert!(matches!(volume.set_xattr(file, b"user.a", b"x", SetXattr::Create), Err(Error::Exists)));
+    assert!(matches!(volume.set_xattr(file, b"user.c", b"x", SetXattr::Replace), Err(Error::NoAttribute { .. })));
+    assert!(matches!(volume.remove_xattr(file, b"user.c"), Err(Error::NoAttribute { .. })));
+    assert!(matches!(volume.xattr(file, b"user.c"), Err(Error::NoAttribute { .. })));
+    let much = vec![1; 6000];
+    assert!(matches!(volume.set_xattr(file, b"user.c", &much, SetXattr::Any), Err(Error::TooLarge { .. })));
+    assert!(matches!(volume.set_xattr(file, b"", b"", SetXattr::Any), Err(Error::BadName)));
+    assert!(matches!(volume.set_xattr(file, &[b'n'; 256], b"", SetXattr::Any), Err(Error::NameTooLong { .. })));
+    assert_eq!(volume.check(), []);
+    drop(volume);
+    let volume = Volume::open(store.object("volume").unwrap()).unwrap();
+    assert_eq!(volume.xattr(file, b"user.b").unwrap(), model::bytes(60_000, 3));
+    volume.remove_xattr(file, b"user.b").unwrap();
+    volume.remove_xattr(file, b"user.a").unwrap();
+    assert_eq!((volume.xattrs(file).unwrap().len(), used(&volume)), (0, before));
+    volume.set_xattr(file, b"user.a", b"gone with the file", SetXattr::Any).unwrap();
+    volume.unlink(Ino::ROOT, b"file").unwrap();
+    assert_eq!((used(&volume), volume.check()), (before, vec![]));
+}

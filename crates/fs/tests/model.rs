@@ -70,10 +70,14 @@ fn an_op(random: &mut Random, tree: &Tree) -> Op {
         }
         10..13 => Op::Append { path: a_path(random, tree, Some(FileKind::Regular)), len: a_length(random), seed },
         13 | 14 => Op::Resize { path: a_path(random, tree, Some(FileKind::Regular)), to: an_offset(random) },
-        15 | 16 => {
+        15 => {
             let all = [Allocate::Grow, Allocate::KeepSize, Allocate::Punch, Allocate::Zero, Allocate::ZeroKeepSize];
             let path = a_path(random, tree, Some(FileKind::Regular));
             Op::Allocate { path, at: an_offset(random), len: a_length(random), mode: random.pick(&all) }
+        }
+        16 => {
+            let (path, name) = (a_path(random, tree, None), a_name(random));
+            Op::Xattr { path, name, len: random.pick(&[0, 0, 1, 30, 5000]), seed }
         }
         17 => Op::Link { path: a_path(random, tree, None), new: a_new_path(random, tree) },
         18 => Op::Unlink { path: a_path(random, tree, None) },

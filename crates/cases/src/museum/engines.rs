@@ -250,6 +250,12 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "recovery clears slots behind the end of a file and does not flush them",
     ),
     exhibit(
+        "fs-xattr-unflushed",
+        "fs",
+        "fs-names",
+        "extended attributes are not flushed before the word that leads to them",
+    ),
+    exhibit(
         "fs-reflush-unfenced",
         "fs",
         "fs-shrink",

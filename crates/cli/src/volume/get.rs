@@ -7,7 +7,7 @@
 use super::Copied;
 use crate::failure::Failure;
 use everbyte_fs::{Attributes, FileKind, Ino, Volume};
-use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, Timespec, Timestamps, Uid};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -96,6 +96,7 @@ impl Get<'_> {
                 rustix::fs::mknodat(CWD, part, of, Mode::from_raw_mode(0o600), found.device).map_err(refused)?;
             }
         }
+        self.xattrs(found.ino, part)?;
         set(found, part)?;
         Ok(true)
     }
@@ -124,6 +125,16 @@ impl Get<'_> {
         Ok(())
     }
 
+    /// Sets the extended attributes of a file.
+    fn xattrs(&self, ino: Ino, path: &Path) -> Result<(), Failure> {
+        for name in self.volume.xattrs(ino)? {
+            let value = self.volume.xattr(ino, &name)?;
+            let set = rustix::fs::lsetxattr(path, &name[..], &value, XattrFlags::empty());
+            set.map_err(|error| Failure::system("set extended attributes of", path, error.into()))?;
+        }
+        Ok(())
+    }
+
     fn tree(&mut self, found: &Attributes, target: &Path) -> Result<(), Failure> {
         let failed = |error: io::Error| Failure::system("create", target, error);
         match fs::create_dir(target) {
@@ -139,6 +150,7 @@ impl Get<'_> {
                 self.one(entry.ino, &target.join(OsStr::from_bytes(&entry.name)))?;
             }
         }
+        self.xattrs(found.ino, target)?;
         set(found, target)?;
         self.copied.directories += 1;
         Ok(())

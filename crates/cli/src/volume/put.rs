@@ -6,7 +6,7 @@
 
 use super::Copied;
 use crate::failure::Failure;
-use everbyte_fs::{Error, FileKind, Ino, NewFile, Rename, SetAttributes, Volume};
+use everbyte_fs::{Error, FileKind, Ino, NewFile, Rename, SetAttributes, SetXattr, Volume};
 use std::collections::HashMap;
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -77,6 +77,7 @@ impl Put<'_> {
         if kind == FileKind::Regular {
             self.content(source, file.ino(), found.len())?;
         }
+        self.xattrs(source, file.ino())?;
         self.volume.set_attributes(file.ino(), &times(&found))?;
         self.name(file.ino(), directory, name)?;
         self.linked.insert((found.dev(), found.ino()), file.ino());
@@ -144,6 +145,22 @@ impl Put<'_> {
         }
     }
 
+    /// Copies extended attributes, where the source has them.
+    fn xattrs(&self, source: &Path, ino: Ino) -> Result<(), Failure> {
+        let refused = |error: rustix::io::Errno| Failure::system("read extended attributes of", source, error.into());
+        let mut names = vec![0; 1 << 16];
+        let len = match rustix::fs::llistxattr(source, &mut names[..]) {
+            Err(rustix::io::Errno::NOTSUP) => 0,
+            listed => listed.map_err(refused)?,
+        };
+        for name in names[..len].split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
+            let mut value = vec![0; 1 << 16];
+            let len = rustix::fs::lgetxattr(source, name, &mut value[..]).map_err(refused)?;
+            self.volume.set_xattr(ino, name, &value[..len], SetXattr::Any)?;
+        }
+        Ok(())
+    }
+
     fn tree(&mut self, source: &Path, found: &Metadata, directory: Ino, name: &[u8]) -> Result<(), Failure> {
         let failed = |error| Failure::system("read", source, error);
         let new = NewFile {
@@ -159,6 +176,7 @@ impl Put<'_> {
             let entry = entry.map_err(failed)?;
             self.one(&entry.path(), ino, entry.file_name().as_bytes())?;
         }
+        self.xattrs(source, ino)?;
         self.volume.set_attributes(ino, &times(found))?;
         self.copied.directories += 1;
         (self.progress)(&self.copied);

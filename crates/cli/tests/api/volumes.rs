@@ -46,6 +46,13 @@ fn a_tree_goes_into_a_volume_and_out_of_it() {
     fs::set_permissions(source.join("large"), Permissions::from_mode(0o4711)).unwrap();
     File::open(source.join("large")).unwrap().set_modified(UNIX_EPOCH + Duration::new(1_000_000, 123_456_789)).unwrap();
 
+    let xattr = |path: &Path| {
+        let mut value = [0; 64];
+        rustix::fs::lgetxattr(path, "user.colour", &mut value[..]).map(|len| value[..len].to_vec())
+    };
+    // where the file system of the test has them
+    let set = rustix::fs::lsetxattr(source.join("small"), "user.colour", b"blue", rustix::fs::XattrFlags::empty());
+
     let copied = "copied 5 files, 3 directories, 1 links, 52728817 bytes\n";
     assert_eq!(place.good(&["fs", "put", "source", "home:/"]), copied);
     place.bad(&["fs", "put", "source", "home"], 2, &["exists", "--replace"]);
@@ -61,6 +68,7 @@ fn a_tree_goes_into_a_volume_and_out_of_it() {
     tree(&source, &source, &mut before);
     tree(&place.path("copy"), &place.path("copy"), &mut after);
     assert_eq!(before, after);
+    assert_eq!(xattr(&place.path("copy/small")).ok(), set.is_ok().then(|| b"blue".to_vec()));
     assert!(fs::metadata(place.path("copy/sparse")).unwrap().blocks() < 1000, "holes stay holes");
 
     let stat: serde_json::Value = serde_json::from_str(&place.good(&["--json", "fs", "stat", "home"])).unwrap();

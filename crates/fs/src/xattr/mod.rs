@@ -1,0 +1,124 @@
+//! Extended attributes: named bytes beside a file.
+//!
+//! All attributes of a file lie in one run of pages, which its inode leads to. A change writes a
+//! new run, and then one word of the inode together with the time of its change.
+
+pub(crate) mod run;
+
+use crate::extents::Pages;
+use crate::layout::{PAGE, Place, XATTRS_MAX, inode};
+use crate::node::Node;
+use crate::space::Space;
+use crate::volume::Volume;
+use crate::{Error, Ino, Result};
+use run::{HEAD, Xattrs, read, written};
+
+/// Whether an attribute may exist, see [`Volume::set_xattr`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetXattr {
+    /// It is made, or replaced.
+    Any,
+    /// It is made; one that exists is an error.
+    Create,
+    /// It is replaced; one that is absent is an error.
+    Replace,
+}
+
+fn require_name(name: &[u8]) -> Result<()> {
+    match name.len() {
+        0 => Err(Error::BadName),
+        1..=255 if !name.contains(&0) => Ok(()),
+        1..=255 => Err(Error::BadName),
+        len => Err(Error::NameTooLong { len }),
+    }
+}
+
+impl Volume {
+    /// The value of an extended attribute.
+    ///
+    /// # Errors
+    /// [`Error::NoAttribute`]; [`Error::Stale`], [`Error::Damaged`].
+    pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        self.all_xattrs(ino)?.remove(name).ok_or(Error::NoAttribute { ino })
+    }
+
+    /// The names of the extended attributes of a file, in order.
+    ///
+    /// # Errors
+    /// [`Error::Stale`], [`Error::Damaged`].
+    pub fn xattrs(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        Ok(self.all_xattrs(ino)?.into_keys().collect())
+    }
+
+    fn all_xattrs(&self, ino: Ino) -> Result<Xattrs> {
+        let core = &*self.core;
+        let node = core.node(ino)?;
+        let _state = node.read(core)?;
+        let all = load(core, &node)?;
+        core.object().require_readable()?;
+        Ok(all)
+    }
+
+    /// Sets an extended attribute. Ordered on return; whole or absent after a crash.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] and [`Error::NoAttribute`] as `mode` says; [`Error::BadName`],
+    /// [`Error::NameTooLong`]; [`Error::TooLarge`] if the attributes of the file are more than
+    /// 64 KiB together; [`Error::NoSpace`]: nothing has changed.
+    pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: SetXattr) -> Result<()> {
+        require_name(name)?;
+        self.change_xattrs(ino, |all| match (all.contains_key(name), mode) {
+            (true, SetXattr::Create) => Err(Error::Exists),
+            (false, SetXattr::Replace) => Err(Error::NoAttribute { ino }),
+            _ => {
+                all.insert(name.to_vec(), value.to_vec());
+                Ok(())
+            }
+        })
+    }
+
+    /// Removes an extended attribute. Ordered on return; whole or absent after a crash.
+    ///
+    /// # Errors
+    /// [`Error::NoAttribute`]; otherwise as [`Volume::set_xattr`].
+    pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        self.change_xattrs(ino, |all| match all.remove(name) {
+            Some(_) => Ok(()),
+            None => Err(Error::NoAttribute { ino }),
+        })
+    }
+
+    fn change_xattrs(&self, ino: Ino, change: impl FnOnce(&mut Xattrs) -> Result<()>) -> Result<()> {
+        let core = &*self.core;
+        let node = core.node(ino)?;
+        let _state = node.write(core)?;
+        let mut all = load(core, &node)?;
+        let old = run::run(Pages::of(core.object()), node.at).map_err(|damage| damage.of_object(core.name()))?;
+        change(&mut all)?;
+        let mut taken = None;
+        if !all.is_empty() {
+            let bytes = written(&all);
+            let len = (bytes.len() - HEAD) as u64;
+            if len > XATTRS_MAX {
+                return Err(Error::TooLarge { len, max: XATTRS_MAX });
+            }
+            let count = (bytes.len() as u64).div_ceil(PAGE);
+            let page = core.take_run(count)?;
+            let _section = core.media().section();
+            core.media().copy_nt_unless("fs-xattr-unflushed", core.at(page), &bytes);
+            taken = Some((page, count));
+        }
+        let mut words = core.change();
+        words.set(node.at + inode::ATTRIBUTES, taken.map_or(0, |(page, _)| Place::page(page).word()));
+        words.set(node.at + inode::CHANGED, words.now());
+        words.commit().inspect_err(|_| taken.into_iter().for_each(|(page, count)| core.give_pages(page, count)))?;
+        if let Some((page, count)) = old {
+            core.give_pages(page, count);
+        }
+        Ok(())
+    }
+}
+
+fn load(space: &Space, node: &Node) -> Result<Xattrs> {
+    read(Pages::of(space.object()), node.at).map_err(|damage| damage.of_object(space.name()).into())
+}
