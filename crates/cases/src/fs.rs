@@ -280,6 +280,9 @@ fn holes(explorer: Explorer) -> Result<Report, Box<Failure>> {
         allocate("c", 2000, 40_000, Allocate::ZeroKeepSize),
         append("a", 4000, 8),
         resize("c", 3000),
+        Op::Insert { path: path("b"), at: 4096, len: 8192 },
+        Op::Collapse { path: path("b"), at: 8192, len: 8192 },
+        append("c", 5000, 9), // takes pages that the range had
         allocate("a", 0, 30_000, Allocate::Punch),
     ];
     explore(explorer, &before, &ops)

@@ -87,6 +87,14 @@ pub enum Error {
         /// The limit.
         max: u64,
     },
+    /// A range that is removed or added does not consist of pages inside of the file.
+    #[error("offset {at} and length {len} are no multiples of 4096 inside of the file")]
+    Unaligned {
+        /// The offset.
+        at: u64,
+        /// The length.
+        len: u64,
+    },
     /// The file has no extended attribute of that name.
     #[error("inode {ino} has no extended attribute of that name")]
     NoAttribute {
@@ -136,7 +144,9 @@ impl ErrorInfo for Error {
             Error::Log(error) => error.kind(),
             Error::NewerFormat { .. } => ErrorKind::Newer,
             Error::Damaged(_) => ErrorKind::Damaged,
-            Error::BadOption { .. } | Error::BadName | Error::Loop { .. } => ErrorKind::Invalid,
+            Error::BadOption { .. } | Error::BadName | Error::Loop { .. } | Error::Unaligned { .. } => {
+                ErrorKind::Invalid
+            }
             Error::NotFound | Error::NoAttribute { .. } | Error::Stale { .. } => ErrorKind::NotFound,
             Error::Exists => ErrorKind::Exists,
             Error::NotADirectory { .. } | Error::IsADirectory { .. } | Error::NotAFile { .. } => ErrorKind::Invalid,

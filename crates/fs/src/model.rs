@@ -22,6 +22,10 @@ pub enum Op {
     Resize { path: Path, to: u64 },
     /// [`Volume::allocate`].
     Allocate { path: Path, at: u64, len: u64, mode: Allocate },
+    /// [`Volume::collapse`].
+    Collapse { path: Path, at: u64, len: u64 },
+    /// [`Volume::insert`].
+    Insert { path: Path, at: u64, len: u64 },
     /// [`Volume::link`].
     Link { path: Path, new: Path },
     /// [`Volume::unlink`].
@@ -209,6 +213,24 @@ impl Tree {
                 }
                 Ok(())
             }
+            Op::Collapse { path, at, len } => {
+                let bytes = &mut self.file(path, FileKind::Regular)?.bytes;
+                let (at, end) = (*at as usize, (*at + *len) as usize);
+                if !at.is_multiple_of(4096) || !len.is_multiple_of(4096) || *len == 0 || end >= bytes.len() {
+                    return Err(Refused);
+                }
+                bytes.drain(at..end);
+                Ok(())
+            }
+            Op::Insert { path, at, len } => {
+                let bytes = &mut self.file(path, FileKind::Regular)?.bytes;
+                let at = *at as usize;
+                if !at.is_multiple_of(4096) || !len.is_multiple_of(4096) || *len == 0 || at >= bytes.len() {
+                    return Err(Refused);
+                }
+                bytes.splice(at..at, vec![0; *len as usize]);
+                Ok(())
+            }
             Op::Link { path, new } => {
                 let (id, (directory, name)) = (self.find(path)?, self.parent(new)?);
                 if self.files[&id].kind == FileKind::Directory || self.files[&directory].names.contains_key(name) {
@@ -363,6 +385,8 @@ pub fn apply(volume: &Volume, op: &Op) -> crate::Result<()> {
         Op::Append { path, len, seed } => volume.append(find(volume, path)?, &bytes(*len, *seed)).map(drop),
         Op::Resize { path, to } => volume.resize(find(volume, path)?, *to),
         Op::Allocate { path, at, len, mode } => volume.allocate(find(volume, path)?, *at, *len, *mode),
+        Op::Collapse { path, at, len } => volume.collapse(find(volume, path)?, *at, *len),
+        Op::Insert { path, at, len } => volume.insert(find(volume, path)?, *at, *len),
         Op::Link { path, new } => {
             let (directory, name) = parent(new)?;
             volume.link(find(volume, path)?, directory, &name)

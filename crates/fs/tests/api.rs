@@ -353,3 +353,47 @@ fn extended_attributes_are_set_replaced_and_removed() {
     volume.unlink(Ino::ROOT, b"file").unwrap();
     assert_eq!((used(&volume), volume.check()), (before, vec![]));
 }
+
+#[test]
+fn data_and_holes_are_told_apart() {
+    let (_store, volume) = volume(8 << 20);
+    let file = volume.make(Ino::ROOT, b"file", &FILE).unwrap();
+    let next = |at| (volume.next_data(file, at).unwrap(), volume.next_hole(file, at).unwrap());
+    assert_eq!(next(0), (None, None));
+    volume.append(file, b"small").unwrap();
+    assert_eq!((next(2), next(5)), ((Some(2), Some(5)), (None, None)));
+    volume.write(file, 20_000, &[1; 5000]).unwrap();
+    volume.allocate(file, 40_000, 10_000, everbyte_fs::Allocate::Grow).unwrap();
+    assert_eq!(volume.attributes(file).unwrap().size, 50_000);
+    assert_eq!((next(0), next(4096)), ((Some(0), Some(4096)), (Some(16_384), Some(4096))));
+    assert_eq!((next(20_000), next(28_672)), ((Some(20_000), Some(28_672)), (None, Some(28_672))));
+    volume.write(file, 49_999, b"!").unwrap();
+    assert_eq!((next(30_000), next(49_999)), ((Some(49_152), Some(30_000)), (Some(49_999), Some(50_000))));
+    assert!(matches!(volume.next_data(Ino::ROOT, 0), Err(Error::NotAFile { .. })));
+}
+
+#[test]
+fn ranges_leave_a_file_and_come_into_it() {
+    let (_store, volume) = volume(8 << 20);
+    let file = volume.make(Ino::ROOT, b"file", &FILE).unwrap();
+    let mut bytes = model::bytes(50_000, 1);
+    volume.append(file, &bytes).unwrap();
+    volume.insert(file, 8192, 12_288).unwrap();
+    bytes.splice(8192..8192, vec![0; 12_288]);
+    assert!(content(&volume, file) == bytes);
+    volume.collapse(file, 4096, 8192).unwrap();
+    bytes.drain(4096..12_288);
+    assert!(content(&volume, file) == bytes);
+    let used = volume.usage().pages - volume.usage().free_pages;
+    volume.collapse(file, 0, 40_960).unwrap();
+    bytes.drain(..40_960);
+    assert!(content(&volume, file) == bytes);
+    assert_eq!(volume.usage().pages - volume.usage().free_pages, used - 8, "its holes had no pages");
+    for (at, len) in [(1, 4096), (0, 100), (0, 0), (0, 1 << 20)] {
+        assert!(matches!(volume.collapse(file, at, len), Err(Error::Unaligned { .. })), "{at} {len}");
+    }
+    assert!(matches!(volume.insert(file, 1 << 20, 4096), Err(Error::Unaligned { .. })));
+    let most = everbyte_fs::FILE_MAX - 4096;
+    assert!(matches!(volume.insert(file, 0, most), Err(Error::TooLarge { .. })));
+    assert_eq!(volume.check(), []);
+}

@@ -242,6 +242,7 @@ fn page() -> String {
         NameTooLong => E::NameTooLong { len: 256 },
         TooLarge => E::TooLarge { len: 1 << 50, max: 1 << 48 },
         TooManyLinks => E::TooManyLinks { ino: ino(), max: 1 << 31 },
+        Unaligned => E::Unaligned { at: 100, len: 4096 },
         NoAttribute => E::NoAttribute { ino: ino() },
         Loop => E::Loop { ino: ino() },
         Stale => E::Stale { ino: ino() },

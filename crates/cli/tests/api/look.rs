@@ -155,8 +155,9 @@ fn readers_share_a_store_and_a_writer_has_it_alone() {
 /// stores.
 #[test]
 fn every_engine_is_walked() {
+    use everbyte_fs::layout as volume;
     use everbyte_heap::Heap;
-    use everbyte_store::{Engine, ObjectOptions, Store};
+    use everbyte_store::{CustomEngine, Engine, ObjectOptions, Store};
     use everbyte_tx::{Undo, layout};
     let place = Place::with_store();
     let path = place.path("everbyte.store");
@@ -164,26 +165,36 @@ fn every_engine_is_walked() {
     let options = |engine| ObjectOptions { engine, fingerprint: 0, span: Some(1 << 20) };
     let blocks = store.create_object("blocks", options(Engine::Heap), Heap::format).unwrap();
     let accounts = store.create_object("accounts", options(Engine::Undo), Undo::format).unwrap();
-    store.create_object("files", options(Engine::Fs), |_| Ok::<_, everbyte_store::Error>(())).unwrap();
+    let strange = Engine::Custom(CustomEngine::new(0x1_0001));
+    store.create_object("strange", options(strange), |_| Ok::<_, everbyte_store::Error>(())).unwrap();
+    let lanes = everbyte_fs::VolumeOptions { lanes: 1, span: Some(1 << 20), ..Default::default() };
+    let files = everbyte_fs::Volume::create(&store, "files", &lanes).unwrap();
+    let root = (volume::LANES_PAGE + 1 + 2) * volume::PAGE + volume::INODE; // inode 1 of the first group
     let pairs = everbyte_hkv::Hash::create(&store, "pairs", Some(1 << 20)).unwrap();
     pairs.insert(b"key", b"value").unwrap();
     let tree = everbyte_hkv::Tree::create(&store, "tree", Some(1 << 20)).unwrap();
     tree.insert(b"key", b"value").unwrap();
-    // A word that says what a cluster is for, the lane table's checksum, and those of the hash
-    // store and of the tree.
+    // A word that says what a cluster is for, the lane table's checksum, those of the hash store
+    // and of the tree, and that of an inode's owner.
     let table = blocks.prime() + everbyte_heap::layout::FIRST_TABLE;
     let places = [
         table,
         accounts.prime() + layout::TABLE + 8,
         Offset::new(pairs.object().root() + 8),
         Offset::new(tree.object().root() + 8),
+        files.object().prime() + (root + volume::inode::OWNER),
     ];
     store.close().unwrap();
-    drop((store, blocks, accounts, pairs, tree));
+    drop((store, blocks, accounts, pairs, tree, files));
     let said = untouched(&place, &["check"]);
-    assert!(said.code == 0 && said.out.contains("`files`: this program has no engine `fs`"), "{said:?}");
-    let ways =
-        [("blocks", "heap: damage"), ("accounts", "tx: damage"), ("pairs", "hkv: damage"), ("tree", "hkv: damage")];
+    assert!(said.code == 0 && said.out.contains("`strange`: this program has no engine `custom 0x10001`"), "{said:?}");
+    let ways = [
+        ("blocks", "heap: damage"),
+        ("accounts", "tx: damage"),
+        ("pairs", "hkv: damage"),
+        ("tree", "hkv: damage"),
+        ("files", "fs: damage"),
+    ];
     for (at, (object, way)) in places.into_iter().zip(ways).rev() {
         flip(&path, at.get());
         let said = untouched(&place, &["check"]);

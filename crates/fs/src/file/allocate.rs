@@ -62,7 +62,7 @@ impl Volume {
 }
 
 /// The pieces of a file in a range of its pages, cut to it, with other flags.
-fn pieces(extents: &Extents, range: &Range<u64>, flags: impl Fn(u8) -> u8) -> Vec<NewRun> {
+pub(super) fn pieces(extents: &Extents, range: &Range<u64>, flags: impl Fn(u8) -> u8) -> Vec<NewRun> {
     let cut = |(first, piece): (u64, Piece)| {
         let (from, to) = (first.max(range.start), (first + piece.len).min(range.end));
         let place = Place { page: piece.place.page + (from - first), flags: flags(piece.place.flags), ..piece.place };

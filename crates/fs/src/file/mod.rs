@@ -19,6 +19,8 @@ mod allocate;
 mod inline;
 mod read;
 mod resize;
+mod seek;
+mod shift;
 mod supply;
 mod write;
 
