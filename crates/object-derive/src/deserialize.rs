@@ -110,6 +110,10 @@ fn read_variant(fields: &Fields, make: &TokenStream, hidden: &TokenStream) -> Re
     let List { pattern, value, names, len } = &list;
     Ok(match fields {
         Fields::Unit => quote!(#hidden::variant_unit(access)?; ::core::result::Result::Ok(#make)),
+        // serde writes a variant whose one field is skipped as one without fields
+        Fields::Unnamed(fields) if fields.unnamed.len() == 1 && *len == 0 => {
+            quote!(#hidden::variant_unit(access)?; ::core::result::Result::Ok(#value))
+        }
         Fields::Unnamed(fields) if fields.unnamed.len() == 1 && *len == 1 => {
             let pattern = &list.pattern_of_one();
             quote!(let #pattern = #hidden::variant_newtype(access, j)?; ::core::result::Result::Ok(#value))

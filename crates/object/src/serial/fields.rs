@@ -151,9 +151,20 @@ impl<'de, L: FieldList<'de, P>, P: MemPool> Visitor<'de> for FieldsIn<'_, L, P> 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<L, A::Error> {
         L::next(&mut items, 0, self.journal)
     }
+}
 
-    fn visit_unit<E: Error>(self) -> Result<L, E> {
-        L::done(L::Slots::default(), self.names)
+/// Reads numbered fields, in order alone.
+struct TupleIn<'j, L, P: MemPool>(&'static str, &'j Journal<P>, PhantomData<fn() -> L>);
+
+impl<'de, L: FieldList<'de, P>, P: MemPool> Visitor<'de> for TupleIn<'_, L, P> {
+    type Value = L;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.0)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<L, A::Error> {
+        L::next(&mut items, 0, self.1)
     }
 }
 
@@ -184,7 +195,7 @@ pub fn read_tuple<'de, P: MemPool, D: Deserializer<'de>, L: FieldList<'de, P>>(
     len: usize,
     j: &Journal<P>,
 ) -> Result<L, D::Error> {
-    deserializer.deserialize_tuple_struct(name, len, fields(name, &[], j))
+    deserializer.deserialize_tuple_struct(name, len, TupleIn(name, j, PhantomData))
 }
 
 /// A struct with one numbered field: as that field.
@@ -308,7 +319,7 @@ pub fn variant_tuple<'de, P: MemPool, A: VariantAccess<'de>, L: FieldList<'de, P
     len: usize,
     j: &Journal<P>,
 ) -> Result<L, A::Error> {
-    access.tuple_variant(len, fields("a variant", &[], j))
+    access.tuple_variant(len, TupleIn("a variant", j, PhantomData))
 }
 
 /// A variant with named fields.

@@ -7,7 +7,7 @@ use crate::{
     Journal, MemPool, PBTreeMap, PBTreeSet, PBinaryHeap, PCell, PHashMap, PHashSet, POnceCell, PRefCell, PSafe,
     PString, PVec, PVecDeque, Parc, Pbox, Prc, ShortString, Storable, Stored, VCell,
 };
-use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::hash::Hash;
 use std::marker::PhantomData;
@@ -89,7 +89,20 @@ macro_rules! wrapped {
     )* };
 }
 
-wrapped!(Wrapping<T>, T; std::cmp::Reverse<T>, T;);
+wrapped!(Wrapping<T>, T; Saturating<T>, T; std::cmp::Reverse<T>, T;);
+
+macro_rules! ranges {
+    ($($Range:ident),*) => { $(
+        /// Of plain data.
+        impl<'de, P: MemPool, T: PSafe<P> + Deserialize<'de>> PDeserialize<'de, P> for std::ops::$Range<T> {
+            fn deserialize_in<D: Deserializer<'de>>(deserializer: D, _: &Journal<P>) -> Result<Self, D::Error> {
+                Self::deserialize(deserializer)
+            }
+        }
+    )* };
+}
+
+ranges!(Range, RangeFrom, RangeTo);
 
 /// A visitor that carries the journal.
 struct With<'j, T, P: MemPool> {
@@ -182,22 +195,26 @@ macro_rules! cells {
 
 cells!(PCell, PRefCell);
 
-/// Types without content.
-macro_rules! empty {
-    ($($Empty:ty, $T:ident: $bound:path, $make:expr;)*) => { $(
-        impl<'de, $T: $bound + 'static, P: MemPool> PDeserialize<'de, P> for $Empty {
-            fn deserialize_in<D: Deserializer<'de>>(deserializer: D, _: &Journal<P>) -> Result<Self, D::Error> {
-                IgnoredAny::deserialize(deserializer).map(|_| $make)
-            }
+/// A unit: what the cell holds does not persist.
+impl<'de, T: Copy + 'static, P: MemPool> PDeserialize<'de, P> for VCell<T, P> {
+    fn deserialize_in<D: Deserializer<'de>>(deserializer: D, _: &Journal<P>) -> Result<Self, D::Error> {
+        <()>::deserialize(deserializer).map(|()| VCell::new())
+    }
 
-            fn absent() -> Option<Self> {
-                Some($make)
-            }
-        }
-    )* };
+    fn absent() -> Option<Self> {
+        Some(VCell::new())
+    }
 }
 
-empty!(VCell<T, P>, T: Copy, VCell::new(); PhantomData<T>, T: Sized, PhantomData;);
+impl<'de, T: 'static, P: MemPool> PDeserialize<'de, P> for PhantomData<T> {
+    fn deserialize_in<D: Deserializer<'de>>(deserializer: D, _: &Journal<P>) -> Result<Self, D::Error> {
+        PhantomData::deserialize(deserializer)
+    }
+
+    fn absent() -> Option<Self> {
+        Some(PhantomData)
+    }
+}
 
 impl<'de, P: MemPool> PDeserialize<'de, P> for PString<P> {
     fn deserialize_in<D: Deserializer<'de>>(deserializer: D, j: &Journal<P>) -> Result<Self, D::Error> {

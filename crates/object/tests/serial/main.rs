@@ -190,14 +190,16 @@ fn keys_that_come_twice() {
 #[test]
 fn forms_of_other_types() {
     use everbyte_object::{PBound, PRangeInclusive, PResult, ShortString, Stored};
-    type Root = (Stored<SocketAddr>, ShortString<8>, PResult<u8, u16>, PBound<u8>, PRangeInclusive<i8>);
+    type Plain = (std::ops::Range<u8>, std::num::Saturating<i8>, std::cmp::Reverse<u8>);
+    type Root = (Stored<SocketAddr>, ShortString<8>, PResult<u8, u16>, PBound<u8>, PRangeInclusive<i8>, Plain);
     pool!(Forms);
     let store = store();
-    let text = r#"["[::1]:80","short",{"Err":4},"Unbounded",{"start":-1,"end":9}]"#;
+    let text = r#"["[::1]:80","short",{"Err":4},"Unbounded",{"start":-1,"end":9},[{"start":1,"end":2},-7,3]]"#;
     let made = Forms::create::<Root>(&store, "pool", |j| j.deserialize(reader!(text)).unwrap()).unwrap();
     assert_eq!(serde_json::to_string(&*made).unwrap(), text);
     made.tx(|j, _| {
-        let long = r#"["1.2.3.4:5","far too long",{"Ok":4},"Unbounded",{"start":-1,"end":9}]"#;
+        let long =
+            r#"["1.2.3.4:5","far too long",{"Ok":4},"Unbounded",{"start":-1,"end":9},[{"start":1,"end":2},-7,3]]"#;
         assert!(j.deserialize::<Root, _>(reader!(long)).is_err());
     })
     .unwrap();

@@ -68,15 +68,34 @@ impl Iterator for Claims {
     }
 }
 
+/// A sequence, whose end is not compared with what it claimed.
+struct Sequence<'s>(&'s mut SeqDeserializer<Claims, Error>);
+
+impl<'de> serde::Deserializer<'de> for Sequence<'_> {
+    type Error = Error;
+
+    fn deserialize_any<V: serde::de::Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_seq(self.0)
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
 pool!(Hints);
 
 #[test]
 fn a_claimed_length_is_not_believed() {
     let store = store();
     let root = Hints::create::<PVec<u64, Hints>>(&store, "pool", |j| {
-        j.deserialize(SeqDeserializer::<_, Error>::new(Claims(5))).unwrap_or_else(|_| PVec::new())
+        let mut items = SeqDeserializer::<_, Error>::new(Claims(5));
+        j.deserialize(Sequence(&mut items)).unwrap()
     });
-    drop(root.unwrap());
+    let root = root.unwrap();
+    assert_eq!(root.as_slice(), [4, 3, 2, 1, 0]);
+    drop(root);
     require_whole(&store, "pool");
 }
 
@@ -119,4 +138,37 @@ fn what_cannot_be_written_is_an_error() {
     })
     .unwrap();
     assert!(serde_json::to_string(&root.1).is_err(), "JSON has no such keys");
+}
+
+#[derive(PSafe, PDeserialize, Serialize, Debug, PartialEq, Clone, Copy)]
+#[repr(C)]
+struct Two(u8, u8);
+
+#[derive(PSafe, PDeserialize, Serialize, Debug, PartialEq, Clone, Copy)]
+#[repr(u8)]
+enum Skipping {
+    One(#[serde(skip)] u8),
+    Two(u8, #[serde(skip)] u8),
+}
+
+pool!(Forms);
+
+/// Formats that hand over whatever they find: another form than the type's is an error.
+#[test]
+fn another_form_is_an_error_in_every_format() {
+    use serde::de::value::{MapDeserializer, UnitDeserializer};
+    let store = store();
+    let root = Forms::create::<u8>(&store, "pool", |_| 0).unwrap();
+    root.tx(|j, _| {
+        let map = || MapDeserializer::<_, Error>::new([("a", 1_u8), ("b", 2)].into_iter());
+        assert!(j.deserialize::<Two, _>(map()).is_err());
+        assert!(j.deserialize::<Two, _>(UnitDeserializer::<Error>::new()).is_err());
+        assert!(j.deserialize::<Chain<_>, _>(UnitDeserializer::<Error>::new()).is_err());
+        assert!(j.deserialize::<std::marker::PhantomData<u8>, _>(&mut Deserializer::from_str("7")).is_err());
+        for (value, text) in [(Skipping::One(0), r#""One""#), (Skipping::Two(5, 0), r#"{"Two":[5]}"#)] {
+            assert_eq!(serde_json::to_string(&value).unwrap(), text);
+            assert_eq!(j.deserialize::<Skipping, _>(&mut Deserializer::from_str(text)).unwrap(), value);
+        }
+    })
+    .unwrap();
 }
