@@ -69,12 +69,12 @@ fn an_op(random: &mut Random, tree: &Tree) -> Op {
             Op::Write { path, at: an_offset(random), len: a_length(random), seed }
         }
         10..13 => Op::Append { path: a_path(random, tree, Some(FileKind::Regular)), len: a_length(random), seed },
-        13 | 14 => Op::Resize { path: a_path(random, tree, Some(FileKind::Regular)), to: an_offset(random) },
         14 if random.chance(60) => {
             let path = a_path(random, tree, Some(FileKind::Regular));
             let (at, len) = (4096 * random.below(8), 4096 * random.below(5) + random.pick(&[0, 0, 0, 1]));
             if random.chance(50) { Op::Collapse { path, at, len } } else { Op::Insert { path, at, len } }
         }
+        13 | 14 => Op::Resize { path: a_path(random, tree, Some(FileKind::Regular)), to: an_offset(random) },
         15 => {
             let all = [Allocate::Grow, Allocate::KeepSize, Allocate::Punch, Allocate::Zero, Allocate::ZeroKeepSize];
             let path = a_path(random, tree, Some(FileKind::Regular));
