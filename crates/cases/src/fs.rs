@@ -18,6 +18,7 @@ pub(crate) const CASES: &[Case] = &[
     case("fs-orphans", "files lose their last name while they are held: a crash frees them", 4000, orphans),
     case("fs-trim", "a write behind the end is interrupted; then the end moves over its place as a hole", 3000, trim),
     case("fs-shrink", "a file shrinks: opening after a crash clears only slots that its end has left", 6000, shrink),
+    case("fs-long", "a change of more words than a lane holds: its further segments are pages", 1500, long),
     case("fs-create", "a volume is made and used: it is there whole, or not at all", 3000, creation),
     case("fs-sequences", "sequences of one to three random operations on files of every form", 12_000, sequences),
 ];
@@ -358,6 +359,13 @@ fn trim(explorer: Explorer) -> Result<Report, Box<Failure>> {
         step(&volume, twin, &append("b", 9000, 4));
     };
     explorer.explore_twin(&image, &tree, Order::InOrder, run, |media, seen| observe(&media, seen))
+}
+
+fn long(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let mut before = vec![make("a"), make("b")];
+    before.extend((0..100).map(|number| write("a", number * 8192, 10, number as u8)));
+    let insert = Op::Insert { path: path("a"), at: 0, len: 4096 };
+    explore(explorer, &before, &[insert, append("b", 20_000, 3)])
 }
 
 fn shrink(explorer: Explorer) -> Result<Report, Box<Failure>> {

@@ -220,9 +220,22 @@ impl Extents {
         Ok(())
     }
 
+    /// [`Extents::reserve_slots`] for a [`Extents::remap`]: pieces that lie in the range give theirs.
+    pub(crate) fn reserve_for(
+        &mut self,
+        space: &Space,
+        inode_at: u64,
+        range: &Range<u64>,
+        runs: &[NewRun],
+    ) -> Result<()> {
+        let is_inside = |(first, piece): &(u64, Piece)| *first >= range.start && first + piece.len <= range.end;
+        let given = self.overlapping(range.clone()).iter().filter(|piece| is_inside(piece)).count();
+        self.reserve_slots(space, inode_at, (runs.len() + 1).saturating_sub(given))
+    }
+
     /// Gives the pages `range` of the file the places of `runs`, which are in order, in `change`;
-    /// pages of the range outside of all runs become holes. Enough slots have been reserved: one
-    /// for each run, and one. A page that a run leaves at its place is not freed.
+    /// pages of the range outside of all runs become holes. Slots were reserved by
+    /// [`Extents::reserve_for`]. A page that a run leaves at its place is not freed.
     pub(crate) fn remap(
         &self,
         space: &Space,

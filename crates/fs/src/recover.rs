@@ -104,11 +104,11 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
     Ok(Scan { table, free, recovery })
 }
 
-/// Flushes the words of an inode that change alone: its first line, and those of its slots.
+/// Flushes the words of an inode that change alone: its first line, its inline bytes, its slots.
 fn reflush(pages: Pages<'_>, at: u64) {
     let state = State::of(pages.media.load(at + inode::STATE));
     let is_paged = state.mode != 0 && state.flags & STATE_INLINE == 0;
-    pages.media.reflush(at, if is_paged { INODE } else { LINE });
+    pages.media.reflush(at, if state.mode != 0 { INODE } else { LINE });
     if !is_paged {
         return;
     }

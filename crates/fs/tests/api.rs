@@ -397,3 +397,20 @@ fn ranges_leave_a_file_and_come_into_it() {
     assert!(matches!(volume.insert(file, 0, most), Err(Error::TooLarge { .. })));
     assert_eq!(volume.check(), []);
 }
+
+/// A change of more words than a lane holds takes pages for the rest, and gives them back.
+#[test]
+fn a_change_may_be_longer_than_a_lane() {
+    let (_store, volume) = volume(16 << 20);
+    let file = volume.make(Ino::ROOT, b"file", &FILE).unwrap();
+    for number in 0..600 {
+        volume.write(file, number * 8192, &model::bytes(10, number as u8)).unwrap();
+    }
+    let used = |volume: &Volume| volume.usage().pages - volume.usage().free_pages;
+    let (before, bytes) = (used(&volume), content(&volume, file));
+    volume.insert(file, 0, 4096).unwrap();
+    assert!(content(&volume, file)[4096..] == bytes);
+    volume.collapse(file, 0, 4096).unwrap();
+    assert!(content(&volume, file) == bytes);
+    assert_eq!((used(&volume), volume.check()), (before, vec![]));
+}

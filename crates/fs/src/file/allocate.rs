@@ -80,7 +80,7 @@ fn commit(
     runs: &[NewRun],
     sizes: (u64, u64),
 ) -> Result<()> {
-    extents.reserve_slots(core, node.at, runs.len() + 1)?;
+    extents.reserve_for(core, node.at, &pages, runs)?;
     if sizes.1 > sizes.0 {
         zero_tail(core, extents, sizes.0);
     }

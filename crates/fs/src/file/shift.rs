@@ -56,11 +56,12 @@ impl Volume {
         if runs.last().is_some_and(|run: &NewRun| run.first + run.len > crate::layout::FILE_PAGES_MAX) {
             return Err(Error::TooLarge { len: new_size, max: crate::layout::FILE_MAX });
         }
-        extents.reserve_slots(core, node.at, runs.len() + 1)?;
+        let range = from..last.max(from);
+        extents.reserve_for(core, node.at, &range, &runs)?;
         let gone = if is_insert { from..from } else { from..from + count };
         let freed = pieces(extents, &gone, |flags| flags);
         let mut change = core.change();
-        let remapped = extents.remap(core, node.at, &mut change, from..last.max(from), &runs);
+        let remapped = extents.remap(core, node.at, &mut change, range, &runs);
         inline::set_size(&mut change, &node, new_size);
         change.commit()?;
         extents.apply(&remapped);

@@ -190,7 +190,7 @@ fn overwrite(core: &Core, node: &Node, extents: &mut Extents, size: u64, at: u64
     let range = at / PAGE..end.div_ceil(PAGE);
     let kept = unwritten(extents, &range);
     let (runs, supply) = supply::replace(core, &range, &kept)?;
-    extents.reserve_slots(core, node.at, runs.len() + 1).map_err(|error| supply.give_back(core, error))?;
+    extents.reserve_for(core, node.at, &range, &runs).map_err(|error| supply.give_back(core, error))?;
     let mut change = core.change();
     let _section = media.section();
     if end > size {
