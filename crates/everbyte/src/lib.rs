@@ -1,10 +1,11 @@
 //! # everbyte: persistent memory
 //!
-//! One file, the [`Store`], holds named objects that outlive the program. Two ways in:
+//! One file, the [`Store`], holds named objects that outlive the program. Three ways in:
 //!
 //! * [`object`]: Rust types that live in a pool and are changed in transactions; the compiler
 //!   refuses programs that would break them;
-//! * [`kv`]: an ordered map of bytes, for any number of threads.
+//! * [`kv`]: an ordered map of bytes, for any number of threads;
+//! * [`fs`]: file volumes, whose calls are whole or absent after a crash.
 //!
 //! and [`broker`], which gives programs of several users exactly the rights they were granted.
 //!
