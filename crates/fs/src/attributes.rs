@@ -5,8 +5,27 @@ use crate::layout::{Inode, PAGE_LINES, State, inode};
 use crate::names::{self, Line};
 use crate::node::Node;
 use crate::volume::Volume;
-use crate::{Attributes, Error, FileKind, Ino, Result, SetAttributes};
+use crate::{Attributes, Error, FileKind, Ino, Result};
 use everbyte_media::Damage;
+
+/// What rights to a file depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The inode.
+    pub ino: Ino,
+    /// The type of the file.
+    pub kind: FileKind,
+    /// The permission bits, the sticky bit and the set-id bits.
+    pub permissions: u16,
+    /// The owner.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// Tells this file from an earlier one with the same number.
+    pub generation: u32,
+    /// Whether the file has extended attributes.
+    pub has_xattrs: bool,
+}
 
 /// One entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +60,38 @@ impl Volume {
         Ok(state.names(core, &node)?.get(name).map(|named| named.ino))
     }
 
+    /// The file of a name in a directory, with what rights depend on: all of one moment.
+    ///
+    /// # Errors
+    /// As [`Volume::lookup`].
+    pub fn find(&self, directory: Ino, name: &[u8]) -> Result<Option<Owner>> {
+        let core = &*self.core;
+        if name.len() > crate::NAME_MAX {
+            return Err(Error::NameTooLong { len: name.len() });
+        }
+        let node = core.node(directory)?;
+        loop {
+            let state = node.read(core)?;
+            if let Some(names) = &state.names {
+                // The lock of the directory keeps the name, and the name keeps the inode.
+                return names.get(name).map(|named| owner(core, &*core.node(named.ino)?)).transpose();
+            }
+            drop(state);
+            node.write(core)?.names(core, &node)?;
+        }
+    }
+
+    /// What rights to a file depend on; without its pages.
+    ///
+    /// # Errors
+    /// As [`Volume::attributes`].
+    pub fn owner(&self, ino: Ino) -> Result<Owner> {
+        let core = &*self.core;
+        let node = core.node(ino)?;
+        let _state = node.read(core)?;
+        owner(core, &node)
+    }
+
     /// The directory that holds a directory; the root holds itself.
     ///
     /// # Errors
@@ -50,6 +101,9 @@ impl Volume {
         let node = core.node(directory)?;
         let _state = node.read(core)?;
         match node.kind(core)? {
+            FileKind::Directory if directory == Ino::ROOT => Ok(Ino::ROOT),
+            // Its parent may be gone, too.
+            FileKind::Directory if node.word(core, inode::LINKS) == 0 => Err(Error::Stale { ino: directory }),
             FileKind::Directory => Ok(Ino(node.inode(core).parent)),
             _ => Err(Error::NotADirectory { ino: directory }),
         }
@@ -101,41 +155,25 @@ impl Volume {
         let damage = || Damage::at(node.at, format!("inode {ino} has a mode of no kind"));
         Attributes::of(ino, &inode, pages).ok_or_else(|| damage().of_object(core.name()).into())
     }
+}
 
-    /// Changes attributes of a file, and the time of its change. Ordered on return; whole or absent
-    /// after a crash.
-    ///
-    /// # Errors
-    /// As [`Volume::attributes`]: nothing has changed.
-    pub fn set_attributes(&self, ino: Ino, set: &SetAttributes) -> Result<()> {
-        let core = &*self.core;
-        let node = core.node(ino)?;
-        let _state = node.write(core)?;
-        let mut inode = whole(core, &node)?;
-        let mut change = core.change();
-        if let Some(permissions) = set.permissions {
-            let state = node.state_word(core);
-            let mode = state.mode & 0o170_000 | permissions & 0o7777;
-            change.set(node.at + inode::STATE, State { mode, ..state }.word());
-        }
-        inode.uid = set.uid.unwrap_or(inode.uid);
-        inode.gid = set.gid.unwrap_or(inode.gid);
-        inode.project = set.project.unwrap_or(inode.project);
-        inode.checksum = inode.owner_sum();
-        change.set(node.at + inode::OWNER, u64::from(inode.checksum) | u64::from(inode.uid) << 32);
-        change.set(node.at + inode::OWNER + 8, u64::from(inode.gid) | u64::from(inode.project) << 32);
-        for (offset, time) in [(inode::ACCESSED, set.accessed), (inode::MODIFIED, set.modified)] {
-            if let Some(time) = time {
-                change.set(node.at + offset, time as u64);
-            }
-        }
-        change.set(node.at + inode::CHANGED, change.now());
-        change.commit()
-    }
+fn owner(core: &Core, node: &Node) -> Result<Owner> {
+    let inode = whole(core, node)?;
+    core.object().require_readable()?;
+    let state = State::of(inode.state);
+    Ok(Owner {
+        ino: node.ino,
+        kind: node.kind(core)?,
+        permissions: state.mode & 0o7777,
+        uid: inode.uid,
+        gid: inode.gid,
+        generation: state.generation,
+        has_xattrs: inode.attributes != 0,
+    })
 }
 
 /// The inode, whose second line agrees with its checksum.
-fn whole(core: &Core, node: &Node) -> Result<Inode> {
+pub(crate) fn whole(core: &Core, node: &Node) -> Result<Inode> {
     let inode = node.inode(core);
     if !everbyte_media::sums_agree(inode.checksum, inode.owner_sum()) {
         let damage = Damage::at(node.at + inode::OWNER, format!("the owner of inode {} fails its checksum", node.ino));

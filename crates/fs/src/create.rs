@@ -13,6 +13,7 @@ use crate::names::require_name;
 use crate::node::{Node, NodeState};
 use crate::table::Body;
 use crate::volume::Volume;
+use crate::xattr;
 use crate::{Error, FileKind, Ino, Result};
 use everbyte_media::sealed::seal_low;
 
@@ -22,7 +23,7 @@ pub const LINKS_MAX: u64 = 1 << 31;
 pub const TARGET_MAX: usize = PAGE as usize - 1;
 
 /// A file to be made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewFile<'a> {
     /// Its type.
     pub kind: FileKind,
@@ -36,12 +37,14 @@ pub struct NewFile<'a> {
     pub device: u64,
     /// The target of a symbolic link; empty in other files.
     pub target: &'a [u8],
+    /// Extended attributes, by name.
+    pub xattrs: &'a [(&'a [u8], &'a [u8])],
 }
 
 impl NewFile<'_> {
     /// A file of this type, of user and group 0.
     pub fn new(kind: FileKind, permissions: u16) -> NewFile<'static> {
-        NewFile { kind, permissions, uid: 0, gid: 0, device: 0, target: b"" }
+        NewFile { kind, permissions, uid: 0, gid: 0, device: 0, target: b"", xattrs: &[] }
     }
 }
 
@@ -87,7 +90,7 @@ impl Volume {
         let mut change = core.change();
         let mut prepared = prepare(core, at, new, change.now()).inspect_err(|_| core.table.give(ino))?;
         prepared.content.links = 0;
-        put(core, at, &prepared.content);
+        put(core, at, &prepared);
         change.set(at + inode::STATE, prepared.state.word());
         change.commit().inspect_err(|_| {
             prepared.give_back(core);
@@ -154,32 +157,36 @@ pub(crate) fn touch(change: &mut Change<'_>, directory: &Node) {
 }
 
 /// A new file before its inode is stored.
-struct Prepared {
+pub(crate) struct Prepared {
     /// The inode, free.
     content: Inode,
     /// Its state word when it is live.
-    state: State,
-    /// The page of a long target.
-    page: Option<u64>,
+    pub state: State,
+    /// The pages of a long target and of extended attributes.
+    pages: Vec<(u64, u64)>,
 }
 
 impl Prepared {
-    fn give_back(&self, core: &Core) {
-        self.page.into_iter().for_each(|page| core.give_pages(page, 1));
+    pub(crate) fn give_back(&self, core: &Core) {
+        core.give_runs(&self.pages);
     }
 }
 
-fn prepare(core: &Core, at: u64, new: &NewFile<'_>, now: u64) -> Result<Prepared> {
+pub(crate) fn prepare(core: &Core, at: u64, new: &NewFile<'_>, now: u64) -> Result<Prepared> {
     let old = State::of(core.media().load(at + inode::STATE));
     let mut body = Body::new(new.kind, new.permissions, now as i64);
     (body.uid, body.gid, body.device) = (new.uid, new.gid, new.device);
     let (mut content, mut state) = (body.inode(old), body.state(old.generation));
     content.size = new.target.len() as u64;
+    let xattrs = new.xattrs.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+    let mut pages: Vec<(u64, u64)> = xattr::write_run(core, &xattrs)?.into_iter().collect();
+    content.attributes = pages.first().map_or(0, |&(page, _)| Place::page(page).word());
     if let Some(bytes) = content.inline.get_mut(..new.target.len()) {
         bytes.copy_from_slice(new.target);
-        return Ok(Prepared { content, state, page: None });
+        return Ok(Prepared { content, state, pages });
     }
-    let page = core.take_run(1)?;
+    let page = core.take_run(1).inspect_err(|_| core.give_runs(&pages))?;
+    pages.push((page, 1));
     let mut bytes = [0; PAGE as usize];
     bytes[..new.target.len()].copy_from_slice(new.target);
     let _section = core.media().section();
@@ -187,14 +194,14 @@ fn prepare(core: &Core, at: u64, new: &NewFile<'_>, now: u64) -> Result<Prepared
     content.inline[..8].copy_from_slice(&Run { first: 0, len: 1 }.word().to_le_bytes());
     content.inline[8..16].copy_from_slice(&Place::page(page).word().to_le_bytes());
     state.flags &= !STATE_INLINE;
-    Ok(Prepared { content, state, page: Some(page) })
+    Ok(Prepared { content, state, pages })
 }
 
 /// Stores an inode that is still free; flushed, not fenced.
-fn put(core: &Core, at: u64, content: &Inode) {
+pub(crate) fn put(core: &Core, at: u64, prepared: &Prepared) {
     let media = core.media();
     let _section = media.section();
-    media.put(at, content);
+    media.put(at, &prepared.content);
     media.flush_unless("fs-inode-unflushed", at, INODE);
 }
 
@@ -214,7 +221,7 @@ fn make(
         prepared.content.parent = directory.ino.0;
         prepared.content.checksum = prepared.content.owner_sum();
     }
-    put(core, at, &prepared.content);
+    put(core, at, &prepared);
     let names = names.names(core, directory)?;
     names.write(core, line, name, new.kind);
     change.set(at + inode::STATE, prepared.state.word());

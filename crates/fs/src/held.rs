@@ -23,6 +23,23 @@ impl Held {
     pub fn ino(&self) -> Ino {
         self.inner.node.ino
     }
+
+    /// The permission bits, the sticky bit and the set-id bits: one load.
+    pub fn permissions(&self) -> u16 {
+        self.inner.node.state_word(&self.inner.volume.core).mode & 0o7777
+    }
+
+    /// The times of the last read, of the last change of the bytes, and of the last change of the
+    /// attributes, each a load of its own.
+    pub fn times(&self) -> [i64; 3] {
+        let word = |offset| self.inner.node.word(&self.inner.volume.core, offset) as i64;
+        [word(inode::ACCESSED), word(inode::MODIFIED), word(inode::CHANGED)]
+    }
+
+    /// Bytes of the file: one load.
+    pub fn size(&self) -> u64 {
+        self.inner.node.word(&self.inner.volume.core, inode::SIZE)
+    }
 }
 
 impl Volume {

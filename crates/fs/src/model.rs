@@ -33,7 +33,7 @@ pub enum Op {
     /// [`Volume::remove_directory`].
     RemoveDirectory { path: Path },
     /// [`Volume::rename`].
-    Rename { from: Path, to: Path, mode: Rename },
+    Rename { from: Path, to: Path, mode: Rename<'static> },
     /// [`Volume::set_xattr`]; of length 0 [`Volume::remove_xattr`].
     Xattr { path: Path, name: Vec<u8>, len: u64, seed: u8 },
     /// [`Volume::set_attributes`].
@@ -298,7 +298,7 @@ impl Tree {
         Ok(())
     }
 
-    fn rename(&mut self, from: &[Vec<u8>], to: &[Vec<u8>], mode: Rename) -> Answer {
+    fn rename(&mut self, from: &[Vec<u8>], to: &[Vec<u8>], mode: Rename<'_>) -> Answer {
         let (moved, (source, name), (target, new)) = (self.find(from)?, self.parent(from)?, self.parent(to)?);
         let other = self.files[&target].names.get(new).copied();
         let is_directory = |tree: &Tree, id: u64| tree.files[&id].kind == FileKind::Directory;

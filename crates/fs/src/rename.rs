@@ -2,9 +2,9 @@
 
 use crate::change::Change;
 use crate::core::Core;
-use crate::create::{require_links, touch};
+use crate::create::{NewFile, Prepared, prepare, put, require_links, touch};
 use crate::layout::{EntryHead, inode};
-use crate::names::{Named, require_name};
+use crate::names::{Named, Names, require_name};
 use crate::node::{Node, NodeState};
 use crate::remove::{drop_link, finish, require_empty};
 use crate::volume::Volume;
@@ -15,13 +15,20 @@ use std::sync::Arc;
 
 /// What happens to a file that has the new name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rename {
+pub enum Rename<'a> {
     /// It loses the name.
     Replace,
     /// The rename is refused.
     NoReplace,
     /// The two files exchange their names.
     Exchange,
+    /// The old name leads to a new file, in the same change: a whiteout of an overlay.
+    Whiteout {
+        /// Whether a file with the new name loses it; else the rename is refused.
+        replace: bool,
+        /// The new file, which is no directory.
+        file: NewFile<'a>,
+    },
 }
 
 /// The directories of a rename, locked: one or two.
@@ -48,7 +55,7 @@ impl Volume {
     /// [`Error::IsADirectory`] and [`Error::NotADirectory`] for the replaced file;
     /// [`Error::Loop`] for a directory that would move below itself; otherwise as
     /// [`Volume::make`]. Nothing has changed then.
-    pub fn rename(&self, from: Ino, from_name: &[u8], to: Ino, to_name: &[u8], mode: Rename) -> Result<()> {
+    pub fn rename(&self, from: Ino, from_name: &[u8], to: Ino, to_name: &[u8], mode: Rename<'_>) -> Result<()> {
         let core = &*self.core;
         require_name(from_name)?;
         require_name(to_name)?;
@@ -67,12 +74,68 @@ impl Volume {
             return Err(Error::Stale { ino: to.ino });
         }
         match (other, mode) {
-            (Some(other), Rename::Replace) if other.ino == moved.ino => Ok(()),
-            (Some(_), Rename::NoReplace) => Err(Error::Exists),
+            (Some(other), Rename::Replace | Rename::Whiteout { replace: true, .. }) if other.ino == moved.ino => Ok(()),
+            (Some(_), Rename::NoReplace | Rename::Whiteout { replace: false, .. }) => Err(Error::Exists),
             (None, Rename::Exchange) => Err(Error::NotFound),
             (Some(other), Rename::Exchange) => exchange(core, &mut both, (from_name, moved), (to_name, other)),
-            (Some(other), _) => replace(core, &mut both, (from_name, moved), (to_name, other)),
-            (None, _) => rename(core, &mut both, (from_name, moved), to_name),
+            (Some(other), _) => {
+                let left = Left::take(core, mode)?;
+                let renamed = replace(core, &mut both, (from_name, moved), (to_name, other), &left);
+                renamed.inspect_err(|_| left.give_back(core))
+            }
+            (None, _) => {
+                let left = Left::take(core, mode)?;
+                let renamed = rename(core, &mut both, (from_name, moved), to_name, &left);
+                renamed.inspect_err(|_| left.give_back(core))
+            }
+        }
+    }
+}
+
+/// The inode that the old name leads to after a rename; `None`: the name is gone.
+struct Left(Option<Whiteout>);
+
+/// A new file, still free.
+struct Whiteout {
+    ino: Ino,
+    at: u64,
+    kind: FileKind,
+    prepared: Prepared,
+}
+
+impl Left {
+    fn take(core: &Core, mode: Rename<'_>) -> Result<Left> {
+        let Rename::Whiteout { file: new, .. } = mode else { return Ok(Left(None)) };
+        if new.kind == FileKind::Directory {
+            return Err(Error::BadOption { detail: "a whiteout is no directory".into() });
+        }
+        let ino = core.table.take(core)?;
+        let at = core.table.at(ino).expect("the table has it");
+        let prepared = prepare(core, at, &new, core.now() as u64).inspect_err(|_| core.table.give(ino))?;
+        put(core, at, &prepared);
+        Ok(Left(Some(Whiteout { ino, at, kind: new.kind, prepared })))
+    }
+
+    fn give_back(&self, core: &Core) {
+        if let Some(left) = &self.0 {
+            left.prepared.give_back(core);
+            core.table.give(left.ino);
+        }
+    }
+
+    /// Changes the old entry.
+    fn set(&self, change: &mut Change<'_>, entry: u64, name: &[u8]) {
+        let Some(left) = &self.0 else { return change.set(entry, 0) };
+        change.set(left.at + inode::STATE, left.prepared.state.word());
+        change.set(entry, seal_low(left.ino.0));
+        change.set(entry + 8, EntryHead::new(name, left.kind.byte()).word());
+    }
+
+    /// Follows the change in the index of the directory.
+    fn apply(&self, names: &mut Names, name: &[u8]) {
+        match &self.0 {
+            Some(left) => names.replace(name, left.ino),
+            None => names.remove(name),
         }
     }
 }
@@ -111,7 +174,7 @@ fn move_directory(core: &Core, change: &mut Change<'_>, moved: &Node, from: &Nod
     Ok(())
 }
 
-fn rename(core: &Core, both: &mut Directories<'_>, moved: (&[u8], Named), to_name: &[u8]) -> Result<()> {
+fn rename(core: &Core, both: &mut Directories<'_>, moved: (&[u8], Named), to_name: &[u8], left: &Left) -> Result<()> {
     let node = core.node(moved.1.ino)?;
     let (from, to) = (both.from, both.to);
     let kind = node.kind(core)?;
@@ -125,7 +188,7 @@ fn rename(core: &Core, both: &mut Directories<'_>, moved: (&[u8], Named), to_nam
     names.write(core, line, to_name, kind);
     let mut change = core.change();
     change.set(names.at(core, line), seal_low(node.ino.0));
-    change.set(both.from_state.names(core, from)?.at(core, moved.1.line), 0);
+    left.set(&mut change, both.from_state.names(core, from)?.at(core, moved.1.line), moved.0);
     touch(&mut change, from);
     touch(&mut change, to);
     change.set(node.at + inode::CHANGED, change.now());
@@ -133,12 +196,18 @@ fn rename(core: &Core, both: &mut Directories<'_>, moved: (&[u8], Named), to_nam
         move_directory(core, &mut change, &node, from, to)?;
     }
     change.commit()?;
-    both.from_state.names(core, from)?.remove(moved.0);
+    left.apply(both.from_state.names(core, from)?, moved.0);
     both.target().names(core, to)?.insert(to_name, node.ino, line);
     Ok(())
 }
 
-fn replace(core: &Core, both: &mut Directories<'_>, moved: (&[u8], Named), other: (&[u8], Named)) -> Result<()> {
+fn replace(
+    core: &Core,
+    both: &mut Directories<'_>,
+    moved: (&[u8], Named),
+    other: (&[u8], Named),
+    left: &Left,
+) -> Result<()> {
     let (node, gone) = (core.node(moved.1.ino)?, core.node(other.1.ino)?);
     let (from, to) = (both.from, both.to);
     let (kind, gone_kind) = (node.kind(core)?, gone.kind(core)?);
@@ -160,7 +229,7 @@ fn replace(core: &Core, both: &mut Directories<'_>, moved: (&[u8], Named), other
     let entry = both.target().names(core, to)?.at(core, other.1.line);
     change.set(entry, seal_low(node.ino.0));
     change.set(entry + 8, EntryHead::new(other.0, kind.byte()).word());
-    change.set(both.from_state.names(core, from)?.at(core, moved.1.line), 0);
+    left.set(&mut change, both.from_state.names(core, from)?.at(core, moved.1.line), moved.0);
     touch(&mut change, from);
     touch(&mut change, to);
     change.set(node.at + inode::CHANGED, change.now());
@@ -172,7 +241,7 @@ fn replace(core: &Core, both: &mut Directories<'_>, moved: (&[u8], Named), other
     }
     let freed = drop_link(core, &mut change, &gone, &mut lost)?;
     change.commit()?;
-    both.from_state.names(core, from)?.remove(moved.0);
+    left.apply(both.from_state.names(core, from)?, moved.0);
     both.target().names(core, to)?.replace(other.0, node.ino);
     finish(core, &gone, &mut lost, freed);
     Ok(())

@@ -104,6 +104,11 @@ impl Volume {
         Ok(self.core.media().barrier()?)
     }
 
+    /// The present time, as changes store it: nanoseconds since 1970.
+    pub fn now(&self) -> i64 {
+        self.core.now()
+    }
+
     /// Bytes that were stored to the journal since the volume was opened.
     pub fn logged(&self) -> u64 {
         self.core.lanes.written()

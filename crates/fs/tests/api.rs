@@ -5,7 +5,7 @@ use everbyte_media::{Media, Options};
 use everbyte_store::{FormatOptions, Store};
 
 const FILE: NewFile<'_> =
-    NewFile { kind: FileKind::Regular, permissions: 0o644, uid: 0, gid: 0, device: 0, target: b"" };
+    NewFile { kind: FileKind::Regular, permissions: 0o644, uid: 0, gid: 0, device: 0, target: b"", xattrs: &[] };
 const DIRECTORY: NewFile<'_> = NewFile { kind: FileKind::Directory, ..FILE };
 
 fn volume(span: u64) -> (Store, Volume) {

@@ -5,6 +5,8 @@
 
 pub(crate) mod run;
 
+use crate::change::Change;
+use crate::core::Core;
 use crate::extents::Pages;
 use crate::layout::{PAGE, Place, XATTRS_MAX, inode};
 use crate::node::Node;
@@ -93,32 +95,59 @@ impl Volume {
         let node = core.node(ino)?;
         let _state = node.write(core)?;
         let mut all = load(core, &node)?;
-        let old = run::run(Pages::of(core.object()), node.at).map_err(|damage| damage.of_object(core.name()))?;
         change(&mut all)?;
-        let mut taken = None;
-        if !all.is_empty() {
-            let bytes = written(&all);
-            let len = (bytes.len() - HEAD) as u64;
-            if len > XATTRS_MAX {
-                return Err(Error::TooLarge { len, max: XATTRS_MAX });
-            }
-            let count = (bytes.len() as u64).div_ceil(PAGE);
-            let page = core.take_run(count)?;
-            let _section = core.media().section();
-            core.media().copy_nt_unless("fs-xattr-unflushed", core.at(page), &bytes);
-            taken = Some((page, count));
-        }
         let mut words = core.change();
-        words.set(node.at + inode::ATTRIBUTES, taken.map_or(0, |(page, _)| Place::page(page).word()));
+        let replaced = Replaced::write(core, &node, &mut words, &all)?;
         words.set(node.at + inode::CHANGED, words.now());
-        words.commit().inspect_err(|_| taken.into_iter().for_each(|(page, count)| core.give_pages(page, count)))?;
-        if let Some((page, count)) = old {
+        replaced.commit(core, words)
+    }
+}
+
+/// The new run of a file's attributes, which a change will lead to, and the old one.
+pub(crate) struct Replaced {
+    old: Option<(u64, u64)>,
+    new: Option<(u64, u64)>,
+}
+
+impl Replaced {
+    /// Writes `all` to new pages, flushed and not fenced, and adds the word that leads to them.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`], [`Error::NoSpace`]; [`Error::Damaged`] if the old run is damaged.
+    pub(crate) fn write(core: &Core, node: &Node, words: &mut Change<'_>, all: &Xattrs) -> Result<Replaced> {
+        let old = run::run(Pages::of(core.object()), node.at).map_err(|damage| damage.of_object(core.name()))?;
+        let new = write_run(core, all)?;
+        words.set(node.at + inode::ATTRIBUTES, new.map_or(0, |(page, _)| Place::page(page).word()));
+        Ok(Replaced { old, new })
+    }
+
+    /// Commits the change.
+    pub(crate) fn commit(self, core: &Core, words: Change<'_>) -> Result<()> {
+        words.commit().inspect_err(|_| self.new.into_iter().for_each(|(page, count)| core.give_pages(page, count)))?;
+        if let Some((page, count)) = self.old {
             core.give_pages(page, count);
         }
         Ok(())
     }
 }
 
-fn load(space: &Space, node: &Node) -> Result<Xattrs> {
+/// Writes attributes to new pages, flushed and not fenced: the first page, and their number.
+pub(crate) fn write_run(core: &Core, all: &Xattrs) -> Result<Option<(u64, u64)>> {
+    if all.is_empty() {
+        return Ok(None);
+    }
+    let bytes = written(all);
+    let len = (bytes.len() - HEAD) as u64;
+    if len > XATTRS_MAX {
+        return Err(Error::TooLarge { len, max: XATTRS_MAX });
+    }
+    let count = (bytes.len() as u64).div_ceil(PAGE);
+    let page = core.take_run(count)?;
+    let _section = core.media().section();
+    core.media().copy_nt_unless("fs-xattr-unflushed", core.at(page), &bytes);
+    Ok(Some((page, count)))
+}
+
+pub(crate) fn load(space: &Space, node: &Node) -> Result<Xattrs> {
     read(Pages::of(space.object()), node.at).map_err(|damage| damage.of_object(space.name()).into())
 }

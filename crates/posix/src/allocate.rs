@@ -1,0 +1,122 @@
+//! Pages of open files: `fallocate`, and copies of ranges.
+
+use crate::attributes::drop_set_ids;
+use crate::open::{OpenFile, OpenFlags};
+use crate::{Errno, Result};
+use everbyte_fs::{Allocate, FILE_MAX, FileKind};
+
+bitflags::bitflags! {
+    /// Modes of [`OpenFile::allocate`], with the values of Linux. Without any, holes of the range get
+    /// pages and the file grows to its end.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct AllocateMode: u32 {
+        /// The size stays.
+        const KEEP_SIZE = libc::FALLOC_FL_KEEP_SIZE as u32;
+        /// The range becomes a hole; with `KEEP_SIZE`.
+        const PUNCH_HOLE = libc::FALLOC_FL_PUNCH_HOLE as u32;
+        /// The range leaves the file; both ends are multiples of 4096.
+        const COLLAPSE_RANGE = libc::FALLOC_FL_COLLAPSE_RANGE as u32;
+        /// The range becomes zeros that have pages.
+        const ZERO_RANGE = libc::FALLOC_FL_ZERO_RANGE as u32;
+        /// A hole comes in before the range; both ends are multiples of 4096.
+        const INSERT_RANGE = libc::FALLOC_FL_INSERT_RANGE as u32;
+        /// Pages that other files share get a copy when they are written; the call gives pages as
+        /// without it.
+        const UNSHARE_RANGE = libc::FALLOC_FL_UNSHARE_RANGE as u32;
+    }
+}
+
+/// The change of the volume that a mode asks for.
+enum Change {
+    Allocate(Allocate),
+    Collapse,
+    Insert,
+}
+
+fn change(mode: AllocateMode) -> Result<Change> {
+    let keeps = mode.contains(AllocateMode::KEEP_SIZE);
+    Ok(match mode - AllocateMode::KEEP_SIZE {
+        rest if rest.is_empty() || rest == AllocateMode::UNSHARE_RANGE => {
+            Change::Allocate(if keeps { Allocate::KeepSize } else { Allocate::Grow })
+        }
+        AllocateMode::PUNCH_HOLE if keeps => Change::Allocate(Allocate::Punch),
+        AllocateMode::PUNCH_HOLE => return Err(Errno::EOPNOTSUPP.into()),
+        AllocateMode::ZERO_RANGE => Change::Allocate(if keeps { Allocate::ZeroKeepSize } else { Allocate::Zero }),
+        AllocateMode::COLLAPSE_RANGE if !keeps => Change::Collapse,
+        AllocateMode::INSERT_RANGE if !keeps => Change::Insert,
+        rest if AllocateMode::all().contains(rest) => return Err(Errno::EINVAL.into()),
+        _ => return Err(Errno::EOPNOTSUPP.into()),
+    })
+}
+
+impl OpenFile {
+    /// Gives pages to a range of a regular file, or takes them away. Whole or absent after a crash.
+    ///
+    /// # Errors
+    /// [`Errno::EBADF`] if it is not open for writing; [`Errno::ENODEV`] for other types;
+    /// [`Errno::EINVAL`] for an empty range, modes that exclude each other, and ranges that are no
+    /// pages inside of the file; [`Errno::EOPNOTSUPP`] for an unknown mode and for `PUNCH_HOLE`
+    /// without `KEEP_SIZE`; [`Errno::EFBIG`], [`Errno::ENOSPC`].
+    pub fn allocate(&self, mode: AllocateMode, at: u64, len: u64) -> Result<()> {
+        if len == 0 {
+            return Err(Errno::EINVAL.into());
+        }
+        let change = change(mode)?;
+        self.require_writing()?;
+        if self.kind() != FileKind::Regular {
+            return Err(Errno::ENODEV.into());
+        }
+        let description = &*self.description;
+        description.files.change(b"", |volume| {
+            let ino = self.ino();
+            drop_set_ids(&description.user, volume, ino, description.held.permissions())?;
+            Ok(match change {
+                Change::Allocate(mode) => volume.allocate(ino, at, len, mode)?,
+                Change::Collapse => volume.collapse(ino, at, len)?,
+                Change::Insert => volume.insert(ino, at, len)?,
+            })
+        })
+    }
+
+    /// Copies bytes of a file to another one, or to another place of it; returns their number, which
+    /// is less than `len` at the end of the source only. Each MiB is one write: a crash leaves a
+    /// number of whole ones.
+    ///
+    /// # Errors
+    /// [`Errno::EBADF`] if the files are not open for reading and writing, and for `APPEND`;
+    /// [`Errno::EINVAL`] for overlapping ranges of one file, and for other types of files;
+    /// [`Errno::EISDIR`], [`Errno::EFBIG`], [`Errno::ENOSPC`].
+    pub fn copy_range(&self, at: u64, to: &OpenFile, to_at: u64, len: u64) -> Result<u64> {
+        const STEP: u64 = 1 << 20;
+        let kinds = [self.kind(), to.kind()];
+        if kinds.contains(&FileKind::Directory) {
+            return Err(Errno::EISDIR.into());
+        }
+        if kinds != [FileKind::Regular; 2] {
+            return Err(Errno::EINVAL.into());
+        }
+        if !self.flags().reads() || !to.flags().writes() || to.flags().contains(OpenFlags::APPEND) {
+            return Err(Errno::EBADF.into());
+        }
+        let len = len.min(self.description.held.size().saturating_sub(at));
+        let (end, to_end) = (at + len, to_at.saturating_add(len));
+        if self.ino() == to.ino() && at < to_end && to_at < end {
+            return Err(Errno::EINVAL.into());
+        }
+        if to_end > FILE_MAX {
+            return Err(Errno::EFBIG.into());
+        }
+        let mut bytes = vec![0; len.min(STEP) as usize];
+        let mut done = 0;
+        while done < len {
+            let part = &mut bytes[..(len - done).min(STEP) as usize];
+            let read = self.read_at(part, at + done)?;
+            if read == 0 {
+                break;
+            }
+            to.write_at(&part[..read], to_at + done)?;
+            done += read as u64;
+        }
+        Ok(done)
+    }
+}

@@ -1,0 +1,237 @@
+//! [`Files`]: a volume in use, with the options of its mount and the state that all of its
+//! processes share.
+//!
+//! Invariants
+//!   PX-1  The number of a directory that was removed gets no other file while a call resolves a
+//!         path: such calls hold a lock of `walks` for reading, and calls that remove directories
+//!         hold all of them for writing.
+//!
+//! Threads: any. The locks of `walks` are taken before those of the volume. No call waits for a
+//! lock of a file while it holds one of them.
+
+use crate::locks::Locks;
+use crate::process::Process;
+use crate::user::User;
+use crate::{Errno, Error, Result};
+use everbyte_fs::{Held, Ino, Volume};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// When a read changes the time of a file's last read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AccessTimes {
+    /// Where it is older than the last change, or than a day.
+    #[default]
+    Relative,
+    /// Always.
+    Strict,
+    /// Never.
+    Never,
+    /// As [`AccessTimes::Relative`], but never for directories.
+    NeverOfDirectories,
+}
+
+/// The effect of damage that a call finds. The call fails in any case; a failed write or sync of
+/// the medium ends all further changes under each of these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDamage {
+    /// Other files can be used and changed.
+    #[default]
+    Continue,
+    /// The volume cannot be changed from then on.
+    ReadOnly,
+    /// All later calls fail with [`Errno::EIO`].
+    Stop,
+}
+
+/// Options of using a volume.
+#[derive(Clone, Debug)]
+pub struct FilesOptions {
+    /// When reads change times.
+    pub access_times: AccessTimes,
+    /// Whether every change is durable when its call returns, on each medium.
+    pub sync: bool,
+    /// Whether changes are refused with [`Errno::EROFS`].
+    pub read_only: bool,
+    /// The effect of damage.
+    pub on_damage: OnDamage,
+    /// Is given one line for each call that finds damage, or a medium that fails.
+    pub log: fn(&str),
+}
+
+impl Default for FilesOptions {
+    fn default() -> FilesOptions {
+        FilesOptions {
+            access_times: AccessTimes::default(),
+            sync: false,
+            read_only: false,
+            on_damage: OnDamage::default(),
+            log: |line| eprintln!("{line}"),
+        }
+    }
+}
+
+/// A volume in use. Cheap to clone.
+#[derive(Clone)]
+pub struct Files(Arc<Shared>);
+
+pub(crate) struct Shared {
+    volume: Volume,
+    options: FilesOptions,
+    read_only: AtomicBool,
+    stopped: AtomicBool,
+    walks: [Walks; WALKS],
+    pub locks: Locks,
+    next_id: AtomicU64,
+}
+
+const WALKS: usize = 8;
+
+/// One lock of [`Shared::walks`], in lines of its own.
+#[derive(Default)]
+#[repr(align(128))]
+struct Walks(RwLock<()>);
+
+thread_local! {
+    /// The lock of `walks` that this thread uses.
+    static HOME: Cell<usize> = {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        Cell::new(NEXT.fetch_add(1, Ordering::Relaxed) % WALKS)
+    };
+}
+
+impl Files {
+    /// Begins to use a volume.
+    pub fn new(volume: Volume, options: FilesOptions) -> Files {
+        Files(Arc::new(Shared {
+            read_only: AtomicBool::new(options.read_only),
+            stopped: AtomicBool::new(false),
+            volume,
+            options,
+            walks: Default::default(),
+            locks: Locks::default(),
+            next_id: AtomicU64::new(1),
+        }))
+    }
+
+    /// A process of this user: its working directory is the root, its mask is 022.
+    ///
+    /// # Errors
+    /// The root directory is damaged.
+    pub fn process(&self, user: User) -> Result<Process> {
+        Process::new(self.clone(), user)
+    }
+
+    /// The volume.
+    pub fn volume(&self) -> &Volume {
+        &self.0.volume
+    }
+
+    /// Waits until all changes that returned before are durable.
+    ///
+    /// # Errors
+    /// [`Errno::EIO`]: the medium failed, and later changes fail.
+    pub fn sync(&self) -> Result<()> {
+        self.logged(b"", || Ok(self.volume().settle()?))
+    }
+
+    pub(crate) fn options(&self) -> &FilesOptions {
+        &self.0.options
+    }
+
+    pub(crate) fn locks(&self) -> &Locks {
+        &self.0.locks
+    }
+
+    /// A number that no other process and no other open file of this volume has.
+    pub(crate) fn new_id(&self) -> u64 {
+        self.0.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.0.read_only.load(Ordering::Acquire)
+    }
+
+    /// A call that changes nothing. `path` tells the file in the log.
+    pub(crate) fn look<T>(&self, path: &[u8], call: impl FnOnce(&Volume) -> Result<T>) -> Result<T> {
+        let _walk = self.walk();
+        self.logged(path, || call(self.volume()))
+    }
+
+    /// A call that changes the volume and removes no directory.
+    pub(crate) fn change<T>(&self, path: &[u8], call: impl FnOnce(&Volume) -> Result<T>) -> Result<T> {
+        self.require_writable()?;
+        let done = {
+            let _walk = self.walk();
+            self.logged(path, || call(self.volume()))?
+        };
+        self.settle_if_sync()?;
+        Ok(done)
+    }
+
+    /// A call that may remove a directory (PX-1).
+    pub(crate) fn change_alone<T>(&self, path: &[u8], call: impl FnOnce(&Volume) -> Result<T>) -> Result<T> {
+        self.require_writable()?;
+        let done = {
+            let _walks: [RwLockWriteGuard<'_, ()>; WALKS] = self.0.walks.each_ref().map(|walks| walks.0.write());
+            self.logged(path, || call(self.volume()))?
+        };
+        self.settle_if_sync()?;
+        Ok(done)
+    }
+
+    fn walk(&self) -> RwLockReadGuard<'_, ()> {
+        self.0.walks[HOME.get()].0.read()
+    }
+
+    pub(crate) fn require_writable(&self) -> Result<()> {
+        if self.is_read_only() { Err(Errno::EROFS.into()) } else { Ok(()) }
+    }
+
+    pub(crate) fn settle_if_sync(&self) -> Result<()> {
+        if self.options().sync { self.sync() } else { Ok(()) }
+    }
+
+    /// Runs a call; gives a line to the log and applies the policy of damage if it fails so.
+    pub(crate) fn logged<T>(&self, path: &[u8], call: impl FnOnce() -> Result<T>) -> Result<T> {
+        if self.0.stopped.load(Ordering::Acquire) {
+            return Err(Errno::EIO.into());
+        }
+        let outcome = call();
+        if let Err(error) = &outcome
+            && error.is_failure()
+        {
+            self.failed(path, error);
+        }
+        outcome
+    }
+
+    #[cold]
+    fn failed(&self, path: &[u8], error: &Error) {
+        let (name, path) = (self.volume().object().name(), String::from_utf8_lossy(path));
+        (self.options().log)(&format!("volume `{name}`: `{}`: {error}", path.escape_debug()));
+        match self.options().on_damage {
+            OnDamage::Continue => (),
+            OnDamage::ReadOnly => self.0.read_only.store(true, Ordering::Release),
+            OnDamage::Stop => self.0.stopped.store(true, Ordering::Release),
+        }
+    }
+
+    /// Holds a file that a name has led to. `None`: it was removed meanwhile, and its number may
+    /// hold another file.
+    pub(crate) fn hold(&self, ino: Ino, generation: u32) -> Result<Option<Held>> {
+        match self.volume().hold(ino) {
+            Ok(held) if self.volume().owner(ino)?.generation == generation => Ok(Some(held)),
+            Ok(_) | Err(everbyte_fs::Error::Stale { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Files {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Files({})", self.volume().object().name())
+    }
+}

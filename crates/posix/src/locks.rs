@@ -1,0 +1,373 @@
+//! Advisory locks: of whole files (`flock`), and of ranges (`fcntl`), owned by processes or by open
+//! files. They live in memory and end with the process.
+//!
+//! A range lock of one owner replaces what it overlaps; adjacent ones of a kind become one. A
+//! request waits for the owners in its way; it fails at once where one of these waits, over any
+//! number of others, for the requesting owner.
+//!
+//! Threads: one lock guards all. A release wakes every waiter.
+
+use crate::open::OpenFile;
+use crate::{Errno, Result};
+use everbyte_fs::Ino;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+/// The kind of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockKind {
+    /// Any number of owners may have it.
+    Shared,
+    /// One owner has it.
+    Exclusive,
+}
+
+/// A lock of a range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RangeLock {
+    /// Its kind.
+    pub kind: LockKind,
+    /// Its bytes; the end of [`u64::MAX`] stands for the end of every file.
+    pub range: Range<u64>,
+    /// Its owner: a number of the process, or of the open file.
+    pub owner: u64,
+}
+
+/// The owner of a range lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockBy {
+    /// The process: the lock ends as soon as the process closes any open file of the same file, and
+    /// `fork` does not pass it on (`F_SETLK`).
+    Process,
+    /// The open file, which its clones share (`F_OFD_SETLK`).
+    OpenFile,
+}
+
+/// All locks of a volume.
+#[derive(Debug, Default)]
+pub(crate) struct Locks {
+    table: Mutex<Table>,
+    released: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    ranges: HashMap<Ino, Vec<RangeLock>>,
+    /// Locks of whole files, as ranges over everything; they are apart from range locks.
+    whole: HashMap<Ino, Vec<RangeLock>>,
+    /// Owners that wait, each with the owners that it waits for.
+    waiting: HashMap<u64, HashSet<u64>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Space {
+    Ranges,
+    Whole,
+}
+
+impl Table {
+    fn locks(&mut self, space: Space, ino: Ino) -> &mut Vec<RangeLock> {
+        let map = match space {
+            Space::Ranges => &mut self.ranges,
+            Space::Whole => &mut self.whole,
+        };
+        map.entry(ino).or_default()
+    }
+
+    fn tidy(&mut self, ino: Ino) {
+        for map in [&mut self.ranges, &mut self.whole] {
+            if map.get(&ino).is_some_and(Vec::is_empty) {
+                map.remove(&ino);
+            }
+        }
+    }
+
+    /// The locks of other owners that are in the way of a new one.
+    fn conflicts<'t>(&'t mut self, space: Space, ino: Ino, new: &RangeLock) -> impl Iterator<Item = &'t RangeLock> {
+        let is_in_way = move |lock: &&RangeLock| {
+            let overlaps = lock.range.start < new.range.end && new.range.start < lock.range.end;
+            let excludes = lock.kind == LockKind::Exclusive || new.kind == LockKind::Exclusive;
+            lock.owner != new.owner && overlaps && excludes
+        };
+        self.locks(space, ino).iter().filter(is_in_way)
+    }
+
+    /// Whether `from` waits for `to`, over any number of others.
+    fn waits(&self, from: u64, to: u64) -> bool {
+        let (mut seen, mut next) = (HashSet::from([from]), vec![from]);
+        while let Some(owner) = next.pop() {
+            for &other in self.waiting.get(&owner).into_iter().flatten() {
+                if other == to {
+                    return true;
+                }
+                if seen.insert(other) {
+                    next.push(other);
+                }
+            }
+        }
+        false
+    }
+
+    /// Takes a range from the locks of an owner.
+    fn release(&mut self, space: Space, ino: Ino, owner: u64, range: &Range<u64>) {
+        let locks = self.locks(space, ino);
+        let mut kept = Vec::with_capacity(locks.len() + 1);
+        for lock in locks.drain(..) {
+            let overlaps = lock.range.start < range.end && range.start < lock.range.end;
+            if lock.owner != owner || !overlaps {
+                kept.push(lock);
+                continue;
+            }
+            let before = lock.range.start..range.start.max(lock.range.start);
+            let behind = range.end.min(lock.range.end)..lock.range.end;
+            let parts = [before, behind].into_iter().filter(|part| !part.is_empty());
+            kept.extend(parts.map(|range| RangeLock { range, ..lock.clone() }));
+        }
+        *locks = kept;
+        self.tidy(ino);
+    }
+
+    /// Adds a lock that nothing is in the way of, in the place of the owner's locks that it overlaps.
+    fn add(&mut self, space: Space, ino: Ino, mut new: RangeLock) {
+        let range = new.range.clone();
+        self.release(space, ino, new.owner, &range);
+        let locks = self.locks(space, ino);
+        locks.retain(|lock| {
+            let touches = lock.range.end == new.range.start || new.range.end == lock.range.start;
+            let joins = touches && lock.owner == new.owner && lock.kind == new.kind;
+            if joins {
+                new.range = lock.range.start.min(new.range.start)..lock.range.end.max(new.range.end);
+            }
+            !joins
+        });
+        locks.push(new);
+    }
+}
+
+impl Locks {
+    fn set(&self, space: Space, ino: Ino, new: RangeLock, waits: bool) -> Result<()> {
+        let mut table = self.table.lock();
+        loop {
+            let in_way: HashSet<u64> = table.conflicts(space, ino, &new).map(|lock| lock.owner).collect();
+            if in_way.is_empty() {
+                table.add(space, ino, new);
+                // A lock that became shared may let others in.
+                self.released.notify_all();
+                return Ok(());
+            }
+            if !waits {
+                table.tidy(ino);
+                return Err(Errno::EAGAIN.into());
+            }
+            // Locks of whole files never fail so: POSIX knows no deadlock of `flock`.
+            if space == Space::Ranges && in_way.iter().any(|&owner| table.waits(owner, new.owner)) {
+                return Err(Errno::EDEADLK.into());
+            }
+            self.wait(&mut table, space, new.owner, in_way);
+        }
+    }
+
+    fn wait(&self, table: &mut MutexGuard<'_, Table>, space: Space, owner: u64, for_owners: HashSet<u64>) {
+        if space == Space::Ranges {
+            table.waiting.insert(owner, for_owners);
+        }
+        self.released.wait(table);
+        if space == Space::Ranges {
+            table.waiting.remove(&owner);
+        }
+    }
+
+    /// Releases the range locks of a process on a file.
+    pub(crate) fn release_records(&self, ino: Ino, owner: u64) {
+        self.release(Space::Ranges, ino, owner, &(0..u64::MAX));
+    }
+
+    /// Releases all locks of an open file that ends.
+    pub(crate) fn release_all(&self, ino: Ino, owner: u64) {
+        self.release(Space::Ranges, ino, owner, &(0..u64::MAX));
+        self.release(Space::Whole, ino, owner, &(0..u64::MAX));
+    }
+
+    fn release(&self, space: Space, ino: Ino, owner: u64, range: &Range<u64>) {
+        let mut table = self.table.lock();
+        if table.ranges.is_empty() && table.whole.is_empty() {
+            return;
+        }
+        table.release(space, ino, owner, range);
+        self.released.notify_all();
+    }
+}
+
+impl OpenFile {
+    /// Locks the whole file, as `flock` does: the open file is the owner, and its clones with it. A
+    /// lock of another kind is replaced, not in one step.
+    ///
+    /// # Errors
+    /// [`Errno::EAGAIN`] if another owner has it and `waits` is not set; [`Errno::EBADF`] for an
+    /// open path.
+    pub fn lock_whole(&self, kind: LockKind, waits: bool) -> Result<()> {
+        self.require_opened()?;
+        let owner = self.description.id;
+        let locks = self.description.files.locks();
+        locks.set(Space::Whole, self.ino(), RangeLock { kind, range: 0..u64::MAX, owner }, waits)
+    }
+
+    /// Ends the lock of the whole file.
+    ///
+    /// # Errors
+    /// [`Errno::EBADF`] for an open path.
+    pub fn unlock_whole(&self) -> Result<()> {
+        self.require_opened()?;
+        self.description.files.locks().release(Space::Whole, self.ino(), self.description.id, &(0..u64::MAX));
+        Ok(())
+    }
+
+    fn lock_owner(&self, by: LockBy) -> u64 {
+        match by {
+            LockBy::Process => self.locks.id,
+            LockBy::OpenFile => self.description.id,
+        }
+    }
+
+    /// Locks a range, which may lie behind the end. A lock of the owner that it overlaps is replaced
+    /// there. `waits`: until no other owner is in the way.
+    ///
+    /// # Errors
+    /// [`Errno::EAGAIN`] if another owner is in the way and `waits` is not set;
+    /// [`Errno::EDEADLK`] if that owner waits for this one; [`Errno::EBADF`] if a shared lock is
+    /// asked of a file that is not open for reading, or an exclusive one of a file that is not open
+    /// for writing; [`Errno::EINVAL`] for an empty range.
+    pub fn lock_range(&self, by: LockBy, kind: LockKind, range: Range<u64>, waits: bool) -> Result<()> {
+        let flags = self.flags();
+        let is_open = match kind {
+            LockKind::Shared => flags.reads(),
+            LockKind::Exclusive => flags.writes(),
+        };
+        if !is_open {
+            return Err(Errno::EBADF.into());
+        }
+        require_range(&range)?;
+        let new = RangeLock { kind, range, owner: self.lock_owner(by) };
+        self.description.files.locks().set(Space::Ranges, self.ino(), new, waits)
+    }
+
+    /// Ends the locks of a range.
+    ///
+    /// # Errors
+    /// [`Errno::EINVAL`] for an empty range; [`Errno::EBADF`] for an open path.
+    pub fn unlock_range(&self, by: LockBy, range: Range<u64>) -> Result<()> {
+        self.require_opened()?;
+        require_range(&range)?;
+        self.description.files.locks().release(Space::Ranges, self.ino(), self.lock_owner(by), &range);
+        Ok(())
+    }
+
+    /// The lock that would be in the way of a new one; `None`: there is none now.
+    ///
+    /// # Errors
+    /// [`Errno::EINVAL`] for an empty range; [`Errno::EBADF`] for an open path.
+    pub fn blocking_lock(&self, by: LockBy, kind: LockKind, range: Range<u64>) -> Result<Option<RangeLock>> {
+        self.require_opened()?;
+        require_range(&range)?;
+        let new = RangeLock { kind, range, owner: self.lock_owner(by) };
+        let mut table = self.description.files.locks().table.lock();
+        let found = table.conflicts(Space::Ranges, self.ino(), &new).min_by_key(|lock| lock.range.start).cloned();
+        table.tidy(self.ino());
+        Ok(found)
+    }
+}
+
+fn require_range(range: &Range<u64>) -> Result<()> {
+    if range.is_empty() { Err(Errno::EINVAL.into()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everbyte_workload::Random;
+
+    const FILE: Ino = Ino(3);
+
+    fn lock(owner: u64, kind: LockKind, range: Range<u64>) -> RangeLock {
+        RangeLock { kind, range, owner }
+    }
+
+    #[test]
+    fn a_part_of_a_lock_is_released_or_changes_its_kind() {
+        let locks = Locks::default();
+        locks.set(Space::Ranges, FILE, lock(1, LockKind::Exclusive, 10..50), false).unwrap();
+        locks.set(Space::Ranges, FILE, lock(1, LockKind::Shared, 20..30), false).unwrap();
+        locks.release(Space::Ranges, FILE, 1, &(40..45));
+        let mut left = locks.table.lock().ranges[&FILE].clone();
+        left.sort_by_key(|lock| lock.range.start);
+        let parts = [(10..20, LockKind::Exclusive), (20..30, LockKind::Shared), (30..40, LockKind::Exclusive)];
+        let parts = parts.into_iter().chain([(45..50, LockKind::Exclusive)]);
+        assert_eq!(left, parts.map(|(range, kind)| lock(1, kind, range)).collect::<Vec<_>>());
+        locks.set(Space::Ranges, FILE, lock(2, LockKind::Shared, 20..30), false).unwrap();
+        let refused = locks.set(Space::Ranges, FILE, lock(2, LockKind::Shared, 0..11), false);
+        assert_eq!(refused.unwrap_err(), Errno::EAGAIN);
+    }
+
+    /// Random locks against an owner for each byte.
+    #[test]
+    fn ranges_are_what_bytes_are() {
+        const LEN: u64 = 40;
+        let mut random = Random::new(11);
+        let locks = Locks::default();
+        let mut bytes: Vec<Vec<(u64, LockKind)>> = vec![Vec::new(); LEN as usize];
+        for _ in 0..4000 {
+            let (owner, from) = (1 + random.below(3), random.below(LEN));
+            let range = from..(from + 1 + random.below(12)).min(LEN);
+            let covered = range.start as usize..range.end as usize;
+            if random.below(3) == 0 {
+                locks.release(Space::Ranges, FILE, owner, &range);
+                bytes[covered].iter_mut().for_each(|byte| byte.retain(|held| held.0 != owner));
+                continue;
+            }
+            let kind = if random.below(2) == 0 { LockKind::Shared } else { LockKind::Exclusive };
+            let is_free = bytes[covered.clone()]
+                .iter()
+                .flatten()
+                .all(|&(other, held)| other == owner || held == LockKind::Shared && kind == LockKind::Shared);
+            let taken = locks.set(Space::Ranges, FILE, lock(owner, kind, range), false);
+            assert_eq!(taken.is_ok(), is_free);
+            if is_free {
+                for byte in &mut bytes[covered] {
+                    byte.retain(|held| held.0 != owner);
+                    byte.push((owner, kind));
+                }
+            }
+            let table = locks.table.lock();
+            let joined = table.ranges.get(&FILE).map_or(0, Vec::len);
+            assert!(joined as u64 <= LEN * 3, "adjacent locks become one");
+        }
+    }
+
+    #[test]
+    fn waiting_in_a_circle_fails() {
+        let locks = Locks::default();
+        locks.set(Space::Ranges, FILE, lock(1, LockKind::Exclusive, 0..1), false).unwrap();
+        locks.set(Space::Ranges, FILE, lock(2, LockKind::Exclusive, 1..2), false).unwrap();
+        locks.set(Space::Ranges, FILE, lock(3, LockKind::Exclusive, 2..3), false).unwrap();
+        std::thread::scope(|scope| {
+            let wait = |owner: u64, at: u64| {
+                let locks = &locks;
+                scope.spawn(move || locks.set(Space::Ranges, FILE, lock(owner, LockKind::Exclusive, at..at + 1), true))
+            };
+            let second = wait(2, 0);
+            let third = wait(3, 1);
+            while locks.table.lock().waiting.len() < 2 {
+                std::thread::yield_now();
+            }
+            let first = locks.set(Space::Ranges, FILE, lock(1, LockKind::Exclusive, 2..3), true);
+            assert_eq!(first.unwrap_err(), Errno::EDEADLK);
+            locks.release_records(FILE, 1);
+            second.join().unwrap().unwrap();
+            locks.release_records(FILE, 2);
+            third.join().unwrap().unwrap();
+        });
+        locks.release_records(FILE, 3);
+        assert!(locks.table.lock().ranges.is_empty(), "nothing is left");
+    }
+}

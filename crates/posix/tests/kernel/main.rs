@@ -1,0 +1,30 @@
+//! The kernel as the model: the same random calls go to a volume and to a directory of this machine,
+//! and have the same results and the same errno.
+//!
+//! Calls of several users are compared where the test runs as root; else those of its own user.
+//! Results that file systems may choose are left out: sizes of directories, numbers of inodes,
+//! times.
+
+mod calls;
+mod names;
+mod open_files;
+
+use everbyte_fs::{Volume, VolumeOptions};
+use everbyte_media::{Media, Options};
+use everbyte_posix::{Files, FilesOptions};
+use everbyte_store::{FormatOptions, Store};
+
+/// The files of a new volume.
+fn new_files() -> (Store, Files) {
+    let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let options = VolumeOptions { span: Some(32 << 20), ..VolumeOptions::default() };
+    let volume = Volume::create(&store, "files", &options).unwrap();
+    (store, Files::new(volume, FilesOptions::default()))
+}
+
+/// Seeds of a run: a few, more in a soak.
+fn seeds() -> std::ops::Range<u64> {
+    let rounds = std::env::var("EVERBYTE_SOAK").ok().and_then(|rounds| rounds.parse().ok());
+    0..rounds.unwrap_or(6)
+}
