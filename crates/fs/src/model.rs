@@ -162,6 +162,13 @@ impl Tree {
         self.shown().into_iter().filter(|(_, shown)| of_kind(shown)).map(|(path, _)| split(path)).collect()
     }
 
+    /// The twin of a volume that is made at the time `now`.
+    pub fn made_at(now: i64) -> Tree {
+        let mut tree = Tree { now, ..Tree::default() };
+        tree.touch(1);
+        tree
+    }
+
     /// Every path with the times of its file.
     pub fn times(&self) -> BTreeMap<Path, Times> {
         let paths = self.paths(None).into_iter();
@@ -335,9 +342,7 @@ impl Tree {
                 self.touch_inode(id);
                 Ok(())
             }
-            Op::MakeUnnamed { path, len, seed } => {
-                self.make(path, FileKind::Regular, 0o600, bytes(*len, *seed))
-            }
+            Op::MakeUnnamed { path, len, seed } => self.make(path, FileKind::Regular, 0o600, bytes(*len, *seed)),
         }
     }
 

@@ -71,7 +71,9 @@ impl Program {
             _ => random.below(self.mix.size_max),
         };
         match random.chance(self.mix.near_pages) {
-            true => (any.next_multiple_of(PAGE) + random.pick(&[0, 0, 1, 8])).saturating_sub(random.pick(&[0, 0, 1, 7])),
+            true => {
+                (any.next_multiple_of(PAGE) + random.pick(&[0, 0, 1, 8])).saturating_sub(random.pick(&[0, 0, 1, 7]))
+            }
             false => any,
         }
     }
@@ -244,7 +246,7 @@ impl Program {
 /// Every byte that is read is the one that was written last.
 #[test]
 fn bytes_are_what_a_vector_has() {
-    everbyte_workload::programs(24, |random, is_long| {
+    everbyte_workload::programs(80, |random, is_long| {
         let mut program = Program::new(random);
         let steps = if is_long { 10_000 } else { 400 };
         for step in 0..steps {

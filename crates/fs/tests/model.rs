@@ -119,9 +119,10 @@ fn assert_same(volume: &Volume, tree: &Tree, what: &str) {
 /// Every call answers as its twin does, and the volume holds what the twin holds, with its times.
 #[test]
 fn a_volume_is_what_its_twin_is() {
-    everbyte_workload::programs(30, |random, is_long| {
+    everbyte_workload::programs(120, |random, is_long| {
         let store = store(64 << 20);
-        let options = VolumeOptions { lanes: 1 + random.below(3) as u32, span: Some(16 << 20), clock, ..Default::default() };
+        let options =
+            VolumeOptions { lanes: 1 + random.below(3) as u32, span: Some(16 << 20), clock, ..Default::default() };
         NOW.set(0);
         let mut volume = Volume::create(&store, "volume", &options).unwrap();
         let mut tree = Tree::default();
