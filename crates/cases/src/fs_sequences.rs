@@ -25,7 +25,7 @@ use everbyte_sim::{Explorer, Failure, Image, Order, ProfileReport, Report, Seen,
 use everbyte_workload::Random;
 
 pub(crate) const CASES: &[Case] = &[
-    case("fs-one", "all sequences of one operation on files of every form", 1800, one),
+    case("fs-one", "all sequences of one operation on files of every form", 900, one),
     case("fs-two", "sequences of two operations: a sample, all in the soak", 300, two),
     case("fs-three", "sequences of three operations: a few, a sample in the soak", 300, three),
 ];
@@ -56,7 +56,7 @@ fn ground() -> Vec<Op> {
 }
 
 /// Every operation with every argument of the small sets; some are refused.
-pub fn operations() -> Vec<Op> {
+fn operations() -> Vec<Op> {
     let mut all = Vec::new();
     let long = format!("A/{}", "n".repeat(200));
     all.extend(["new", "A/new", "A/small", &long].map(make));
@@ -272,7 +272,13 @@ fn is_allowed(tree: &Timed, ops: &[Op]) -> bool {
 
 fn one(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let count = operations().len();
-    explore_all(explorer, (0..count).map(|number| vec![number]))
+    explore_all(bounded(explorer, 2, 8), (0..count).map(|number| vec![number]))
+}
+
+/// Sequences are many, so each gets few recoveries that are crashed, and few second runs.
+fn bounded(explorer: Explorer, starts: u64, images: u64) -> Explorer {
+    let explorer = explorer.once().again(starts, images);
+    if is_soak() { explorer } else { explorer.recoveries(12).floor(16) }
 }
 
 /// Random sequences of so many operations, without an end.
@@ -285,16 +291,16 @@ fn two(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let count = operations().len();
     if is_soak() {
         let all = (0..count * count).map(|number| vec![number / count, number % count]);
-        return explore_all(explorer.once().again(1, 6), all);
+        return explore_all(bounded(explorer, 1, 6), all);
     }
     let seed = everbyte_workload::seed(0x2ace, "-p everbyte-cases");
-    explore_all(explorer.again(1, 6), drawn(2, seed).take(120))
+    explore_all(bounded(explorer, 1, 6), drawn(2, seed).take(120))
 }
 
 fn three(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let seed = everbyte_workload::seed(0x3ace, "-p everbyte-cases");
     let count = if is_soak() { 4000 } else { 20 };
-    explore_all(explorer.once().again(1, 6), drawn(3, seed).take(count))
+    explore_all(bounded(explorer, 1, 6), drawn(3, seed).take(count))
 }
 
 #[cfg(test)]

@@ -81,14 +81,14 @@ pub struct Tree {
 
 /// A path as it is shown: the file, and the first path of the same file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct Shown<'t> {
     kind: FileKind,
     permissions: u16,
     uid: u32,
     links: u64,
     first_path: Vec<u8>,
-    bytes: Vec<u8>,
-    xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    bytes: &'t [u8],
+    xattrs: &'t BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Default for Tree {
@@ -117,7 +117,7 @@ impl std::fmt::Debug for Tree {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut map = f.debug_map();
         for (path, shown) in self.shown() {
-            let sum = crc32c::crc32c(&shown.bytes);
+            let sum = crc32c::crc32c(shown.bytes);
             let Shown { kind, permissions, uid, links, xattrs, .. } = &shown;
             let xattrs = crc32c::crc32c(format!("{xattrs:?}").as_bytes());
             let len = shown.bytes.len();
@@ -136,17 +136,22 @@ type Answer<T = ()> = Result<T, Refused>;
 
 impl Tree {
     /// Every path with its file.
-    pub fn shown(&self) -> BTreeMap<Vec<u8>, Shown> {
+    pub fn shown(&self) -> BTreeMap<Vec<u8>, Shown<'_>> {
         let (mut all, mut first) = (BTreeMap::new(), BTreeMap::new());
         self.show(1, b"/", &mut all, &mut first);
         all
     }
 
-    fn show(&self, id: u64, path: &[u8], all: &mut BTreeMap<Vec<u8>, Shown>, first: &mut BTreeMap<u64, Vec<u8>>) {
+    fn show<'t>(
+        &'t self,
+        id: u64,
+        path: &[u8],
+        all: &mut BTreeMap<Vec<u8>, Shown<'t>>,
+        first: &mut BTreeMap<u64, Vec<u8>>,
+    ) {
         let File { kind, permissions, uid, links, bytes, names, xattrs, .. } = &self.files[&id];
         let first_path = first.entry(id).or_insert_with(|| path.to_vec()).clone();
         let (kind, permissions, uid, links) = (*kind, *permissions, *uid, *links);
-        let (bytes, xattrs) = (bytes.clone(), xattrs.clone());
         all.insert(path.to_vec(), Shown { kind, permissions, uid, links, first_path, bytes, xattrs });
         for (name, &child) in names {
             self.show(child, &[path, name, b"/"].concat(), all, first);
@@ -155,7 +160,7 @@ impl Tree {
 
     /// All paths of files of a kind; of all files if `None`.
     pub fn paths(&self, kind: Option<FileKind>) -> Vec<Path> {
-        let of_kind = |shown: &Shown| kind.is_none_or(|kind| shown.kind == kind);
+        let of_kind = |shown: &Shown<'_>| kind.is_none_or(|kind| shown.kind == kind);
         let split = |path: Vec<u8>| {
             path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect()
         };
@@ -171,8 +176,18 @@ impl Tree {
 
     /// Every path with the times of its file.
     pub fn times(&self) -> BTreeMap<Path, Times> {
-        let paths = self.paths(None).into_iter();
-        paths.map(|path| (path.clone(), self.files[&self.find(&path).expect("it is shown")].times)).collect()
+        let mut all = BTreeMap::new();
+        self.show_times(1, &mut Path::new(), &mut all);
+        all
+    }
+
+    fn show_times(&self, id: u64, path: &mut Path, all: &mut BTreeMap<Path, Times>) {
+        all.insert(path.clone(), self.files[&id].times);
+        for (name, &child) in &self.files[&id].names {
+            path.push(name.clone());
+            self.show_times(child, path, all);
+            path.pop();
+        }
     }
 
     /// The latest time of any file.
