@@ -1,12 +1,13 @@
 //! Cases of file volumes: each call is whole or absent after a crash, and what returned is there.
 
 use crate::Case;
-use everbyte_fs::model::{self, Op, Path, Tree};
+use everbyte_fs::model::{self, Op, Path, Times, Tree};
 use everbyte_fs::{Allocate, FileKind, OpenVolume, Rename, Volume, VolumeOptions};
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
 use everbyte_store::{CLUSTER, FormatOptions, Store};
 use everbyte_workload::Random;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 pub(crate) const CASES: &[Case] = &[
     case("fs-names", "files, directories and links are made and removed, one call at a time", 9000, names),
@@ -23,7 +24,7 @@ pub(crate) const CASES: &[Case] = &[
     case("fs-sequences", "sequences of one to three random operations on files of every form", 12_000, sequences),
 ];
 
-const fn case(
+pub(crate) const fn case(
     name: &'static str,
     about: &'static str,
     total: u64,
@@ -35,49 +36,78 @@ const fn case(
 const MAX: u64 = 8 << 20;
 const SPAN: u64 = 4 << 20;
 
-fn path(text: &str) -> Path {
+pub(crate) fn path(text: &str) -> Path {
     text.split('/').filter(|name| !name.is_empty()).map(|name| name.as_bytes().to_vec()).collect()
 }
 
-fn make(at: &str) -> Op {
+pub(crate) fn make(at: &str) -> Op {
     Op::Make { path: path(at), kind: FileKind::Regular, permissions: 0o644 }
 }
 
-fn directory(at: &str) -> Op {
+pub(crate) fn directory(at: &str) -> Op {
     Op::Make { path: path(at), kind: FileKind::Directory, permissions: 0o755 }
 }
 
-fn write(at: &str, offset: u64, len: u64, seed: u8) -> Op {
+pub(crate) fn write(at: &str, offset: u64, len: u64, seed: u8) -> Op {
     Op::Write { path: path(at), at: offset, len, seed }
 }
 
-fn append(at: &str, len: u64, seed: u8) -> Op {
+pub(crate) fn append(at: &str, len: u64, seed: u8) -> Op {
     Op::Append { path: path(at), len, seed }
 }
 
-fn resize(at: &str, to: u64) -> Op {
+pub(crate) fn resize(at: &str, to: u64) -> Op {
     Op::Resize { path: path(at), to }
 }
 
-fn link(at: &str, new: &str) -> Op {
+pub(crate) fn link(at: &str, new: &str) -> Op {
     Op::Link { path: path(at), new: path(new) }
 }
 
-fn unlink(at: &str) -> Op {
+pub(crate) fn unlink(at: &str) -> Op {
     Op::Unlink { path: path(at) }
 }
 
-fn rename(from: &str, to: &str) -> Op {
+pub(crate) fn rename(from: &str, to: &str) -> Op {
     Op::Rename { from: path(from), to: path(to), mode: Rename::Replace }
 }
 
-fn allocate(at: &str, offset: u64, len: u64, mode: Allocate) -> Op {
+pub(crate) fn allocate(at: &str, offset: u64, len: u64, mode: Allocate) -> Op {
     Op::Allocate { path: path(at), at: offset, len, mode }
 }
 
-/// Times are the same in each run.
+/// The time of the operation that runs.
+static NOW: AtomicI64 = AtomicI64::new(FIRST);
+const FIRST: i64 = 1_000_000_000;
+
 fn clock() -> i64 {
-    1_000_000_000
+    NOW.load(Ordering::Relaxed)
+}
+
+/// A twin with the times of its files, which a crash may have stored before the bytes (FS-10): a
+/// time that is found is that of the twin, or later than all operations that the twin has seen.
+#[derive(Clone, Debug)]
+pub(crate) struct Timed(pub Tree);
+
+impl PartialEq for Timed {
+    fn eq(&self, found: &Timed) -> bool {
+        let fits = |own: i64, found: i64| found == own || found > self.0.now;
+        let times = found.0.times();
+        let is_right = |(path, own): (&Path, &Times)| {
+            let found = times.get(path);
+            found.is_some_and(|found| fits(own.modified, found.modified) && fits(own.changed, found.changed))
+        };
+        self.0 == found.0 && self.0.times().iter().all(is_right)
+    }
+}
+
+impl Timed {
+    /// Applies an operation at the time after the latest one.
+    fn apply(&mut self, op: &Op) -> Result<(), model::Refused> {
+        let now = self.0.now;
+        self.0.now += 1;
+        self.0.apply(op).inspect_err(|_| self.0.now = now)
+    }
 }
 
 fn options() -> VolumeOptions {
@@ -99,9 +129,10 @@ fn empty_store() -> Image {
 }
 
 /// A store with a volume after some operations, and its twin.
-fn image(ops: &[Op]) -> (Image, Tree) {
-    let mut tree = Tree::default();
-    ops.iter().for_each(|op| tree.apply(op).expect("the operation is allowed"));
+pub(crate) fn image(ops: &[Op]) -> (Image, Timed) {
+    let mut tree = Timed(Tree::made_at(FIRST));
+    ops.iter().for_each(|op| tree.0.apply(op).expect("the operation is allowed"));
+    NOW.store(FIRST, Ordering::Relaxed);
     let image = empty_store().then(|media| {
         let store = Store::attach(media).expect("a whole store");
         let volume = Volume::create(&store, "volume", &options()).expect("room for a volume");
@@ -112,14 +143,14 @@ fn image(ops: &[Op]) -> (Image, Tree) {
     (image, tree)
 }
 
-fn open(media: &Media) -> Result<Volume, String> {
+pub(crate) fn open(media: &Media) -> Result<Volume, String> {
     let store = Store::attach(media.clone()).map_err(|error| error.to_string())?;
     let object = store.object("volume").map_err(|error| error.to_string())?;
     Volume::open_with(object, &OpenVolume { clock }).map_err(|error| error.to_string())
 }
 
 /// Recovers, checks everything, and reads the tree.
-fn observe(media: &Media, seen: &Seen) -> Result<Tree, String> {
+pub(crate) fn observe(media: &Media, seen: &Seen) -> Result<Timed, String> {
     let volume = open(media)?;
     seen.recovered();
     if let Some(damaged) = volume.recovery().damaged.first() {
@@ -128,21 +159,22 @@ fn observe(media: &Media, seen: &Seen) -> Result<Tree, String> {
     if let Some(finding) = volume.check().first() {
         return Err(finding.to_string());
     }
-    model::read(&volume).map_err(|error| error.to_string())
+    model::read(&volume).map(Timed).map_err(|error| error.to_string())
 }
 
 /// One call, which is durable when it returns if fences settle, and after `settle` otherwise.
-fn step(volume: &Volume, twin: &Twin<'_, Tree>, op: &Op) {
+pub(crate) fn step(volume: &Volume, twin: &Twin<'_, Timed>, op: &Op) {
     let mut model = twin.model();
     if model.apply(op).is_err() {
         // On a crash image that an earlier run has left.
         assert!(model::apply(volume, op).is_err(), "the twin refuses {op:?}");
         return;
     }
+    NOW.store(model.0.now, Ordering::Relaxed);
     let change = op.clone();
     twin.step(
         format!("{op:?}"),
-        move |tree: &mut Tree| drop(tree.apply(&change)),
+        move |tree: &mut Timed| drop(tree.apply(&change)),
         || {
             model::apply(volume, op).unwrap_or_else(|error| panic!("{op:?}: {error}"));
             settle(volume);
@@ -159,7 +191,7 @@ fn settle(volume: &Volume) {
 /// Explores operations on a volume that others have made.
 fn explore(explorer: Explorer, before: &[Op], ops: &[Op]) -> Result<Report, Box<Failure>> {
     let (image, tree) = image(before);
-    let run = |media: Media, twin: &Twin<'_, Tree>| {
+    let run = |media: Media, twin: &Twin<'_, Timed>| {
         let volume = open(&media).expect("a whole image");
         ops.iter().for_each(|op| step(&volume, twin, op));
     };
@@ -317,7 +349,7 @@ fn grows(explorer: Explorer) -> Result<Report, Box<Failure>> {
 fn orphans(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let before = [make("a"), append("a", 9000, 1), make("b"), append("b", 20, 2), directory("d"), make("taker")];
     let (image, tree) = image(&before);
-    let run = |media: Media, twin: &Twin<'_, Tree>| {
+    let run = |media: Media, twin: &Twin<'_, Timed>| {
         let volume = open(&media).expect("a whole image");
         let held: Vec<_> = ["a", "b", "d"]
             .into_iter()
@@ -350,7 +382,7 @@ fn orphans(explorer: Explorer) -> Result<Report, Box<Failure>> {
 fn trim(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let before = [make("a"), append("a", 4096, 1), make("b"), append("b", 4096, 2), make("c"), append("c", 9000, 3)];
     let (image, tree) = image(&before);
-    let run = |media: Media, twin: &Twin<'_, Tree>| {
+    let run = |media: Media, twin: &Twin<'_, Timed>| {
         let volume = open(&media).expect("a whole image");
         if volume.object().store().recovery().clean {
             step(&volume, twin, &append("a", 9000, 3));
@@ -377,14 +409,15 @@ fn creation(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let exists = |media: &Media| {
         Store::attach(media.clone()).and_then(|store| store.objects()).is_ok_and(|objects| !objects.is_empty())
     };
-    let run = |media: Media, twin: &Twin<'_, Option<Tree>>| {
+    let run = |media: Media, twin: &Twin<'_, Option<Timed>>| {
         let store = Store::attach(media).expect("a whole store");
         let mut volume = None;
         if twin.model().is_none() {
             twin.step(
                 "create",
-                |tree: &mut Option<Tree>| *tree = Some(Tree::default()),
+                |tree: &mut Option<Timed>| *tree = Some(Timed(Tree::made_at(FIRST))),
                 || {
+                    NOW.store(FIRST, Ordering::Relaxed);
                     volume = Some(Volume::create(&store, "volume", &options()).expect("room for a volume"));
                 },
             );
@@ -394,11 +427,13 @@ fn creation(explorer: Explorer) -> Result<Report, Box<Failure>> {
             Volume::open_with(object, &OpenVolume { clock }).expect("a whole volume")
         });
         for op in [make("a"), append("a", 5000, 1), directory("d")] {
-            if twin.model().is_some_and(|mut tree| tree.apply(&op).is_err()) {
+            let mut tree = twin.model().expect("it was made");
+            if tree.apply(&op).is_err() {
                 continue;
             }
+            NOW.store(tree.0.now, Ordering::Relaxed);
             let change = op.clone();
-            let change = move |tree: &mut Option<Tree>| _ = tree.as_mut().map(|tree| tree.apply(&change));
+            let change = move |tree: &mut Option<Timed>| _ = tree.as_mut().map(|tree| tree.apply(&change));
             twin.step(format!("{op:?}"), change, || {
                 model::apply(&volume, &op).expect("room in the volume");
                 settle(&volume);
@@ -471,7 +506,7 @@ fn sequences(explorer: Explorer) -> Result<Report, Box<Failure>> {
             model = tree.clone(); // other sequences from the same start are taken as far as they fit
         }
     }
-    let run = |media: Media, twin: &Twin<'_, Tree>| {
+    let run = |media: Media, twin: &Twin<'_, Timed>| {
         let volume = open(&media).expect("a whole image");
         ops.iter().for_each(|op| step(&volume, twin, op));
     };

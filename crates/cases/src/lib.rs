@@ -25,6 +25,7 @@ mod cold;
 mod creation;
 mod disk;
 mod fs;
+mod fs_sequences;
 mod heap;
 mod hkv;
 mod kv;
@@ -115,6 +116,7 @@ pub fn cases() -> Vec<Case> {
         object_load::CASES,
         hkv::CASES,
         fs::CASES,
+        fs_sequences::CASES,
         mnemosyne::CASES,
         kv::CASES,
         kv_days::CASES,
@@ -122,6 +124,15 @@ pub fn cases() -> Vec<Case> {
         merge::CASES,
     ]
     .concat()
+}
+
+fn is_set(name: &str, value: &str) -> bool {
+    std::env::var(name).is_ok_and(|found| found == value)
+}
+
+/// Whether this is the soak.
+fn is_soak() -> bool {
+    is_set("EVERBYTE_CRASH_AGAIN", "whole")
 }
 
 /// The case of that name.
@@ -133,10 +144,9 @@ impl Case {
     /// Steps run on threads of their own, unless `EVERBYTE_CRASH_THREADS` is `one`.
     /// `EVERBYTE_CRASH_AGAIN=whole` is the soak.
     fn explorer(&self) -> Explorer {
-        let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|found| found == value);
-        let threads = if is("EVERBYTE_CRASH_THREADS", "one") { Threads::One } else { Threads::PerStep };
+        let threads = if is_set("EVERBYTE_CRASH_THREADS", "one") { Threads::One } else { Threads::PerStep };
         let explorer = Explorer::new(self.name).threads(threads);
-        if is("EVERBYTE_CRASH_AGAIN", "whole") {
+        if is_soak() {
             return explorer.total(self.total);
         }
         explorer.total(self.total / USUAL_PART).recoveries(USUAL_RECOVERIES)

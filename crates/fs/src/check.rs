@@ -2,8 +2,11 @@
 
 use crate::core::Core;
 use crate::extents::{Extents, Pages};
+use crate::format::first_free;
+use crate::free_pages::FreePages;
 use crate::layout::{PAGE, PAGE_LINES, State, inode};
 use crate::names;
+use crate::table::InodeTable;
 use crate::volume::Volume;
 use crate::xattr::run as xattr;
 use crate::{FileKind, Ino};
@@ -24,7 +27,8 @@ struct Reached {
 
 impl Volume {
     /// Verifies the volume: extents within it and of one file each, counts of links, names that
-    /// lead to live inodes of their type, directories that hang together, free pages. No other
+    /// lead to live inodes of their type, directories that hang together, and pages: each is free or
+    /// has one owner. No other
     /// thread may change the volume meanwhile.
     pub fn check(&self) -> Vec<Finding> {
         self.check_files().into_iter().map(|(_, finding)| finding).collect()
@@ -81,8 +85,28 @@ impl Volume {
         if let Some(page) = (0..core.end_page()).find(|page| free.is_free(*page) && owners.contains_key(page)) {
             report(owners[&page], core.at(page), format!("a page of inode {} counts as free", owners[&page]));
         }
+        if findings.is_empty() {
+            findings.extend(check_lost(core, &free, &owners));
+        }
         findings
     }
+}
+
+/// A page that is not free, and that nothing leads to. Of a volume without damage: the pages of a
+/// damaged file are kept, and none of them counts as lost.
+fn check_lost(core: &Core, free: &FreePages, owners: &HashMap<u64, Ino>) -> Option<(Ino, Finding)> {
+    let mut table = HashSet::new();
+    let table_pages = |page, count| {
+        table.extend(page..page + count);
+        Ok(())
+    };
+    InodeTable::open(core.object(), table_pages).ok()?;
+    let fixed = first_free(core.head.lanes);
+    let is_lost = |&page: &u64| !free.is_free(page) && !owners.contains_key(&page) && !table.contains(&page);
+    let page = (fixed..core.end_page()).find(is_lost)?;
+    let detail = format!("page {page} is not free and belongs to no file");
+    let object = Some(core.name().into());
+    Some((Ino::ROOT, Finding { room: "fs", kind: FindingKind::Leak, at: core.at(page), object, detail }))
 }
 
 fn check_pages(

@@ -38,6 +38,8 @@ pub enum Op {
     Xattr { path: Path, name: Vec<u8>, len: u64, seed: u8 },
     /// [`Volume::set_attributes`].
     Set { path: Path, permissions: u16, uid: u32 },
+    /// [`Volume::make_unnamed`], an append, and [`Volume::link`].
+    MakeUnnamed { path: Path, len: u64, seed: u8 },
 }
 
 /// The bytes that a write of `len` bytes with a seed stores: none is zero.
@@ -56,6 +58,16 @@ struct File {
     bytes: Vec<u8>,
     names: BTreeMap<Vec<u8>, u64>,
     xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    times: Times,
+}
+
+/// The times of a file: the last change of its bytes, and of anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// [`crate::Attributes::modified`].
+    pub modified: i64,
+    /// [`crate::Attributes::changed`].
+    pub changed: i64,
 }
 
 /// The twin.
@@ -63,18 +75,20 @@ struct File {
 pub struct Tree {
     files: BTreeMap<u64, File>,
     next: u64,
+    /// The time of the operations that follow. Times are not compared by `==`, see [`Tree::times`].
+    pub now: i64,
 }
 
 /// A path as it is shown: the file, and the first path of the same file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct Shown<'t> {
     kind: FileKind,
     permissions: u16,
     uid: u32,
     links: u64,
     first_path: Vec<u8>,
-    bytes: Vec<u8>,
-    xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    bytes: &'t [u8],
+    xattrs: &'t BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Default for Tree {
@@ -87,8 +101,9 @@ impl Default for Tree {
             bytes: Vec::new(),
             names: BTreeMap::new(),
             xattrs: BTreeMap::new(),
+            times: Times::default(),
         };
-        Tree { files: BTreeMap::from([(1, root)]), next: 2 }
+        Tree { files: BTreeMap::from([(1, root)]), next: 2, now: 0 }
     }
 }
 
@@ -102,7 +117,7 @@ impl std::fmt::Debug for Tree {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut map = f.debug_map();
         for (path, shown) in self.shown() {
-            let sum = crc32c::crc32c(&shown.bytes);
+            let sum = crc32c::crc32c(shown.bytes);
             let Shown { kind, permissions, uid, links, xattrs, .. } = &shown;
             let xattrs = crc32c::crc32c(format!("{xattrs:?}").as_bytes());
             let len = shown.bytes.len();
@@ -121,17 +136,22 @@ type Answer<T = ()> = Result<T, Refused>;
 
 impl Tree {
     /// Every path with its file.
-    pub fn shown(&self) -> BTreeMap<Vec<u8>, Shown> {
+    pub fn shown(&self) -> BTreeMap<Vec<u8>, Shown<'_>> {
         let (mut all, mut first) = (BTreeMap::new(), BTreeMap::new());
         self.show(1, b"/", &mut all, &mut first);
         all
     }
 
-    fn show(&self, id: u64, path: &[u8], all: &mut BTreeMap<Vec<u8>, Shown>, first: &mut BTreeMap<u64, Vec<u8>>) {
-        let File { kind, permissions, uid, links, bytes, names, xattrs } = &self.files[&id];
+    fn show<'t>(
+        &'t self,
+        id: u64,
+        path: &[u8],
+        all: &mut BTreeMap<Vec<u8>, Shown<'t>>,
+        first: &mut BTreeMap<u64, Vec<u8>>,
+    ) {
+        let File { kind, permissions, uid, links, bytes, names, xattrs, .. } = &self.files[&id];
         let first_path = first.entry(id).or_insert_with(|| path.to_vec()).clone();
         let (kind, permissions, uid, links) = (*kind, *permissions, *uid, *links);
-        let (bytes, xattrs) = (bytes.clone(), xattrs.clone());
         all.insert(path.to_vec(), Shown { kind, permissions, uid, links, first_path, bytes, xattrs });
         for (name, &child) in names {
             self.show(child, &[path, name, b"/"].concat(), all, first);
@@ -140,21 +160,60 @@ impl Tree {
 
     /// All paths of files of a kind; of all files if `None`.
     pub fn paths(&self, kind: Option<FileKind>) -> Vec<Path> {
-        let of_kind = |shown: &Shown| kind.is_none_or(|kind| shown.kind == kind);
+        let of_kind = |shown: &Shown<'_>| kind.is_none_or(|kind| shown.kind == kind);
         let split = |path: Vec<u8>| {
             path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect()
         };
         self.shown().into_iter().filter(|(_, shown)| of_kind(shown)).map(|(path, _)| split(path)).collect()
     }
 
+    /// The twin of a volume that is made at the time `now`.
+    pub fn made_at(now: i64) -> Tree {
+        let mut tree = Tree { now, ..Tree::default() };
+        tree.touch(1);
+        tree
+    }
+
+    /// Every path with the times of its file.
+    pub fn times(&self) -> BTreeMap<Path, Times> {
+        let mut all = BTreeMap::new();
+        self.show_times(1, &mut Path::new(), &mut all);
+        all
+    }
+
+    fn show_times(&self, id: u64, path: &mut Path, all: &mut BTreeMap<Path, Times>) {
+        all.insert(path.clone(), self.files[&id].times);
+        for (name, &child) in &self.files[&id].names {
+            path.push(name.clone());
+            self.show_times(child, path, all);
+            path.pop();
+        }
+    }
+
+    /// The latest time of any file.
+    pub fn latest(&self) -> i64 {
+        self.files.values().map(|file| file.times.modified.max(file.times.changed)).max().unwrap_or(0)
+    }
+
+    /// The bytes or the names of a file change.
+    fn touch(&mut self, id: u64) {
+        self.get(id).times = Times { modified: self.now, changed: self.now };
+    }
+
+    /// The inode of a file changes, and its bytes stay.
+    fn touch_inode(&mut self, id: u64) {
+        self.get(id).times.changed = self.now;
+    }
+
     fn find(&self, path: &[Vec<u8>]) -> Answer<u64> {
         path.iter().try_fold(1, |id, name| self.files[&id].names.get(name).copied().ok_or(Refused))
     }
 
-    fn file(&mut self, path: &[Vec<u8>], kind: FileKind) -> Answer<&mut File> {
+    /// A regular file, to change its bytes.
+    fn file(&mut self, path: &[Vec<u8>]) -> Answer<(u64, &mut Vec<u8>)> {
         let id = self.find(path)?;
-        let file = self.files.get_mut(&id).expect("a name leads to a file");
-        if file.kind == kind { Ok(file) } else { Err(Refused) }
+        let file = self.get(id);
+        if file.kind == FileKind::Regular { Ok((id, &mut file.bytes)) } else { Err(Refused) }
     }
 
     fn parent<'p>(&self, path: &'p [Vec<u8>]) -> Answer<(u64, &'p Vec<u8>)> {
@@ -168,6 +227,7 @@ impl Tree {
     }
 
     fn drop_name(&mut self, id: u64) {
+        self.touch_inode(id);
         let file = self.get(id);
         file.links -= 1;
         if file.links == 0 || file.kind == FileKind::Directory {
@@ -188,22 +248,31 @@ impl Tree {
             Op::Make { path, kind, permissions } => self.make(path, *kind, *permissions, Vec::new()),
             Op::MakeLink { path, target } => self.make(path, FileKind::Link, 0o777, target.clone()),
             Op::Write { path, at, len, seed } => {
-                let file = self.file(path, FileKind::Regular)?;
-                put(&mut file.bytes, *at, &bytes(*len, *seed));
+                let (id, into) = self.file(path)?;
+                put(into, *at, &bytes(*len, *seed));
+                if *len > 0 {
+                    self.touch(id);
+                }
                 Ok(())
             }
             Op::Append { path, len, seed } => {
-                let file = self.file(path, FileKind::Regular)?;
-                file.bytes.extend(bytes(*len, *seed));
+                let (id, into) = self.file(path)?;
+                into.extend(bytes(*len, *seed));
+                if *len > 0 {
+                    self.touch(id);
+                }
                 Ok(())
             }
             Op::Resize { path, to } => {
-                self.file(path, FileKind::Regular)?.bytes.resize(*to as usize, 0);
+                let (id, bytes) = self.file(path)?;
+                bytes.resize(*to as usize, 0);
+                self.touch(id);
                 Ok(())
             }
             Op::Allocate { path, at, len, mode } => {
-                let bytes = &mut self.file(path, FileKind::Regular)?.bytes;
+                let (id, bytes) = self.file(path)?;
                 let (at, end) = (*at as usize, (*at + *len) as usize);
+                let is_behind = *mode == Allocate::Punch && at >= bytes.len().next_multiple_of(4096);
                 if matches!(mode, Allocate::Grow | Allocate::Zero) && *len > 0 && end > bytes.len() {
                     bytes.resize(end, 0);
                 }
@@ -211,24 +280,29 @@ impl Tree {
                     let end = end.min(bytes.len());
                     bytes[at..end].fill(0);
                 }
+                if *len > 0 && !is_behind {
+                    self.touch(id);
+                }
                 Ok(())
             }
             Op::Collapse { path, at, len } => {
-                let bytes = &mut self.file(path, FileKind::Regular)?.bytes;
+                let (id, bytes) = self.file(path)?;
                 let (at, end) = (*at as usize, (*at + *len) as usize);
                 if !at.is_multiple_of(4096) || !len.is_multiple_of(4096) || *len == 0 || end >= bytes.len() {
                     return Err(Refused);
                 }
                 bytes.drain(at..end);
+                self.touch(id);
                 Ok(())
             }
             Op::Insert { path, at, len } => {
-                let bytes = &mut self.file(path, FileKind::Regular)?.bytes;
+                let (id, bytes) = self.file(path)?;
                 let at = *at as usize;
                 if !at.is_multiple_of(4096) || !len.is_multiple_of(4096) || *len == 0 || at >= bytes.len() {
                     return Err(Refused);
                 }
                 bytes.splice(at..at, vec![0; *len as usize]);
+                self.touch(id);
                 Ok(())
             }
             Op::Link { path, new } => {
@@ -238,6 +312,8 @@ impl Tree {
                 }
                 self.get(id).links += 1;
                 self.get(directory).names.insert(name.clone(), id);
+                self.touch_inode(id);
+                self.touch(directory);
                 Ok(())
             }
             Op::Unlink { path } => {
@@ -246,6 +322,7 @@ impl Tree {
                     return Err(Refused);
                 }
                 self.get(directory).names.remove(name);
+                self.touch(directory);
                 self.drop_name(id);
                 Ok(())
             }
@@ -258,6 +335,7 @@ impl Tree {
                 let parent = self.get(directory);
                 parent.names.remove(name);
                 parent.links -= 1;
+                self.touch(directory);
                 self.drop_name(id);
                 Ok(())
             }
@@ -269,14 +347,17 @@ impl Tree {
                     0 => xattrs.remove(name).map(drop).ok_or(Refused)?,
                     len => drop(xattrs.insert(name.clone(), bytes(*len, *seed))),
                 }
+                self.touch_inode(id);
                 Ok(())
             }
             Op::Set { path, permissions, uid } => {
                 let id = self.find(path)?;
                 let file = self.get(id);
                 (file.permissions, file.uid) = (*permissions, *uid);
+                self.touch_inode(id);
                 Ok(())
             }
+            Op::MakeUnnamed { path, len, seed } => self.make(path, FileKind::Regular, 0o600, bytes(*len, *seed)),
         }
     }
 
@@ -288,10 +369,10 @@ impl Tree {
         let links = if kind == FileKind::Directory { 2 } else { 1 };
         let id = self.next;
         self.next += 1;
-        self.files.insert(
-            id,
-            File { kind, permissions, uid: 0, links, bytes, names: BTreeMap::new(), xattrs: BTreeMap::new() },
-        );
+        let times = Times { modified: self.now, changed: self.now };
+        let (names, xattrs) = (BTreeMap::new(), BTreeMap::new());
+        self.files.insert(id, File { kind, permissions, uid: 0, links, bytes, names, xattrs, times });
+        self.touch(directory);
         let parent = self.get(directory);
         parent.names.insert(name.clone(), id);
         parent.links += u64::from(kind == FileKind::Directory);
@@ -311,6 +392,11 @@ impl Tree {
         if is_directory(self, moved) && self.is_below(target, moved) {
             return Err(Refused);
         }
+        let renamed = |tree: &mut Tree| {
+            tree.touch(source);
+            tree.touch(target);
+            tree.touch_inode(moved);
+        };
         if let (Rename::Exchange, Some(other)) = (mode, other) {
             if is_directory(self, other) && self.is_below(source, other) {
                 return Err(Refused);
@@ -323,6 +409,8 @@ impl Tree {
                     self.get(into).links += 1;
                 }
             }
+            renamed(self);
+            self.touch_inode(other);
             return Ok(());
         }
         if let Some(other) = other {
@@ -340,6 +428,7 @@ impl Tree {
             self.get(source).links -= 1;
             self.get(target).links += 1;
         }
+        renamed(self);
         Ok(())
     }
 }
@@ -411,6 +500,12 @@ pub fn apply(volume: &Volume, op: &Op) -> crate::Result<()> {
             let set = SetAttributes { permissions: Some(*permissions), uid: Some(*uid), ..SetAttributes::default() };
             volume.set_attributes(find(volume, path)?, &set)
         }
+        Op::MakeUnnamed { path, len, seed } => {
+            let (directory, name) = parent(path)?;
+            let held = volume.make_unnamed(&NewFile::new(FileKind::Regular, 0o600))?;
+            volume.append(held.ino(), &bytes(*len, *seed))?;
+            volume.link(held.ino(), directory, &name)
+        }
     }
 }
 
@@ -419,9 +514,10 @@ pub fn apply(volume: &Volume, op: &Op) -> crate::Result<()> {
 /// # Errors
 /// Damage.
 pub fn read(volume: &Volume) -> crate::Result<Tree> {
-    let mut tree = Tree { files: BTreeMap::new(), next: 0 };
+    let mut tree = Tree { files: BTreeMap::new(), next: 0, now: 0 };
     read_file(volume, Ino::ROOT, &mut tree)?;
     tree.next = tree.files.keys().next_back().expect("the root is there") + 1;
+    tree.now = tree.latest();
     Ok(tree)
 }
 
@@ -438,6 +534,7 @@ fn read_file(volume: &Volume, ino: Ino, tree: &mut Tree) -> crate::Result<()> {
         bytes: Vec::new(),
         names: BTreeMap::new(),
         xattrs: BTreeMap::new(),
+        times: Times { modified: found.modified, changed: found.changed },
     };
     for name in volume.xattrs(ino)? {
         let value = volume.xattr(ino, &name)?;

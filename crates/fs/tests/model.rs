@@ -2,10 +2,20 @@
 //! that the check finds, also after the volume is opened again.
 
 use everbyte_fs::model::{self, Op, Path, Tree};
-use everbyte_fs::{Allocate, FileKind, Rename, Volume, VolumeOptions};
+use everbyte_fs::{Allocate, FileKind, OpenVolume, Rename, Volume, VolumeOptions};
 use everbyte_media::{Media, Options};
 use everbyte_store::{FormatOptions, Store};
 use everbyte_workload::Random;
+use std::cell::Cell;
+
+thread_local! {
+    /// The time of each operation is its number.
+    static NOW: Cell<i64> = const { Cell::new(0) };
+}
+
+fn clock() -> i64 {
+    NOW.get()
+}
 
 fn store(max: u64) -> Store {
     Store::format(Media::anonymous(max, &Options::default()).unwrap(), &FormatOptions::default()).unwrap()
@@ -52,7 +62,7 @@ fn a_length(random: &mut Random) -> u64 {
 
 fn an_op(random: &mut Random, tree: &Tree) -> Op {
     let seed = random.below(256) as u8;
-    match random.below(24) {
+    match random.below(25) {
         0..4 => {
             let kind = random.pick(&[
                 FileKind::Regular,
@@ -92,6 +102,7 @@ fn an_op(random: &mut Random, tree: &Tree) -> Op {
             let mode = random.pick(&[Rename::Replace, Rename::Replace, Rename::NoReplace, Rename::Exchange]);
             Op::Rename { from: a_path(random, tree, None), to, mode }
         }
+        23 => Op::MakeUnnamed { path: a_new_path(random, tree), len: a_length(random), seed },
         _ => {
             let path = a_path(random, tree, None);
             Op::Set { path, permissions: random.below(0o10000) as u16, uid: random.below(5) as u32 }
@@ -99,33 +110,43 @@ fn an_op(random: &mut Random, tree: &Tree) -> Op {
     }
 }
 
-/// Every call answers as its twin does, and the volume holds what the twin holds.
+fn assert_same(volume: &Volume, tree: &Tree, what: &str) {
+    let found = model::read(volume).unwrap();
+    assert_eq!(&found, tree, "{what}");
+    assert_eq!(found.times(), tree.times(), "{what}");
+}
+
+/// Every call answers as its twin does, and the volume holds what the twin holds, with its times.
 #[test]
 fn a_volume_is_what_its_twin_is() {
-    everbyte_workload::programs(30, |random, is_long| {
+    everbyte_workload::programs(120, |random, is_long| {
         let store = store(64 << 20);
-        let options = VolumeOptions { lanes: 1 + random.below(3) as u32, span: Some(16 << 20), ..Default::default() };
+        let options =
+            VolumeOptions { lanes: 1 + random.below(3) as u32, span: Some(16 << 20), clock, ..Default::default() };
+        NOW.set(0);
         let mut volume = Volume::create(&store, "volume", &options).unwrap();
         let mut tree = Tree::default();
-        for step in 0..if is_long { 2000 } else { 150 } {
+        for step in 0..if is_long { 2000_i64 } else { 150 } {
             let op = an_op(random, &tree);
+            tree.now = step + 1;
+            NOW.set(tree.now);
             let found = model::apply(&volume, &op);
             let expected = tree.apply(&op);
             assert_eq!(found.is_ok(), expected.is_ok(), "step {step}: {op:?}: {found:?}");
             if step % 16 == 0 {
-                assert_eq!(model::read(&volume).unwrap(), tree, "step {step}: {op:?}");
+                assert_same(&volume, &tree, &format!("step {step}: {op:?}"));
             }
             if step % 50 == 49 {
                 assert_eq!(volume.check(), [], "step {step}: {op:?}");
-                let free = volume.usage().free_pages;
+                let usage = volume.usage();
                 let object = volume.object().clone();
                 drop(volume);
-                volume = Volume::open(object).unwrap();
+                volume = Volume::open_with(object, &OpenVolume { clock }).unwrap();
                 assert_eq!(volume.recovery(), &Default::default(), "nothing was interrupted");
-                assert_eq!(volume.usage().free_pages, free, "no page is lost");
+                assert_eq!(volume.usage(), usage, "no page and no inode is lost");
             }
         }
-        assert_eq!(model::read(&volume).unwrap(), tree);
+        assert_same(&volume, &tree, "at the end");
         assert_eq!(volume.check(), []);
     });
 }

@@ -1,0 +1,267 @@
+//! Random input and output of a few files of a small volume against plain vectors, in the manner of
+//! fsx: each read, each hole and each size is compared, while pages run short, the volume is opened
+//! again, and processes end without closing it.
+
+use everbyte_fs::{Allocate, Error, FileKind, Held, Ino, NewFile, Volume, VolumeOptions};
+use everbyte_media::{Media, Options};
+use everbyte_store::{FormatOptions, Store};
+use everbyte_workload::Random;
+
+const PAGE: u64 = 4096;
+const MODES: [Allocate; 5] =
+    [Allocate::Grow, Allocate::KeepSize, Allocate::Punch, Allocate::Zero, Allocate::ZeroKeepSize];
+
+/// The options of one program: which offsets and lengths it draws.
+struct Mix {
+    size_max: u64,
+    /// Of a hundred offsets so many are near a multiple of a page.
+    near_pages: u64,
+    len_max: u64,
+    /// Of a hundred operations so many change pages without bytes.
+    maps: u64,
+}
+
+struct Program {
+    media: Media,
+    volume: Option<Volume>,
+    names: Vec<Vec<u8>>,
+    files: Vec<Vec<u8>>,
+    /// Keeps a file without a name.
+    unnamed: Option<(Held, Vec<u8>)>,
+    mix: Mix,
+}
+
+fn is_full<T>(outcome: &everbyte_fs::Result<T>) -> bool {
+    matches!(outcome, Err(Error::NoSpace { .. }))
+}
+
+impl Program {
+    fn new(random: &mut Random) -> Program {
+        let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+        let store = Store::format(media.clone(), &FormatOptions::default()).unwrap();
+        let span = random.pick(&[1 << 20, 2 << 20, 8 << 20]);
+        let options = VolumeOptions { lanes: 1 + random.below(3) as u32, span: Some(span), ..Default::default() };
+        let volume = Volume::create(&store, "volume", &options).unwrap();
+        let names: Vec<Vec<u8>> = (b'a'..b'e').map(|byte| vec![byte]).collect();
+        for name in &names {
+            volume.make(Ino::ROOT, name, &NewFile::new(FileKind::Regular, 0o644)).unwrap();
+        }
+        let mix = Mix {
+            size_max: random.pick(&[200, 20_000, 100_000, 400_000]),
+            near_pages: random.pick(&[0, 40, 90]),
+            len_max: random.pick(&[100, 700, 6000, 60_000]),
+            maps: random.pick(&[5, 20, 50]),
+        };
+        let files = vec![Vec::new(); names.len()];
+        Program { media, volume: Some(volume), names, files, unnamed: None, mix }
+    }
+
+    fn volume(&self) -> &Volume {
+        self.volume.as_ref().expect("it is open")
+    }
+
+    fn ino(&self, file: usize) -> Ino {
+        self.volume().lookup(Ino::ROOT, &self.names[file]).unwrap().expect("it has its name")
+    }
+
+    fn offset(&self, random: &mut Random, size: u64) -> u64 {
+        let any = match random.below(4) {
+            0 => size.saturating_sub(random.below(20)),
+            1 => random.below(size + 1),
+            _ => random.below(self.mix.size_max),
+        };
+        match random.chance(self.mix.near_pages) {
+            true => {
+                (any.next_multiple_of(PAGE) + random.pick(&[0, 0, 1, 8])).saturating_sub(random.pick(&[0, 0, 1, 7]))
+            }
+            false => any,
+        }
+    }
+
+    fn len(&self, random: &mut Random) -> u64 {
+        match random.below(8) {
+            0 => random.pick(&[0, 1, 2, 8, 128, 512, 513, PAGE]),
+            _ => random.below(self.mix.len_max) + 1,
+        }
+    }
+
+    /// One operation on one file. A refusal for lack of space changes nothing.
+    fn step(&mut self, random: &mut Random) {
+        let file = random.index(self.files.len());
+        let (ino, size) = (self.ino(file), self.files[file].len() as u64);
+        let (at, len) = (self.offset(random, size), self.len(random));
+        let mut bytes = self.files[file].clone();
+        let volume = self.volume();
+        let (refused, what);
+        if random.chance(self.mix.maps) {
+            let (aligned, pages) = (at / PAGE * PAGE, (len / PAGE + 1) * PAGE);
+            match random.below(4) {
+                0 if aligned + pages < size => {
+                    let done = volume.collapse(ino, aligned, pages);
+                    bytes.drain(aligned as usize..(aligned + pages) as usize);
+                    (refused, what) = (is_full(&done), format!("collapse {aligned} {pages}"));
+                    assert!(refused || done.is_ok(), "{what}: {done:?}");
+                }
+                1 if aligned < size && size + pages < 2 * self.mix.size_max => {
+                    let done = volume.insert(ino, aligned, pages);
+                    bytes.splice(aligned as usize..aligned as usize, vec![0; pages as usize]);
+                    (refused, what) = (is_full(&done), format!("insert {aligned} {pages}"));
+                    assert!(refused || done.is_ok(), "{what}: {done:?}");
+                }
+                _ => {
+                    let mode = random.pick(&MODES);
+                    let done = volume.allocate(ino, at, len, mode);
+                    let end = (at + len) as usize;
+                    if len > 0 && matches!(mode, Allocate::Grow | Allocate::Zero) && end > bytes.len() {
+                        bytes.resize(end, 0);
+                    }
+                    if !matches!(mode, Allocate::Grow | Allocate::KeepSize) && (at as usize) < bytes.len() {
+                        let end = end.min(bytes.len());
+                        bytes[at as usize..end].fill(0);
+                    }
+                    (refused, what) = (is_full(&done), format!("allocate {at} {len} {mode:?}"));
+                    assert!(refused || done.is_ok(), "{what}: {done:?}");
+                }
+            }
+        } else {
+            let new: Vec<u8> = (0..len).map(|_| random.below(255) as u8 + 1).collect();
+            let done = match random.below(8) {
+                0 | 1 => {
+                    what = format!("resize {size} to {at}");
+                    bytes.resize(at as usize, 0);
+                    volume.resize(ino, at)
+                }
+                2 | 3 => {
+                    what = format!("append {len} at {size}");
+                    bytes.extend(&new);
+                    volume.append(ino, &new).map(|at| assert_eq!(at, size))
+                }
+                _ => {
+                    what = format!("write {at} {len}");
+                    if len > 0 && bytes.len() < (at + len) as usize {
+                        bytes.resize((at + len) as usize, 0);
+                    }
+                    if len > 0 {
+                        bytes[at as usize..(at + len) as usize].copy_from_slice(&new);
+                    }
+                    volume.write(ino, at, &new)
+                }
+            };
+            refused = is_full(&done);
+            assert!(refused || done.is_ok(), "{what}: {done:?}");
+        }
+        if !refused {
+            self.files[file] = bytes;
+        }
+        self.compare(random, file, &what);
+        if self.files[file].len() as u64 > self.mix.size_max {
+            let to = random.below(self.mix.size_max);
+            self.volume().resize(ino, to).unwrap();
+            self.files[file].truncate(to as usize);
+        }
+    }
+
+    /// A part of a file, and all of it sometimes.
+    fn compare(&self, random: &mut Random, file: usize, what: &str) {
+        let (ino, expected) = (self.ino(file), &self.files[file]);
+        let volume = self.volume();
+        assert_eq!(volume.attributes(ino).unwrap().size, expected.len() as u64, "{what}");
+        let (at, len) = match random.chance(10) {
+            true => (0, expected.len() as u64 + 10),
+            false => (self.offset(random, expected.len() as u64), self.len(random)),
+        };
+        let mut found = vec![0xee; len as usize];
+        let count = volume.read(ino, at, &mut found).unwrap();
+        let from = (at as usize).min(expected.len());
+        let until = (at as usize + len as usize).min(expected.len());
+        assert_eq!(count, until - from, "{what}: read {at} {len}");
+        let wrong = (0..count).find(|&index| found[index] != expected[from + index]);
+        assert_eq!(wrong.map(|index| from + index), None, "{what}: read {at} {len}: the first wrong byte");
+        // A hole is zeros, and the end of a hole is the start of data.
+        if let Some(hole) = volume.next_hole(ino, at).unwrap().filter(|&hole| hole < expected.len() as u64) {
+            let end = volume.next_data(ino, hole).unwrap().unwrap_or(expected.len() as u64);
+            assert!(hole < end, "{what}");
+            assert!(expected[hole as usize..end as usize].iter().all(|&byte| byte == 0), "{what}: hole {hole}");
+        }
+    }
+
+    /// Replaces a file by another one, removes and makes it, or lets it lose its name while it is
+    /// held.
+    fn change_names(&mut self, random: &mut Random) {
+        let (one, other) = (random.index(self.files.len()), random.index(self.files.len()));
+        let volume = self.volume.as_ref().expect("it is open");
+        let root = Ino::ROOT;
+        match random.below(4) {
+            0 if one != other => {
+                let (from, to) = (&self.names[one], &self.names[other]);
+                volume.rename(root, from, root, to, everbyte_fs::Rename::Exchange).unwrap();
+                self.files.swap(one, other);
+            }
+            1 => {
+                let held = volume.hold(self.ino(one)).unwrap();
+                if let Some((held, bytes)) = self.unnamed.take() {
+                    let mut found = vec![0; bytes.len() + 1];
+                    assert_eq!(volume.read(held.ino(), 0, &mut found).unwrap(), bytes.len());
+                    assert!(found[..bytes.len()] == bytes, "a file without a name keeps its bytes");
+                }
+                volume.unlink(root, &self.names[one]).unwrap();
+                let bytes = std::mem::take(&mut self.files[one]);
+                volume.make(root, &self.names[one], &NewFile::new(FileKind::Regular, 0o644)).unwrap();
+                self.unnamed = Some((held, bytes));
+            }
+            _ => {
+                let name = &self.names[one];
+                volume.unlink(root, name).unwrap();
+                volume.make(root, name, &NewFile::new(FileKind::Regular, 0o644)).unwrap();
+                self.files[one].clear();
+            }
+        }
+    }
+
+    /// Opens the volume again: after a clean end, or as the next process finds it after a kill.
+    fn reopen(&mut self, is_kill: bool) {
+        let usage = {
+            self.unnamed = None;
+            let volume = self.volume();
+            assert_eq!(volume.check(), []);
+            volume.usage()
+        };
+        let object = self.volume().object().clone();
+        self.volume = None;
+        let object = match is_kill {
+            true => {
+                drop(object);
+                Store::attach(self.media.clone()).unwrap().object("volume").unwrap()
+            }
+            false => object,
+        };
+        let volume = Volume::open(object).unwrap();
+        assert_eq!((volume.recovery().undone, volume.recovery().trimmed), (0, 0), "every call had returned");
+        assert_eq!(volume.usage(), usage, "no page and no inode is lost");
+        assert_eq!(volume.check(), []);
+        self.volume = Some(volume);
+    }
+}
+
+/// Every byte that is read is the one that was written last.
+#[test]
+fn bytes_are_what_a_vector_has() {
+    everbyte_workload::programs(80, |random, is_long| {
+        let mut program = Program::new(random);
+        let steps = if is_long { 10_000 } else { 400 };
+        for step in 0..steps {
+            program.step(random);
+            match step % 100 {
+                33 | 66 => program.change_names(random),
+                99 => program.reopen(random.chance(50)),
+                _ => (),
+            }
+        }
+        for file in 0..program.files.len() {
+            let mut found = vec![0; program.files[file].len()];
+            program.volume().read(program.ino(file), 0, &mut found).unwrap();
+            assert!(found == program.files[file], "file {file} at the end");
+        }
+        program.reopen(true);
+    });
+}
