@@ -49,6 +49,7 @@ mod object_migrate;
 mod object_repair;
 mod object_types;
 mod owners;
+mod posix;
 mod program;
 mod redo;
 mod report;
@@ -117,6 +118,7 @@ pub fn cases() -> Vec<Case> {
         hkv::CASES,
         fs::CASES,
         fs_sequences::CASES,
+        posix::CASES,
         mnemosyne::CASES,
         kv::CASES,
         kv_days::CASES,

@@ -35,6 +35,9 @@ pub enum Error {
     /// From a file volume.
     #[error(transparent)]
     Fs(#[from] everbyte_fs::Error),
+    /// From a POSIX call.
+    #[error(transparent)]
+    Posix(#[from] everbyte_posix::Error),
     /// From a typed pool.
     #[error(transparent)]
     Object(#[from] everbyte_object::Error),
@@ -57,6 +60,7 @@ impl Error {
             Error::Kv(error) => error,
             Error::Hkv(error) => error,
             Error::Fs(error) => error,
+            Error::Posix(error) => error,
             Error::Object(error) => error,
             Error::Broker(error) => error,
             Error::Merge(error) => error,

@@ -53,8 +53,17 @@ pub mod broker {
 /// File volumes; see `everbyte-fs`.
 pub mod fs {
     pub use everbyte_fs::{
-        Allocate, Attributes, Entry, Error, FileKind, Held, Ino, NewFile, OpenVolume, Rename, Result, SetAttributes,
-        Usage, Volume, VolumeOptions, VolumeRecovery,
+        Allocate, Attributes, Entry, Error, FileKind, Held, Ino, NewFile, OpenVolume, Owner, Present, Rename, Result,
+        SetAttributes, SetXattr, Update, Usage, Volume, VolumeOptions, VolumeRecovery,
+    };
+}
+
+/// The calls of a POSIX file system on a volume; see `everbyte-posix`.
+pub mod posix {
+    pub use everbyte_posix::{
+        AccessTimes, Acl, AllocateMode, At, Attributes, DirectoryEntry, Errno, Error, FileHandle, FileKind, Files,
+        FilesOptions, Ino, LockBy, LockKind, NewTime, OnDamage, OpenFile, OpenFlags, PATH_MAX, Process, RangeLock,
+        RenameFlags, Result, Rights, Seek, SetXattr, User, VolumeStatus, acl,
     };
 }
 

@@ -67,7 +67,7 @@ impl OpenFile {
             return Err(Errno::ENODEV.into());
         }
         let description = &*self.description;
-        description.files.change(b"", |volume| {
+        description.files.change(self.path(), |volume| {
             let ino = self.ino();
             drop_set_ids(&description.user, volume, ino, description.held.permissions())?;
             Ok(match change {

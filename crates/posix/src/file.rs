@@ -30,6 +30,11 @@ impl OpenFile {
         &self.description.files
     }
 
+    /// The path that it was opened by.
+    pub(crate) fn path(&self) -> &[u8] {
+        &self.description.path
+    }
+
     /// A file whose bytes may be read.
     fn require_reading(&self) -> Result<()> {
         match self.kind() {
@@ -54,7 +59,7 @@ impl OpenFile {
     /// [`Errno::EBADF`] if it is not open for reading, [`Errno::EISDIR`]; [`Errno::EIO`].
     pub fn read_at(&self, into: &mut [u8], at: u64) -> Result<usize> {
         self.require_reading()?;
-        let len = self.files().logged(b"", || Ok(self.files().volume().read(self.ino(), at, into)?))?;
+        let len = self.files().logged(self.path(), || Ok(self.files().volume().read(self.ino(), at, into)?))?;
         if !into.is_empty() {
             self.accessed()?;
         }
@@ -128,7 +133,7 @@ impl OpenFile {
     fn put(&self, bytes: &[u8], at: u64) -> Result<u64> {
         self.require_writing()?;
         let (files, flags) = (self.files(), self.flags());
-        let end = files.logged(b"", || {
+        let end = files.logged(self.path(), || {
             let volume = files.volume();
             let len = bytes.len() as u64;
             if len > 0 {
@@ -141,7 +146,7 @@ impl OpenFile {
             Ok(at + len)
         })?;
         if flags.contains(OpenFlags::DSYNC) {
-            files.sync()?;
+            files.sync_for(self.path())?;
         } else {
             files.settle_if_sync()?;
         }
@@ -209,7 +214,7 @@ impl OpenFile {
         if self.kind() != FileKind::Regular || !self.flags().writes() {
             return Err(Errno::EINVAL.into());
         }
-        self.files().change(b"", |volume| {
+        self.files().change(self.path(), |volume| {
             drop_set_ids(&self.description.user, volume, self.ino(), self.description.held.permissions())?;
             Ok(volume.resize(self.ino(), size)?)
         })
@@ -224,7 +229,7 @@ impl OpenFile {
     pub fn sync(&self) -> Result<()> {
         match self.flags().contains(OpenFlags::PATH) {
             true => Err(Errno::EBADF.into()),
-            false => self.files().sync(),
+            false => self.files().sync_for(self.path()),
         }
     }
 
@@ -233,7 +238,7 @@ impl OpenFile {
     /// # Errors
     /// [`Errno::EUCLEAN`], [`Errno::EIO`].
     pub fn status(&self) -> Result<Attributes> {
-        self.files().logged(b"", || Ok(self.files().volume().attributes(self.ino())?))
+        self.files().logged(self.path(), || Ok(self.files().volume().attributes(self.ino())?))
     }
 
     /// Sets the mode, as a call of `by`.
@@ -242,7 +247,7 @@ impl OpenFile {
     /// As [`Process::set_mode`]; [`Errno::EBADF`] for an open path.
     pub fn set_mode(&self, by: &Process, permissions: u16) -> Result<()> {
         self.require_opened()?;
-        self.files().change(b"", |volume| set_mode(by.user(), volume, &self.owner()?, permissions))
+        self.files().change(self.path(), |volume| set_mode(by.user(), volume, &self.owner()?, permissions))
     }
 
     /// Sets owner and group, as a call of `by`.
@@ -251,7 +256,7 @@ impl OpenFile {
     /// As [`Process::set_owner`]; [`Errno::EBADF`] for an open path.
     pub fn set_owner(&self, by: &Process, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
         self.require_opened()?;
-        self.files().change(b"", |volume| set_owner(by.user(), volume, &self.owner()?, uid, gid))
+        self.files().change(self.path(), |volume| set_owner(by.user(), volume, &self.owner()?, uid, gid))
     }
 
     /// Sets times, as a call of `by`.
@@ -260,7 +265,7 @@ impl OpenFile {
     /// As [`Process::set_times`]; [`Errno::EBADF`] for an open path.
     pub fn set_times(&self, by: &Process, accessed: NewTime, modified: NewTime) -> Result<()> {
         self.require_opened()?;
-        self.files().change(b"", |volume| set_times(by, volume, &self.owner()?, accessed, modified))
+        self.files().change(self.path(), |volume| set_times(by, volume, &self.owner()?, accessed, modified))
     }
 
     pub(crate) fn require_opened(&self) -> Result<()> {

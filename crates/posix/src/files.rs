@@ -14,6 +14,7 @@ use crate::process::Process;
 use crate::user::User;
 use crate::{Errno, Error, Result};
 use everbyte_fs::{Held, Ino, Volume};
+use everbyte_media::{ErrorInfo, ErrorKind};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -82,6 +83,8 @@ pub(crate) struct Shared {
     options: FilesOptions,
     read_only: AtomicBool,
     stopped: AtomicBool,
+    /// A write or a sync of the medium has failed: later changes would be lost.
+    poisoned: AtomicBool,
     walks: [Walks; WALKS],
     pub locks: Locks,
     next_id: AtomicU64,
@@ -108,6 +111,7 @@ impl Files {
         Files(Arc::new(Shared {
             read_only: AtomicBool::new(options.read_only),
             stopped: AtomicBool::new(false),
+            poisoned: AtomicBool::new(false),
             volume,
             options,
             walks: Default::default(),
@@ -134,7 +138,12 @@ impl Files {
     /// # Errors
     /// [`Errno::EIO`]: the medium failed, and later changes fail.
     pub fn sync(&self) -> Result<()> {
-        self.logged(b"", || Ok(self.volume().settle()?))
+        self.sync_for(b"/")
+    }
+
+    /// [`Files::sync`] as a call on the file of a path.
+    pub(crate) fn sync_for(&self, path: &[u8]) -> Result<()> {
+        self.logged(path, || Ok(self.volume().settle()?))
     }
 
     pub(crate) fn options(&self) -> &FilesOptions {
@@ -187,7 +196,13 @@ impl Files {
     }
 
     pub(crate) fn require_writable(&self) -> Result<()> {
-        if self.is_read_only() { Err(Errno::EROFS.into()) } else { Ok(()) }
+        if self.is_read_only() {
+            return Err(Errno::EROFS.into());
+        }
+        match self.0.poisoned.load(Ordering::Acquire) {
+            true => Err(Errno::EIO.into()),
+            false => Ok(()),
+        }
     }
 
     pub(crate) fn settle_if_sync(&self) -> Result<()> {
@@ -212,6 +227,9 @@ impl Files {
     fn failed(&self, path: &[u8], error: &Error) {
         let (name, path) = (self.volume().object().name(), String::from_utf8_lossy(path));
         (self.options().log)(&format!("volume `{name}`: `{}`: {error}", path.escape_debug()));
+        if error.kind() == ErrorKind::Poisoned {
+            self.0.poisoned.store(true, Ordering::Release);
+        }
         match self.options().on_damage {
             OnDamage::Continue => (),
             OnDamage::ReadOnly => self.0.read_only.store(true, Ordering::Release),

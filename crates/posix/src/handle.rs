@@ -79,7 +79,7 @@ impl Process {
             if flags.contains(OpenFlags::TRUNC) && file.kind == FileKind::Regular {
                 volume.resize(file.ino, 0)?;
             }
-            Ok(self.opened(held, file.kind, flags, false))
+            Ok(self.opened(b"", held, file.kind, flags, false))
         })
     }
 }

@@ -88,6 +88,8 @@ pub struct OpenFile {
 #[derive(Debug)]
 pub(crate) struct Description {
     pub files: Files,
+    /// The path that it was opened by, for the log.
+    pub path: Box<[u8]>,
     /// The user that opened it.
     pub user: User,
     pub held: Held,
@@ -169,7 +171,7 @@ impl Process {
             };
             // The mode of a new file does not limit the process that made it.
             return match volume.hold(ino) {
-                Ok(held) => Ok(Some(self.opened(held, FileKind::Regular, flags, false))),
+                Ok(held) => Ok(Some(self.opened(at.path, held, FileKind::Regular, flags, false))),
                 Err(FsError::Stale { .. }) => Ok(None),
                 Err(error) => Err(error.into()),
             };
@@ -186,7 +188,7 @@ impl Process {
             drop_set_ids(self.user(), volume, file.ino, file.permissions)?;
             volume.resize(file.ino, 0)?;
         }
-        Ok(Some(self.opened(held, file.kind, flags, false)))
+        Ok(Some(self.opened(at.path, held, file.kind, flags, false)))
     }
 
     pub(crate) fn require_openable(&self, volume: &Volume, file: &Owner, flags: OpenFlags) -> Result<()> {
@@ -221,12 +223,13 @@ impl Process {
         self.user().require(volume, &directory, Rights::CHANGE)?;
         let new = self.new_attributes(volume, &directory, FileKind::Regular, permissions)?;
         let held = new.with(self, FileKind::Regular, |new| volume.make_unnamed(new))?;
-        Ok(self.opened(held, FileKind::Regular, flags, !flags.contains(OpenFlags::EXCL)))
+        Ok(self.opened(at.path, held, FileKind::Regular, flags, !flags.contains(OpenFlags::EXCL)))
     }
 
-    pub(crate) fn opened(&self, held: Held, kind: FileKind, flags: OpenFlags, linkable: bool) -> OpenFile {
+    pub(crate) fn opened(&self, path: &[u8], held: Held, kind: FileKind, flags: OpenFlags, linkable: bool) -> OpenFile {
         let description = Description {
             files: self.files().clone(),
+            path: path.into(),
             user: self.user().clone(),
             held,
             kind,

@@ -1,0 +1,92 @@
+//! Locks of files and of ranges.
+
+use crate::{MAKE, files, make, root};
+use everbyte_posix::{Errno, LockBy, LockKind, OpenFlags};
+
+/// `flock`: owned by the open file with its clones, and apart from range locks.
+#[test]
+fn a_whole_lock_belongs_to_an_open_file() {
+    let files = files();
+    let process = root(&files);
+    let one = make(&process, "f", b"");
+    let other = process.open("f", OpenFlags::empty(), 0).unwrap();
+    let clone = one.duplicate();
+    one.lock_whole(LockKind::Exclusive, false).unwrap();
+    clone.lock_whole(LockKind::Exclusive, false).unwrap();
+    assert_eq!(other.lock_whole(LockKind::Shared, false).unwrap_err(), Errno::EAGAIN);
+    other.lock_range(LockBy::OpenFile, LockKind::Shared, 0..9, false).unwrap();
+    drop(one);
+    assert_eq!(other.lock_whole(LockKind::Shared, false).unwrap_err(), Errno::EAGAIN, "the clone has it");
+    drop(clone);
+    other.lock_whole(LockKind::Shared, false).unwrap();
+    let third = process.open("f", OpenFlags::empty(), 0).unwrap();
+    third.lock_whole(LockKind::Shared, false).unwrap();
+    assert_eq!(third.lock_whole(LockKind::Exclusive, false).unwrap_err(), Errno::EAGAIN);
+    other.unlock_whole().unwrap();
+    third.lock_whole(LockKind::Exclusive, false).unwrap();
+}
+
+/// Locks of a process end when it closes any open file of the same file; those of open files do
+/// not.
+#[test]
+fn closing_any_descriptor_ends_the_locks_of_the_process() {
+    let files = files();
+    let process = root(&files);
+    let (file, again) = (make(&process, "f", b""), process.open("f", OpenFlags::RDWR, 0).unwrap());
+    let other = root(&files).open("f", OpenFlags::RDWR, 0).unwrap();
+    file.lock_range(LockBy::Process, LockKind::Exclusive, 0..10, false).unwrap();
+    again.lock_range(LockBy::Process, LockKind::Shared, 0..5, false).unwrap(); // the same owner
+    let held = other.blocking_lock(LockBy::Process, LockKind::Exclusive, 0..100).unwrap().unwrap();
+    assert_eq!((held.kind, held.range), (LockKind::Shared, 0..5));
+    assert_eq!(other.lock_range(LockBy::Process, LockKind::Shared, 4..6, false).unwrap_err(), Errno::EAGAIN);
+    other.lock_range(LockBy::Process, LockKind::Shared, 4..5, false).unwrap();
+    file.lock_range(LockBy::OpenFile, LockKind::Exclusive, 50..60, false).unwrap();
+    drop(again);
+    other.lock_range(LockBy::Process, LockKind::Exclusive, 0..50, false).unwrap();
+    let kept = other.lock_range(LockBy::Process, LockKind::Exclusive, 0..51, false);
+    assert_eq!(kept.unwrap_err(), Errno::EAGAIN, "the lock of the open file is there");
+    assert!(file.blocking_lock(LockBy::OpenFile, LockKind::Exclusive, 50..u64::MAX).unwrap().is_none());
+}
+
+/// Locks need the way of opening that they lock for.
+#[test]
+fn a_lock_needs_an_open_file() {
+    let files = files();
+    let process = root(&files);
+    make(&process, "f", b"");
+    let reader = process.open("f", OpenFlags::empty(), 0).unwrap();
+    let writer = process.open("f", OpenFlags::WRONLY, 0).unwrap();
+    let path = process.open("f", OpenFlags::PATH, 0).unwrap();
+    let lock = |file: &everbyte_posix::OpenFile, kind| file.lock_range(LockBy::OpenFile, kind, 0..1, false);
+    assert_eq!(lock(&reader, LockKind::Exclusive).unwrap_err(), Errno::EBADF);
+    assert_eq!(lock(&writer, LockKind::Shared).unwrap_err(), Errno::EBADF);
+    assert_eq!(path.lock_whole(LockKind::Shared, false).unwrap_err(), Errno::EBADF);
+    assert_eq!(reader.unlock_range(LockBy::Process, 5..5).unwrap_err(), Errno::EINVAL);
+    lock(&reader, LockKind::Shared).unwrap();
+}
+
+/// A waiting lock is taken as soon as the one in its way is gone, whichever way it goes.
+#[test]
+fn a_waiting_lock_is_taken_when_the_other_ends() {
+    let files = files();
+    for ends_by_close in [false, true] {
+        let (first, second) = (root(&files), root(&files));
+        let held = make(&first, "f", b"");
+        held.lock_range(LockBy::Process, LockKind::Exclusive, 0..10, false).unwrap();
+        held.lock_whole(LockKind::Exclusive, false).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(move || {
+                let file = second.open("f", MAKE, 0o600).unwrap();
+                file.lock_range(LockBy::Process, LockKind::Exclusive, 5..6, true).unwrap();
+                file.lock_whole(LockKind::Shared, true).unwrap();
+            });
+            if ends_by_close {
+                drop(held);
+            } else {
+                held.unlock_range(LockBy::Process, 0..10).unwrap();
+                held.unlock_whole().unwrap();
+            }
+            waiting.join().unwrap();
+        });
+    }
+}
