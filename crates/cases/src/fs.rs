@@ -77,8 +77,8 @@ pub(crate) fn allocate(at: &str, offset: u64, len: u64, mode: Allocate) -> Op {
 }
 
 /// The time of the operation that runs.
-static NOW: AtomicI64 = AtomicI64::new(FIRST);
-const FIRST: i64 = 1_000_000_000;
+pub(crate) static NOW: AtomicI64 = AtomicI64::new(FIRST);
+pub(crate) const FIRST: i64 = 1_000_000_000;
 
 fn clock() -> i64 {
     NOW.load(Ordering::Relaxed)
@@ -110,7 +110,7 @@ impl Timed {
     }
 }
 
-fn options() -> VolumeOptions {
+pub(crate) fn options() -> VolumeOptions {
     VolumeOptions {
         label: "explored".into(),
         uuid: Some([9; 16]),
@@ -130,12 +130,17 @@ fn empty_store() -> Image {
 
 /// A store with a volume after some operations, and its twin.
 pub(crate) fn image(ops: &[Op]) -> (Image, Timed) {
+    image_of(&options(), ops)
+}
+
+/// As [`image`], of a volume with other options.
+pub(crate) fn image_of(options: &VolumeOptions, ops: &[Op]) -> (Image, Timed) {
     let mut tree = Timed(Tree::made_at(FIRST));
     ops.iter().for_each(|op| tree.0.apply(op).expect("the operation is allowed"));
     NOW.store(FIRST, Ordering::Relaxed);
     let image = empty_store().then(|media| {
         let store = Store::attach(media).expect("a whole store");
-        let volume = Volume::create(&store, "volume", &options()).expect("room for a volume");
+        let volume = Volume::create(&store, "volume", options).expect("room for a volume");
         ops.iter().for_each(|op| model::apply(&volume, op).expect("the operation is allowed"));
         drop(volume);
         store.close().expect("sim barriers do not fail");

@@ -55,6 +55,10 @@ fn ground() -> Vec<Op> {
     ]
 }
 
+fn ground_image() -> (Image, Timed) {
+    image(&ground())
+}
+
 /// Every operation with every argument of the small sets; some are refused.
 fn operations() -> Vec<Op> {
     let mut all = Vec::new();
@@ -85,6 +89,8 @@ fn operations() -> Vec<Op> {
             ("B/empty", "A/new"),
             ("B/empty", "A/small"),
             ("B/empty", "A"),
+            ("B/empty", "B"),
+            ("B", "B/empty"),
             ("A/symlink", "B/sparse"),
         ] {
             all.push(Op::Rename { from: path(from), to: path(to), mode });
@@ -226,7 +232,7 @@ fn explore(explorer: &Explorer, ground: &(Image, Timed), name: &str, ops: &[Op])
 }
 
 /// The sum of several explorations, one profile with the like.
-fn add(sum: &mut Option<Report>, more: Report) {
+pub(crate) fn add(sum: &mut Option<Report>, more: Report) {
     let Some(sum) = sum else {
         *sum = Some(more);
         return;
@@ -249,7 +255,7 @@ fn add(sum: &mut Option<Report>, more: Report) {
 /// The sequences that the twin allows, of those whose numbers `draw` gives, or the one that the
 /// environment names.
 fn explore_all(explorer: Explorer, sequences: impl Iterator<Item = Vec<usize>>) -> Result<Report, Box<Failure>> {
-    let (ground, operations) = (image(&ground()), operations());
+    let (ground, operations) = (ground_image(), operations());
     let only = std::env::var("EVERBYTE_SEQUENCE").ok().map(|text| {
         let number = |text: &str| text.parse::<usize>().expect("EVERBYTE_SEQUENCE: numbers and commas");
         text.split(',').map(number).collect::<Vec<usize>>()
@@ -306,12 +312,56 @@ fn three(explorer: Explorer) -> Result<Report, Box<Failure>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fs::NOW;
     use everbyte_fs::model;
+    use std::sync::atomic::Ordering;
+
+    /// Without a crash: the volume holds what its twin holds, and the next opening finds the same
+    /// free pages and inodes.
+    fn run_plain((image, tree): &(Image, Timed), ops: &[Op]) {
+        let media = image.media();
+        let volume = open(&media).unwrap();
+        let mut tree = tree.0.clone();
+        for op in ops {
+            tree.now += 1;
+            NOW.store(tree.now, Ordering::Relaxed);
+            model::apply(&volume, op).unwrap_or_else(|error| panic!("{ops:?}: {error}"));
+            tree.apply(op).unwrap();
+        }
+        let found = model::read(&volume).unwrap();
+        assert_eq!(found, tree, "{ops:?}");
+        assert_eq!(found.times(), tree.times(), "{ops:?}");
+        assert_eq!(volume.check(), [], "{ops:?}");
+        let usage = volume.usage();
+        drop(volume);
+        let volume = open(&media).unwrap();
+        assert_eq!(volume.usage(), usage, "{ops:?}: no page and no inode is lost");
+        assert_eq!(model::read(&volume).unwrap(), tree, "{ops:?}");
+        remove_all(&volume).unwrap_or_else(|error| panic!("{ops:?}: {error}"));
+    }
+
+    #[test]
+    fn sequences_without_a_crash_leave_what_their_twin_has() {
+        let (ground, operations) = (ground_image(), operations());
+        let count = operations.len();
+        let pairs = (0..count * count).map(|number| vec![number / count, number % count]);
+        let all = (0..count).map(|number| vec![number]).chain(pairs);
+        let every = if everbyte_workload::is_long() { 1 } else { 7 };
+        let mut ran = 0;
+        for (number, numbers) in all.enumerate() {
+            let ops: Vec<Op> = numbers.iter().map(|&number| operations[number].clone()).collect();
+            if (number < count || number % every == 0) && is_allowed(&ground.1, &ops) {
+                run_plain(&ground, &ops);
+                ran += 1;
+            }
+        }
+        assert!(ran > 1000, "{ran}");
+    }
 
     /// A refused operation is an error of the volume, too, and has changed nothing.
     #[test]
     fn refused_operations_change_nothing() {
-        let (image, tree) = image(&ground());
+        let (image, tree) = ground_image();
         let volume = open(&image.media()).unwrap();
         let usage = volume.usage();
         let mut refused = 0;

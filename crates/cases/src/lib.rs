@@ -25,6 +25,7 @@ mod cold;
 mod creation;
 mod disk;
 mod fs;
+mod fs_lanes;
 mod fs_sequences;
 mod heap;
 mod hkv;
@@ -116,6 +117,7 @@ pub fn cases() -> Vec<Case> {
         object_load::CASES,
         hkv::CASES,
         fs::CASES,
+        fs_lanes::CASES,
         fs_sequences::CASES,
         mnemosyne::CASES,
         kv::CASES,

@@ -56,6 +56,31 @@ fn a_file_without_a_name_lives_while_it_is_held() {
     assert!(volume.attributes(again).unwrap().generation > 0, "its number held another file");
 }
 
+/// A number that held another file has another generation, also where a crash freed it.
+#[test]
+fn a_number_has_a_new_generation_after_a_crash() {
+    for kind in [FILE, DIRECTORY] {
+        let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+        let store = Store::format(media.clone(), &FormatOptions::default()).unwrap();
+        let volume = Volume::create(&store, "volume", &VolumeOptions::default()).unwrap();
+        volume.make(Ino::ROOT, b"gone", &kind).unwrap();
+        let gone = volume.lookup(Ino::ROOT, b"gone").unwrap().unwrap();
+        std::mem::forget(volume.hold(gone).unwrap()); // the process ends with the file open
+        match kind.kind {
+            FileKind::Directory => volume.remove_directory(Ino::ROOT, b"gone").unwrap(),
+            _ => volume.unlink(Ino::ROOT, b"gone").unwrap(),
+        }
+        let generation = volume.attributes(gone).unwrap().generation;
+        let store = Store::attach(media.clone()).unwrap();
+        let next = Volume::open(store.object("volume").unwrap()).unwrap();
+        assert_eq!(next.recovery().orphans, [gone]);
+        let again = next.make(Ino::ROOT, b"again", &FILE).unwrap();
+        assert_eq!(again, gone, "the lowest number is taken first");
+        assert_eq!(next.attributes(again).unwrap().generation, generation + 1);
+        assert_eq!(next.check(), []);
+    }
+}
+
 /// Every call that needs room is refused, and has changed nothing.
 #[test]
 fn a_full_volume_refuses_and_keeps_what_it_has() {
@@ -70,12 +95,13 @@ fn a_full_volume_refuses_and_keeps_what_it_has() {
     let fill = volume.make(root, b"fill", &FILE).unwrap();
     let is_full = |error: &Error| matches!(error, Error::NoSpace { .. });
     while volume.append(fill, &[4; 4096]).map_err(|error| assert!(is_full(&error), "{error}")).is_ok() {}
-    assert_eq!(volume.usage().free_pages, 0);
+    let usage = volume.usage();
+    assert_eq!(usage.free_pages, 0);
     let before = model::read(&volume).unwrap();
     let refused = |what: &str, outcome: everbyte_fs::Result<()>| {
         assert!(outcome.as_ref().is_err_and(is_full), "{what}: {outcome:?}");
         assert_eq!(model::read(&volume).unwrap(), before, "{what}");
-        assert_eq!(volume.usage().free_pages, 0, "{what}");
+        assert_eq!(volume.usage(), usage, "{what}");
         assert_eq!(volume.check(), [], "{what}");
     };
     refused("a small file leaves its inode", volume.write(small, 50, &[9; 200]));
@@ -284,6 +310,10 @@ fn what_may_not_be_is_refused() {
     assert!(matches!(volume.rename(root, b"directory", directory, b"x", Rename::Replace), Err(Error::Loop { .. })));
     assert!(matches!(
         volume.rename(root, b"directory", directory, b"inner", Rename::Exchange),
+        Err(Error::Loop { .. })
+    ));
+    assert!(matches!(
+        volume.rename(directory, b"inner", root, b"directory", Rename::Exchange),
         Err(Error::Loop { .. })
     ));
     assert!(matches!(

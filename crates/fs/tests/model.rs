@@ -98,9 +98,15 @@ fn an_op(random: &mut Random, tree: &Tree) -> Op {
         18 => Op::Unlink { path: a_path(random, tree, None) },
         19 => Op::RemoveDirectory { path: a_path(random, tree, Some(FileKind::Directory)) },
         20..23 => {
-            let to = if random.chance(50) { a_new_path(random, tree) } else { a_path(random, tree, None) };
+            let from = a_path(random, tree, None);
+            let to = match random.below(8) {
+                0..4 => a_new_path(random, tree),
+                4 if from.len() > 1 => from[..1 + random.index(from.len() - 1)].to_vec(), // holds `from`
+                5 => [from.clone(), vec![a_name(random)]].concat(),
+                _ => a_path(random, tree, None),
+            };
             let mode = random.pick(&[Rename::Replace, Rename::Replace, Rename::NoReplace, Rename::Exchange]);
-            Op::Rename { from: a_path(random, tree, None), to, mode }
+            Op::Rename { from, to, mode }
         }
         23 => Op::MakeUnnamed { path: a_new_path(random, tree), len: a_length(random), seed },
         _ => {
