@@ -46,11 +46,14 @@ impl Program {
         for name in &names {
             volume.make(Ino::ROOT, name, &NewFile::new(FileKind::Regular, 0o644)).unwrap();
         }
-        let mix = Mix {
-            size_max: random.pick(&[200, 20_000, 100_000, 400_000]),
-            near_pages: random.pick(&[0, 40, 90]),
-            len_max: random.pick(&[100, 700, 6000, 60_000]),
-            maps: random.pick(&[5, 20, 50]),
+        let mix = match random.below(4) {
+            0 => Mix { size_max: 140, near_pages: 0, len_max: 40, maps: random.pick(&[0, 1]) },
+            _ => Mix {
+                size_max: random.pick(&[200, 20_000, 100_000, 400_000]),
+                near_pages: random.pick(&[0, 40, 90]),
+                len_max: random.pick(&[100, 700, 6000, 60_000]),
+                maps: random.pick(&[5, 20, 50]),
+            },
         };
         let files = vec![Vec::new(); names.len()];
         Program { media, volume: Some(volume), names, files, unnamed: None, mix }
@@ -80,7 +83,7 @@ impl Program {
 
     fn len(&self, random: &mut Random) -> u64 {
         match random.below(8) {
-            0 => random.pick(&[0, 1, 2, 8, 128, 512, 513, PAGE]),
+            0 if self.mix.len_max > 50 => random.pick(&[0, 1, 2, 8, 128, 512, 513, PAGE]),
             _ => random.below(self.mix.len_max) + 1,
         }
     }
