@@ -110,11 +110,14 @@ impl Timed {
     }
 }
 
+/// Lanes of most volumes that are explored.
+pub(crate) const LANES: u64 = 3;
+
 pub(crate) fn options() -> VolumeOptions {
     VolumeOptions {
         label: "explored".into(),
         uuid: Some([9; 16]),
-        lanes: 3,
+        lanes: LANES as u32,
         span: Some(SPAN),
         clock,
         ..VolumeOptions::default()

@@ -15,7 +15,7 @@
 //!
 //! `EVERBYTE_SEQUENCE=17,203` explores one sequence alone: the numbers of its operations.
 
-use crate::fs::{Timed, allocate, append, case, directory, image, link, make, observe, open, path, rename};
+use crate::fs::{LANES, Timed, allocate, append, case, directory, image, link, make, observe, open, path, rename};
 use crate::fs::{resize, step, unlink, write};
 use crate::{Case, is_soak};
 use everbyte_fs::model::{Op, Tree};
@@ -163,6 +163,10 @@ fn second() -> Vec<Op> {
     ]
 }
 
+/// Pages in use of a volume of [`LANES`] lanes without files: prime page, copy of the head, lanes,
+/// two pages of the table, and a group of inodes, which has 16.
+const EMPTY: u64 = 2 + LANES + 2 + 16;
+
 /// Removes everything. The pages that are in use then are those of an empty volume, and those of
 /// further pages of the root.
 fn remove_all(volume: &Volume) -> Result<(), String> {
@@ -189,8 +193,7 @@ fn remove_all(volume: &Volume) -> Result<(), String> {
     }
     let usage = volume.usage();
     let used = usage.pages - usage.free_pages;
-    // Prime page, copy of the head, three lanes, two pages of the table, one group.
-    let empty = 2 + 3 + 2 + 16 + root_pages;
+    let empty = EMPTY + root_pages;
     match used == empty && usage.free_inodes == usage.inodes - 1 {
         true => Ok(()),
         false => Err(format!("an empty volume has {used} pages in use, not {empty}: {usage:?}")),
@@ -198,7 +201,7 @@ fn remove_all(volume: &Volume) -> Result<(), String> {
 }
 
 /// As [`observe`]; then everything is removed.
-fn observe_all(media: &Media, seen: &Seen) -> Result<Timed, String> {
+pub(crate) fn observe_all(media: &Media, seen: &Seen) -> Result<Timed, String> {
     let tree = observe(media, seen)?;
     remove_all(&open(media)?)?;
     Ok(tree)

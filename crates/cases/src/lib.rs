@@ -26,6 +26,7 @@ mod creation;
 mod disk;
 mod fs;
 mod fs_lanes;
+mod fs_limits;
 mod fs_sequences;
 mod heap;
 mod hkv;
@@ -118,6 +119,7 @@ pub fn cases() -> Vec<Case> {
         hkv::CASES,
         fs::CASES,
         fs_lanes::CASES,
+        fs_limits::CASES,
         fs_sequences::CASES,
         mnemosyne::CASES,
         kv::CASES,

@@ -444,3 +444,50 @@ fn a_change_may_be_longer_than_a_lane() {
     assert!(content(&volume, file) == bytes);
     assert_eq!((used(&volume), volume.check()), (before, vec![]));
 }
+
+/// Lines and slots that become free are used again: a directory and a chain of extents do not grow
+/// while names and holes come and go.
+#[test]
+fn lines_and_slots_are_used_again() {
+    let (_store, volume) = volume(8 << 20);
+    let directory = volume.make(Ino::ROOT, b"directory", &DIRECTORY).unwrap();
+    for round in 0..100_u32 {
+        let name = [b'a' + (round % 26) as u8; 250];
+        volume.make(directory, &name, &FILE).unwrap();
+        volume.rename(directory, &name, directory, &[b'Z'; 200], Rename::NoReplace).unwrap();
+        volume.unlink(directory, &[b'Z'; 200]).unwrap();
+    }
+    assert_eq!(volume.attributes(directory).unwrap().size, 4096);
+    let file = volume.make(Ino::ROOT, b"file", &FILE).unwrap();
+    for number in 0..8 {
+        volume.write(file, number * 8192, &[1; 10]).unwrap();
+    }
+    let mut allocated = 0;
+    for round in 0..600 {
+        let at = round % 8 * 8192;
+        volume.allocate(file, at, 4096, everbyte_fs::Allocate::Punch).unwrap();
+        volume.write(file, at, &[2; 10]).unwrap();
+        if round == 20 {
+            allocated = volume.attributes(file).unwrap().allocated;
+        }
+    }
+    assert_eq!(volume.attributes(file).unwrap().allocated, allocated, "the chain does not grow");
+    assert_eq!(volume.check(), []);
+}
+
+/// A volume grows by as much as there is room for.
+#[test]
+fn the_last_cluster_of_a_span_is_used() {
+    let (_store, volume) = volume(8 * everbyte_store::CLUSTER);
+    let file = volume.make(Ino::ROOT, b"file", &FILE).unwrap();
+    while volume.append(file, &[1; 4096]).is_ok() {}
+    let usage = volume.usage();
+    assert_eq!((usage.free_pages, usage.pages), (0, usage.pages_max));
+    // Also where one call asks for more than there is room for.
+    let (_store, volume) = self::volume(8 * everbyte_store::CLUSTER);
+    let file = volume.make(Ino::ROOT, b"file", &FILE).unwrap();
+    let free = (volume.usage().pages_max - volume.usage().pages + volume.usage().free_pages) * 4096;
+    assert!(matches!(volume.append(file, &vec![1; free as usize + 1]), Err(Error::NoSpace { .. })));
+    volume.append(file, &vec![1; free as usize]).unwrap();
+    assert_eq!(volume.check(), []);
+}
