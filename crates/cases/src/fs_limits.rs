@@ -73,8 +73,7 @@ fn full(explorer: Explorer) -> Result<Report, Box<Failure>> {
             more += 1;
         }
     });
-    (0..more).for_each(|_| tree.apply(&append("fill", 4096, 5)).expect("it is allowed"));
-    tree.0.now = crate::fs::FIRST;
+    (0..more).for_each(|_| tree.0.apply(&append("fill", 4096, 5)).expect("it is allowed"));
     let ops = [
         write("sparse", 100_000, 10, 6), // a page, and one of a chain
         write("large", 100, 16_000, 7),
