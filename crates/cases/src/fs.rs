@@ -102,10 +102,11 @@ impl PartialEq for Timed {
 }
 
 impl Timed {
-    /// Applies an operation at the time after the latest one.
+    /// Applies an operation at the time after the latest one. A short write falls into the same
+    /// tick of the clock as the operation before: its change may be of one word.
     fn apply(&mut self, op: &Op) -> Result<(), model::Refused> {
         let now = self.0.now;
-        self.0.now += 1;
+        self.0.now += i64::from(!matches!(op, Op::Write { len: ..=8, .. }));
         self.0.apply(op).inspect_err(|_| self.0.now = now)
     }
 }
@@ -291,6 +292,8 @@ fn sizes(explorer: Explorer) -> Result<Report, Box<Failure>> {
         resize("a", 4096),
         append("a", 100, 4),
         resize("small", 20),
+        write("small", 70, 10, 8), // behind a gap that had bytes
+        resize("small", 20),
         resize("small", 120),
         resize("small", 60),
         resize("small", 300),
@@ -402,10 +405,13 @@ fn trim(explorer: Explorer) -> Result<Report, Box<Failure>> {
 }
 
 fn long(explorer: Explorer) -> Result<Report, Box<Failure>> {
-    let mut before = vec![make("a"), make("b")];
-    before.extend((0..100).map(|number| write("a", number * 8192, 10, number as u8)));
+    let mut before = vec![make("a"), make("b"), make("c")];
+    for at in ["a", "c"] {
+        before.extend((0..100).map(|number| write(at, number * 8192, 10, number as u8)));
+    }
     let insert = Op::Insert { path: path("a"), at: 0, len: 4096 };
-    explore(explorer, &before, &[insert, append("b", 20_000, 3)])
+    let punch = allocate("c", 0, 90 * 8192, Allocate::Punch); // pages become free only with its end
+    explore(explorer, &before, &[insert, append("b", 20_000, 3), punch])
 }
 
 fn shrink(explorer: Explorer) -> Result<Report, Box<Failure>> {

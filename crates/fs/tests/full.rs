@@ -19,6 +19,8 @@ struct Files {
     fragments: Ino,
     /// A directory without a free line.
     directory: Ino,
+    /// Free pages follow its last one.
+    fill: Ino,
 }
 
 /// A volume with so many free pages, which cannot grow.
@@ -45,13 +47,15 @@ fn nearly_full(free: u64) -> Result<(Volume, Files)> {
     }
     volume.unlink(ROOT, b"inode 1")?; // one inode is free
     let (fill, spare) = (volume.lookup(ROOT, b"inode 2")?.unwrap(), volume.lookup(ROOT, b"inode 3")?.unwrap());
-    for _ in 0..free {
+    for _ in 0..free / 2 {
         volume.append(spare, &[5; 4096])?;
     }
     while volume.append(fill, &[6; 4096]).is_ok() {}
     volume.resize(spare, 0)?;
+    // The other half lies behind the pages of `fill`.
+    volume.resize(fill, volume.attributes(fill)?.size - (free - free / 2) * 4096)?;
     assert_eq!(volume.usage().free_pages, free);
-    Ok((volume, Files { small, large, sparse, fragments, directory }))
+    Ok((volume, Files { small, large, sparse, fragments, directory, fill }))
 }
 
 type Call = fn(&Volume, &Files) -> Result<()>;
@@ -61,6 +65,7 @@ const CALLS: &[(&str, Call)] = &[
     ("a small file leaves its inode", |volume, files| volume.write(files.small, 50, &[9; 200])),
     ("a small file gets holes and pages", |volume, files| volume.write(files.small, 9000, &[9; 9000])),
     ("an append", |volume, files| volume.append(files.large, &[9; 30_000]).map(drop)),
+    ("an append to the next pages, and others", |volume, files| volume.append(files.fill, &[9; 30_000]).map(drop)),
     ("an append that needs a slot", |volume, files| volume.write(files.sparse, 100_000, &[9; 10_000])),
     ("an overwrite", |volume, files| volume.write(files.large, 100, &[9; 16_000])),
     ("an overwrite that splits an extent", |volume, files| volume.write(files.large, 4096, &[9; 4096])),
