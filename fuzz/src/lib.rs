@@ -51,6 +51,12 @@ pub const TARGETS: &[Target] = &[
         seeds: patch::seeds,
     },
     Target { name: "kv", what: "heap and tree of a key-value store", run: targets::kv::run, seeds: patch::seeds },
+    Target {
+        name: "volume",
+        what: "inodes, extents, names and attributes of a file volume",
+        run: targets::volume::run,
+        seeds: targets::volume::seeds,
+    },
     Target { name: "journal", what: "a lane of the undo journal", run: targets::journal::run, seeds: patch::seeds },
     Target {
         name: "object",

@@ -77,8 +77,8 @@ pub(crate) fn allocate(at: &str, offset: u64, len: u64, mode: Allocate) -> Op {
 }
 
 /// The time of the operation that runs.
-static NOW: AtomicI64 = AtomicI64::new(FIRST);
-const FIRST: i64 = 1_000_000_000;
+pub(crate) static NOW: AtomicI64 = AtomicI64::new(FIRST);
+pub(crate) const FIRST: i64 = 1_000_000_000;
 
 fn clock() -> i64 {
     NOW.load(Ordering::Relaxed)
@@ -102,19 +102,23 @@ impl PartialEq for Timed {
 }
 
 impl Timed {
-    /// Applies an operation at the time after the latest one.
+    /// Applies an operation at the time after the latest one. A short write falls into the same
+    /// tick of the clock as the operation before: its change may be of one word.
     fn apply(&mut self, op: &Op) -> Result<(), model::Refused> {
         let now = self.0.now;
-        self.0.now += 1;
+        self.0.now += i64::from(!matches!(op, Op::Write { len: ..=8, .. }));
         self.0.apply(op).inspect_err(|_| self.0.now = now)
     }
 }
 
-fn options() -> VolumeOptions {
+/// Lanes of most volumes that are explored.
+pub(crate) const LANES: u64 = 3;
+
+pub(crate) fn options() -> VolumeOptions {
     VolumeOptions {
         label: "explored".into(),
         uuid: Some([9; 16]),
-        lanes: 3,
+        lanes: LANES as u32,
         span: Some(SPAN),
         clock,
         ..VolumeOptions::default()
@@ -130,12 +134,17 @@ fn empty_store() -> Image {
 
 /// A store with a volume after some operations, and its twin.
 pub(crate) fn image(ops: &[Op]) -> (Image, Timed) {
+    image_of(&options(), ops)
+}
+
+/// As [`image`], of a volume with other options.
+pub(crate) fn image_of(options: &VolumeOptions, ops: &[Op]) -> (Image, Timed) {
     let mut tree = Timed(Tree::made_at(FIRST));
     ops.iter().for_each(|op| tree.0.apply(op).expect("the operation is allowed"));
     NOW.store(FIRST, Ordering::Relaxed);
     let image = empty_store().then(|media| {
         let store = Store::attach(media).expect("a whole store");
-        let volume = Volume::create(&store, "volume", &options()).expect("room for a volume");
+        let volume = Volume::create(&store, "volume", options).expect("room for a volume");
         ops.iter().for_each(|op| model::apply(&volume, op).expect("the operation is allowed"));
         drop(volume);
         store.close().expect("sim barriers do not fail");
@@ -283,6 +292,8 @@ fn sizes(explorer: Explorer) -> Result<Report, Box<Failure>> {
         resize("a", 4096),
         append("a", 100, 4),
         resize("small", 20),
+        write("small", 70, 10, 8), // behind a gap that had bytes
+        resize("small", 20),
         resize("small", 120),
         resize("small", 60),
         resize("small", 300),
@@ -394,10 +405,13 @@ fn trim(explorer: Explorer) -> Result<Report, Box<Failure>> {
 }
 
 fn long(explorer: Explorer) -> Result<Report, Box<Failure>> {
-    let mut before = vec![make("a"), make("b")];
-    before.extend((0..100).map(|number| write("a", number * 8192, 10, number as u8)));
+    let mut before = vec![make("a"), make("b"), make("c")];
+    for at in ["a", "c"] {
+        before.extend((0..100).map(|number| write(at, number * 8192, 10, number as u8)));
+    }
     let insert = Op::Insert { path: path("a"), at: 0, len: 4096 };
-    explore(explorer, &before, &[insert, append("b", 20_000, 3)])
+    let punch = allocate("c", 0, 90 * 8192, Allocate::Punch); // pages become free only with its end
+    explore(explorer, &before, &[insert, append("b", 20_000, 3), punch])
 }
 
 fn shrink(explorer: Explorer) -> Result<Report, Box<Failure>> {

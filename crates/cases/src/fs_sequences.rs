@@ -15,7 +15,7 @@
 //!
 //! `EVERBYTE_SEQUENCE=17,203` explores one sequence alone: the numbers of its operations.
 
-use crate::fs::{Timed, allocate, append, case, directory, image, link, make, observe, open, path, rename};
+use crate::fs::{LANES, Timed, allocate, append, case, directory, image, link, make, observe, open, path, rename};
 use crate::fs::{resize, step, unlink, write};
 use crate::{Case, is_soak};
 use everbyte_fs::model::{Op, Tree};
@@ -55,6 +55,10 @@ fn ground() -> Vec<Op> {
     ]
 }
 
+fn ground_image() -> (Image, Timed) {
+    image(&ground())
+}
+
 /// Every operation with every argument of the small sets; some are refused.
 fn operations() -> Vec<Op> {
     let mut all = Vec::new();
@@ -85,6 +89,8 @@ fn operations() -> Vec<Op> {
             ("B/empty", "A/new"),
             ("B/empty", "A/small"),
             ("B/empty", "A"),
+            ("B/empty", "B"),
+            ("B", "B/empty"),
             ("A/symlink", "B/sparse"),
         ] {
             all.push(Op::Rename { from: path(from), to: path(to), mode });
@@ -157,6 +163,10 @@ fn second() -> Vec<Op> {
     ]
 }
 
+/// Pages in use of a volume of [`LANES`] lanes without files: prime page, copy of the head, lanes,
+/// two pages of the table, and a group of inodes, which has 16.
+const EMPTY: u64 = 2 + LANES + 2 + 16;
+
 /// Removes everything. The pages that are in use then are those of an empty volume, and those of
 /// further pages of the root.
 fn remove_all(volume: &Volume) -> Result<(), String> {
@@ -183,8 +193,7 @@ fn remove_all(volume: &Volume) -> Result<(), String> {
     }
     let usage = volume.usage();
     let used = usage.pages - usage.free_pages;
-    // Prime page, copy of the head, three lanes, two pages of the table, one group.
-    let empty = 2 + 3 + 2 + 16 + root_pages;
+    let empty = EMPTY + root_pages;
     match used == empty && usage.free_inodes == usage.inodes - 1 {
         true => Ok(()),
         false => Err(format!("an empty volume has {used} pages in use, not {empty}: {usage:?}")),
@@ -192,7 +201,7 @@ fn remove_all(volume: &Volume) -> Result<(), String> {
 }
 
 /// As [`observe`]; then everything is removed.
-fn observe_all(media: &Media, seen: &Seen) -> Result<Timed, String> {
+pub(crate) fn observe_all(media: &Media, seen: &Seen) -> Result<Timed, String> {
     let tree = observe(media, seen)?;
     remove_all(&open(media)?)?;
     Ok(tree)
@@ -226,7 +235,7 @@ fn explore(explorer: &Explorer, ground: &(Image, Timed), name: &str, ops: &[Op])
 }
 
 /// The sum of several explorations, one profile with the like.
-fn add(sum: &mut Option<Report>, more: Report) {
+pub(crate) fn add(sum: &mut Option<Report>, more: Report) {
     let Some(sum) = sum else {
         *sum = Some(more);
         return;
@@ -249,7 +258,7 @@ fn add(sum: &mut Option<Report>, more: Report) {
 /// The sequences that the twin allows, of those whose numbers `draw` gives, or the one that the
 /// environment names.
 fn explore_all(explorer: Explorer, sequences: impl Iterator<Item = Vec<usize>>) -> Result<Report, Box<Failure>> {
-    let (ground, operations) = (image(&ground()), operations());
+    let (ground, operations) = (ground_image(), operations());
     let only = std::env::var("EVERBYTE_SEQUENCE").ok().map(|text| {
         let number = |text: &str| text.parse::<usize>().expect("EVERBYTE_SEQUENCE: numbers and commas");
         text.split(',').map(number).collect::<Vec<usize>>()
@@ -306,12 +315,61 @@ fn three(explorer: Explorer) -> Result<Report, Box<Failure>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fs::NOW;
     use everbyte_fs::model;
+    use std::sync::atomic::Ordering;
+
+    /// The clock is one for all tests of this process.
+    static ONE_AT_A_TIME: parking_lot::Mutex<()> = parking_lot::const_mutex(());
+
+    /// Without a crash: the volume holds what its twin holds, and the next opening finds the same
+    /// free pages and inodes.
+    fn run_plain((image, tree): &(Image, Timed), ops: &[Op]) {
+        let media = image.media();
+        let volume = open(&media).unwrap();
+        let mut tree = tree.0.clone();
+        for op in ops {
+            tree.now += 1;
+            NOW.store(tree.now, Ordering::Relaxed);
+            model::apply(&volume, op).unwrap_or_else(|error| panic!("{ops:?}: {error}"));
+            tree.apply(op).unwrap();
+        }
+        let found = model::read(&volume).unwrap();
+        assert_eq!(found, tree, "{ops:?}");
+        assert_eq!(found.times(), tree.times(), "{ops:?}");
+        assert_eq!(volume.check(), [], "{ops:?}");
+        let usage = volume.usage();
+        drop(volume);
+        let volume = open(&media).unwrap();
+        assert_eq!(volume.usage(), usage, "{ops:?}: no page and no inode is lost");
+        assert_eq!(model::read(&volume).unwrap(), tree, "{ops:?}");
+        remove_all(&volume).unwrap_or_else(|error| panic!("{ops:?}: {error}"));
+    }
+
+    #[test]
+    fn sequences_without_a_crash_leave_what_their_twin_has() {
+        let _one = ONE_AT_A_TIME.lock();
+        let (ground, operations) = (ground_image(), operations());
+        let count = operations.len();
+        let pairs = (0..count * count).map(|number| vec![number / count, number % count]);
+        let all = (0..count).map(|number| vec![number]).chain(pairs);
+        let every = if everbyte_workload::is_long() { 1 } else { 17 };
+        let mut ran = 0;
+        for (number, numbers) in all.enumerate() {
+            let ops: Vec<Op> = numbers.iter().map(|&number| operations[number].clone()).collect();
+            if (number < count || number % every == 0) && is_allowed(&ground.1, &ops) {
+                run_plain(&ground, &ops);
+                ran += 1;
+            }
+        }
+        assert!(ran > 500, "{ran}");
+    }
 
     /// A refused operation is an error of the volume, too, and has changed nothing.
     #[test]
     fn refused_operations_change_nothing() {
-        let (image, tree) = image(&ground());
+        let _one = ONE_AT_A_TIME.lock();
+        let (image, tree) = ground_image();
         let volume = open(&image.media()).unwrap();
         let usage = volume.usage();
         let mut refused = 0;

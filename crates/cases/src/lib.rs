@@ -25,6 +25,8 @@ mod cold;
 mod creation;
 mod disk;
 mod fs;
+mod fs_lanes;
+mod fs_limits;
 mod fs_sequences;
 mod heap;
 mod hkv;
@@ -117,6 +119,8 @@ pub fn cases() -> Vec<Case> {
         object_load::CASES,
         hkv::CASES,
         fs::CASES,
+        fs_lanes::CASES,
+        fs_limits::CASES,
         fs_sequences::CASES,
         posix::CASES,
         mnemosyne::CASES,

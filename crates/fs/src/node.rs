@@ -212,3 +212,28 @@ impl NodeState {
         Ok(names.find_free(count).expect("a page was added"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Error, FileKind, Ino, NewFile, Volume, VolumeOptions};
+    use everbyte_media::{Media, Options};
+    use everbyte_store::{FormatOptions, Store};
+
+    /// A thread that has looked a file up before another one removes it finds it gone, and not the
+    /// file that has its number now.
+    #[test]
+    fn the_node_of_a_removed_file_stays_removed() {
+        let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+        let store = Store::format(media, &FormatOptions::default()).unwrap();
+        let volume = Volume::create(&store, "volume", &VolumeOptions::default()).unwrap();
+        let file = NewFile::new(FileKind::Regular, 0o644);
+        let ino = volume.make(Ino::ROOT, b"old", &file).unwrap();
+        let old = volume.core.node(ino).unwrap();
+        volume.unlink(Ino::ROOT, b"old").unwrap();
+        assert_eq!(volume.make(Ino::ROOT, b"new", &file).unwrap(), ino);
+        let space = &volume.core.space;
+        assert!(matches!(old.write(space).map(drop), Err(Error::Stale { .. })));
+        assert!(matches!(old.read(space).map(drop), Err(Error::Stale { .. })));
+        assert!(volume.core.node(ino).unwrap().write(space).is_ok());
+    }
+}

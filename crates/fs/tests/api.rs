@@ -56,6 +56,31 @@ fn a_file_without_a_name_lives_while_it_is_held() {
     assert!(volume.attributes(again).unwrap().generation > 0, "its number held another file");
 }
 
+/// A number that held another file has another generation, also where a crash freed it.
+#[test]
+fn a_number_has_a_new_generation_after_a_crash() {
+    for kind in [FILE, DIRECTORY] {
+        let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+        let store = Store::format(media.clone(), &FormatOptions::default()).unwrap();
+        let volume = Volume::create(&store, "volume", &VolumeOptions::default()).unwrap();
+        volume.make(Ino::ROOT, b"gone", &kind).unwrap();
+        let gone = volume.lookup(Ino::ROOT, b"gone").unwrap().unwrap();
+        std::mem::forget(volume.hold(gone).unwrap()); // the process ends with the file open
+        match kind.kind {
+            FileKind::Directory => volume.remove_directory(Ino::ROOT, b"gone").unwrap(),
+            _ => volume.unlink(Ino::ROOT, b"gone").unwrap(),
+        }
+        let generation = volume.attributes(gone).unwrap().generation;
+        let store = Store::attach(media.clone()).unwrap();
+        let next = Volume::open(store.object("volume").unwrap()).unwrap();
+        assert_eq!(next.recovery().orphans, [gone]);
+        let again = next.make(Ino::ROOT, b"again", &FILE).unwrap();
+        assert_eq!(again, gone, "the lowest number is taken first");
+        assert_eq!(next.attributes(again).unwrap().generation, generation + 1);
+        assert_eq!(next.check(), []);
+    }
+}
+
 /// Every call that needs room is refused, and has changed nothing.
 #[test]
 fn a_full_volume_refuses_and_keeps_what_it_has() {
@@ -70,12 +95,13 @@ fn a_full_volume_refuses_and_keeps_what_it_has() {
     let fill = volume.make(root, b"fill", &FILE).unwrap();
     let is_full = |error: &Error| matches!(error, Error::NoSpace { .. });
     while volume.append(fill, &[4; 4096]).map_err(|error| assert!(is_full(&error), "{error}")).is_ok() {}
-    assert_eq!(volume.usage().free_pages, 0);
+    let usage = volume.usage();
+    assert_eq!(usage.free_pages, 0);
     let before = model::read(&volume).unwrap();
     let refused = |what: &str, outcome: everbyte_fs::Result<()>| {
         assert!(outcome.as_ref().is_err_and(is_full), "{what}: {outcome:?}");
         assert_eq!(model::read(&volume).unwrap(), before, "{what}");
-        assert_eq!(volume.usage().free_pages, 0, "{what}");
+        assert_eq!(volume.usage(), usage, "{what}");
         assert_eq!(volume.check(), [], "{what}");
     };
     refused("a small file leaves its inode", volume.write(small, 50, &[9; 200]));
@@ -287,6 +313,10 @@ fn what_may_not_be_is_refused() {
         Err(Error::Loop { .. })
     ));
     assert!(matches!(
+        volume.rename(directory, b"inner", root, b"directory", Rename::Exchange),
+        Err(Error::Loop { .. })
+    ));
+    assert!(matches!(
         volume.rename(directory, b"inner", root, b"directory", Rename::Replace),
         Err(Error::NotEmpty { .. })
     ));
@@ -413,4 +443,51 @@ fn a_change_may_be_longer_than_a_lane() {
     volume.collapse(file, 0, 4096).unwrap();
     assert!(content(&volume, file) == bytes);
     assert_eq!((used(&volume), volume.check()), (before, vec![]));
+}
+
+/// Lines and slots that become free are used again: a directory and a chain of extents do not grow
+/// while names and holes come and go.
+#[test]
+fn lines_and_slots_are_used_again() {
+    let (_store, volume) = volume(8 << 20);
+    let directory = volume.make(Ino::ROOT, b"directory", &DIRECTORY).unwrap();
+    for round in 0..100_u32 {
+        let name = [b'a' + (round % 26) as u8; 250];
+        volume.make(directory, &name, &FILE).unwrap();
+        volume.rename(directory, &name, directory, &[b'Z'; 200], Rename::NoReplace).unwrap();
+        volume.unlink(directory, &[b'Z'; 200]).unwrap();
+    }
+    assert_eq!(volume.attributes(directory).unwrap().size, 4096);
+    let file = volume.make(Ino::ROOT, b"file", &FILE).unwrap();
+    for number in 0..8 {
+        volume.write(file, number * 8192, &[1; 10]).unwrap();
+    }
+    let mut allocated = 0;
+    for round in 0..600 {
+        let at = round % 8 * 8192;
+        volume.allocate(file, at, 4096, everbyte_fs::Allocate::Punch).unwrap();
+        volume.write(file, at, &[2; 10]).unwrap();
+        if round == 20 {
+            allocated = volume.attributes(file).unwrap().allocated;
+        }
+    }
+    assert_eq!(volume.attributes(file).unwrap().allocated, allocated, "the chain does not grow");
+    assert_eq!(volume.check(), []);
+}
+
+/// A volume grows by as much as there is room for.
+#[test]
+fn the_last_cluster_of_a_span_is_used() {
+    let (_store, volume) = volume(8 * everbyte_store::CLUSTER);
+    let file = volume.make(Ino::ROOT, b"file", &FILE).unwrap();
+    while volume.append(file, &[1; 4096]).is_ok() {}
+    let usage = volume.usage();
+    assert_eq!((usage.free_pages, usage.pages), (0, usage.pages_max));
+    // Also where one call asks for more than there is room for.
+    let (_store, volume) = self::volume(8 * everbyte_store::CLUSTER);
+    let file = volume.make(Ino::ROOT, b"file", &FILE).unwrap();
+    let free = (volume.usage().pages_max - volume.usage().pages + volume.usage().free_pages) * 4096;
+    assert!(matches!(volume.append(file, &vec![1; free as usize + 1]), Err(Error::NoSpace { .. })));
+    volume.append(file, &vec![1; free as usize]).unwrap();
+    assert_eq!(volume.check(), []);
 }

@@ -158,3 +158,63 @@ fn a_damaged_file_leaves_the_others_usable() {
     volume.read(small, 0, &mut bytes).unwrap();
     assert_eq!(bytes[..], model::bytes(100, 1));
 }
+
+/// Every kind of contradiction between whole words is a finding of the check.
+#[test]
+fn the_check_finds_each_contradiction() {
+    let image = image();
+    let start = start(&image);
+    let group = start + (layout::LANES_PAGE + 2 + 2) * layout::PAGE;
+    let at = |ino: Ino, offset: u64| group + ino.0 * layout::INODE + offset;
+    let volume = open(&image.media()).unwrap();
+    let directory = volume.lookup(Ino::ROOT, b"directory").unwrap().unwrap();
+    let long = "a name of more than one line, which is longer than 48 bytes";
+    let [small, large, link] =
+        ["small", "large", long].map(|name| volume.lookup(directory, name.as_bytes()).unwrap().unwrap());
+    let finds = |what: &str, change: &dyn Fn(&Media)| {
+        let media = image.media();
+        change(&media);
+        let volume = open(&media).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let found: Vec<String> = volume.check().iter().map(ToString::to_string).collect();
+        assert!(found.iter().any(|finding| finding.contains(what)), "{what}: {found:?}");
+    };
+    let add = |media: &Media, at: u64, more: u64| media.store(at, media.load(at).wrapping_add(more));
+    finds("counts 2 links and has 1", &|media| add(media, at(small, layout::inode::LINKS), 1));
+    finds("counts 3 links and has 2", &|media| add(media, at(directory, layout::inode::LINKS), 1));
+    finds("fails its checksum", &|media| add(media, at(small, layout::inode::OWNER + 8), 1));
+    finds("as the one that holds it", &|media| {
+        let mut inode: layout::Inode = media.get(at(directory, 0));
+        inode.parent = directory.0;
+        inode.checksum = inode.owner_sum();
+        media.put(at(directory, 0), &inode);
+    });
+    finds("leads to no file", &|media| media.store(at(small, 0), 0));
+    finds("has another type", &|media| add(media, at(small, 0), u64::from(0o040_000_u16.wrapping_sub(0o100_000))));
+    finds("share", &|media| {
+        let place = media.load(at(large, layout::inode::INLINE + 8));
+        media.store(at(link, layout::inode::INLINE + 8), place);
+    });
+}
+
+/// A changed byte of extended attributes is an error, wherever it lies.
+#[test]
+fn damaged_attributes_are_errors() {
+    use everbyte_fs::SetXattr;
+    let image = image().then(|media| {
+        let volume = open(&media).unwrap();
+        volume.set_xattr(Ino::ROOT, b"user.one", &[7; 5000], SetXattr::Any).unwrap();
+    });
+    let start = start(&image);
+    let clean = image.media();
+    let group = start + (layout::LANES_PAGE + 2 + 2) * layout::PAGE;
+    let word = clean.load(group + layout::INODE + layout::inode::ATTRIBUTES);
+    let run = start + layout::Place::of(word).unwrap().page * layout::PAGE;
+    for at in [0, 4, 8, 16, 20, 30, 4095, 5020] {
+        let media = image.media();
+        media.write(run + at, &[media.read_vec(run + at, 1)[0] ^ 0x40]);
+        let Ok(volume) = open(&media) else { continue };
+        let found = volume.xattr(Ino::ROOT, b"user.one");
+        assert!(matches!(found, Err(Error::Damaged(_))), "byte {at}: {:?}", found.map(|value| value.len()));
+        assert!(!volume.check().is_empty(), "byte {at}");
+    }
+}

@@ -11,6 +11,8 @@ use std::cell::Cell;
 thread_local! {
     /// The time of each operation is its number.
     static NOW: Cell<i64> = const { Cell::new(0) };
+    /// Most files of the program stay in their inodes.
+    static SMALL: Cell<bool> = const { Cell::new(false) };
 }
 
 fn clock() -> i64 {
@@ -43,6 +45,9 @@ fn a_new_path(random: &mut Random, tree: &Tree) -> Path {
 }
 
 fn an_offset(random: &mut Random) -> u64 {
+    if SMALL.get() && random.chance(90) {
+        return random.below(140);
+    }
     match random.below(6) {
         0 => random.below(200),
         1 => random.pick(&[0, 127, 128, 129, 4095, 4096, 4097, 8192]),
@@ -52,6 +57,9 @@ fn an_offset(random: &mut Random) -> u64 {
 }
 
 fn a_length(random: &mut Random) -> u64 {
+    if SMALL.get() && random.chance(90) {
+        return random.below(40);
+    }
     match random.below(6) {
         0 => random.below(130),
         1 => random.pick(&[0, 1, 8, 128, 129, 4095, 4096, 4097, 12_288]),
@@ -98,9 +106,15 @@ fn an_op(random: &mut Random, tree: &Tree) -> Op {
         18 => Op::Unlink { path: a_path(random, tree, None) },
         19 => Op::RemoveDirectory { path: a_path(random, tree, Some(FileKind::Directory)) },
         20..23 => {
-            let to = if random.chance(50) { a_new_path(random, tree) } else { a_path(random, tree, None) };
+            let from = a_path(random, tree, None);
+            let to = match random.below(8) {
+                0..4 => a_new_path(random, tree),
+                4 if from.len() > 1 => from[..1 + random.index(from.len() - 1)].to_vec(), // holds `from`
+                5 => [from.clone(), vec![a_name(random)]].concat(),
+                _ => a_path(random, tree, None),
+            };
             let mode = random.pick(&[Rename::Replace, Rename::Replace, Rename::NoReplace, Rename::Exchange]);
-            Op::Rename { from: a_path(random, tree, None), to, mode }
+            Op::Rename { from, to, mode }
         }
         23 => Op::MakeUnnamed { path: a_new_path(random, tree), len: a_length(random), seed },
         _ => {
@@ -124,6 +138,7 @@ fn a_volume_is_what_its_twin_is() {
         let options =
             VolumeOptions { lanes: 1 + random.below(3) as u32, span: Some(16 << 20), clock, ..Default::default() };
         NOW.set(0);
+        SMALL.set(random.chance(30));
         let mut volume = Volume::create(&store, "volume", &options).unwrap();
         let mut tree = Tree::default();
         for step in 0..if is_long { 2000_i64 } else { 150 } {

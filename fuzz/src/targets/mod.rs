@@ -6,4 +6,5 @@ pub(crate) mod journal;
 pub(crate) mod kv;
 pub(crate) mod object;
 pub(crate) mod store;
+pub(crate) mod volume;
 pub(crate) mod words;
