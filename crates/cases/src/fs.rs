@@ -115,7 +115,7 @@ fn image(ops: &[Op]) -> (Image, Tree) {
 fn open(media: &Media) -> Result<Volume, String> {
     let store = Store::attach(media.clone()).map_err(|error| error.to_string())?;
     let object = store.object("volume").map_err(|error| error.to_string())?;
-    Volume::open_with(object, &OpenVolume { clock }).map_err(|error| error.to_string())
+    Volume::open_with(object, &OpenVolume { clock, ..OpenVolume::default() }).map_err(|error| error.to_string())
 }
 
 /// Recovers, checks everything, and reads the tree.
@@ -391,7 +391,7 @@ fn creation(explorer: Explorer) -> Result<Report, Box<Failure>> {
         }
         let volume = volume.unwrap_or_else(|| {
             let object = store.object("volume").expect("it exists");
-            Volume::open_with(object, &OpenVolume { clock }).expect("a whole volume")
+            Volume::open_with(object, &OpenVolume { clock, ..OpenVolume::default() }).expect("a whole volume")
         });
         for op in [make("a"), append("a", 5000, 1), directory("d")] {
             if twin.model().is_some_and(|mut tree| tree.apply(&op).is_err()) {

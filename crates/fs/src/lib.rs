@@ -21,6 +21,7 @@
 //! let len = volume.read(today, 0, &mut bytes)?;
 //! assert_eq!(&bytes[..len], b"remember");
 //! assert!(volume.check().is_empty());
+//! volume.close()?;                        // the next opening is fast
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -55,6 +56,7 @@ mod options;
 mod recover;
 mod remove;
 mod rename;
+mod saved;
 mod space;
 mod table;
 mod tools;

@@ -1,6 +1,6 @@
 //! [`Nodes`]: the inodes that this process has used, each with its lock and its indexes in memory.
 
-use crate::extents::{Extents, NewRun, Pages};
+use crate::extents::{Extents, Loaded, NewRun, Pages};
 use crate::hash::Seeded;
 use crate::layout::{Inode, PAGE, PAGE_LINES, Place, State, inode, lines};
 use crate::names::Names;
@@ -10,6 +10,7 @@ use crate::{Error, FileKind, Ino, Result};
 use everbyte_media::Damage;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::collections::{HashMap, HashSet};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -46,6 +47,35 @@ pub(crate) struct NodeState {
     pub names: Option<Box<Names>>,
     /// The inode was freed, and its number may hold another file.
     pub removed: bool,
+}
+
+/// The lock of a file that a thread changes.
+pub(crate) struct Writing<'n> {
+    state: RwLockWriteGuard<'n, NodeState>,
+    space: &'n Space,
+}
+
+impl Deref for Writing<'_> {
+    type Target = NodeState;
+
+    fn deref(&self) -> &NodeState {
+        &self.state
+    }
+}
+
+impl DerefMut for Writing<'_> {
+    fn deref_mut(&mut self) -> &mut NodeState {
+        &mut self.state
+    }
+}
+
+impl Drop for Writing<'_> {
+    /// A panic may have left a change in the middle; it is not saved.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.space.require_scan();
+        }
+    }
 }
 
 impl Nodes {
@@ -99,10 +129,10 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::Stale`] if it was removed.
-    pub(crate) fn write(&self, space: &Space) -> Result<RwLockWriteGuard<'_, NodeState>> {
+    pub(crate) fn write<'n>(&'n self, space: &'n Space) -> Result<Writing<'n>> {
         let state = self.state.write();
         self.require_live(space, &state)?;
-        Ok(state)
+        Ok(Writing { state, space })
     }
 
     fn require_live(&self, space: &Space, state: &NodeState) -> Result<()> {
@@ -169,7 +199,11 @@ impl NodeState {
     pub(crate) fn extents(&mut self, space: &Space, node: &Node) -> Result<&mut Extents> {
         if self.extents.is_none() {
             let loaded = Extents::load(Pages::of(space.object()), node.at);
-            let loaded = loaded.map_err(|damage| damage.of_object(space.name()))?;
+            let whole = |loaded: Loaded| {
+                space.require_used(loaded.extents.all_pages().into_iter())?;
+                Ok(loaded)
+            };
+            let loaded = loaded.and_then(whole).map_err(|damage| damage.of_object(space.name()))?;
             self.extents = Some(Box::new(loaded.extents));
         }
         Ok(self.extents.as_mut().expect("it was loaded"))

@@ -1,4 +1,4 @@
-//! Opening a volume: which inodes and which pages are free.
+//! Opening a volume: which inodes and which pages are free, where no saved state tells it.
 //!
 //! Lanes have been undone before. Steps, each idempotent:
 //!   1. the inode table is read
@@ -26,6 +26,8 @@ use everbyte_store::Object;
 /// The work of opening a volume after a crash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeRecovery {
+    /// The state that [`crate::Volume::close`] saved was used: no inode was read.
+    pub saved: bool,
     /// Changes that were interrupted, and undone.
     pub undone: usize,
     /// Files without a name that were open then, and removed.

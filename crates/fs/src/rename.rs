@@ -5,12 +5,11 @@ use crate::core::Core;
 use crate::create::{require_links, touch};
 use crate::layout::{EntryHead, inode};
 use crate::names::{Named, require_name};
-use crate::node::{Node, NodeState};
+use crate::node::{Node, NodeState, Writing};
 use crate::remove::{drop_link, finish, require_empty};
 use crate::volume::Volume;
 use crate::{Error, FileKind, Ino, Result};
 use everbyte_media::sealed::seal_low;
-use parking_lot::RwLockWriteGuard;
 use std::sync::Arc;
 
 /// What happens to a file that has the new name.
@@ -28,9 +27,9 @@ pub enum Rename {
 struct Directories<'n> {
     from: &'n Node,
     to: &'n Node,
-    from_state: RwLockWriteGuard<'n, NodeState>,
+    from_state: Writing<'n>,
     /// `None`: both are one.
-    to_state: Option<RwLockWriteGuard<'n, NodeState>>,
+    to_state: Option<Writing<'n>>,
 }
 
 impl Directories<'_> {
@@ -217,11 +216,7 @@ fn exchange(core: &Core, both: &mut Directories<'_>, one: (&[u8], Named), other:
 }
 
 /// Locks two files that are not one, neither of them a directory of the rename.
-fn lock_both<'n>(
-    core: &Core,
-    one: &'n Arc<Node>,
-    other: &'n Arc<Node>,
-) -> Result<(RwLockWriteGuard<'n, NodeState>, RwLockWriteGuard<'n, NodeState>)> {
+fn lock_both<'n>(core: &'n Core, one: &'n Arc<Node>, other: &'n Arc<Node>) -> Result<(Writing<'n>, Writing<'n>)> {
     // The tree lock keeps other threads from locking two.
     Ok((one.write(core)?, other.write(core)?))
 }

@@ -2,7 +2,7 @@
 //! that the check finds, also after the volume is opened again.
 
 use everbyte_fs::model::{self, Op, Path, Tree};
-use everbyte_fs::{Allocate, FileKind, Rename, Volume, VolumeOptions};
+use everbyte_fs::{Allocate, FileKind, Rename, Usage, Volume, VolumeOptions, VolumeRecovery};
 use everbyte_media::{Media, Options};
 use everbyte_store::{FormatOptions, Store};
 use everbyte_workload::Random;
@@ -117,12 +117,19 @@ fn a_volume_is_what_its_twin_is() {
             }
             if step % 50 == 49 {
                 assert_eq!(volume.check(), [], "step {step}: {op:?}");
-                let free = volume.usage().free_pages;
+                let usage = volume.usage();
                 let object = volume.object().clone();
-                drop(volume);
+                let is_closed = random.chance(60);
+                if is_closed {
+                    volume.close().unwrap()
+                } else {
+                    drop(volume)
+                }
                 volume = Volume::open(object).unwrap();
-                assert_eq!(volume.recovery(), &Default::default(), "nothing was interrupted");
-                assert_eq!(volume.usage().free_pages, free, "no page is lost");
+                let recovery = VolumeRecovery { saved: is_closed, ..Default::default() };
+                assert_eq!(volume.recovery(), &recovery, "nothing was interrupted");
+                assert_eq!(volume.check(), [], "the saved state is what the inodes say");
+                assert_eq!(Usage { pages: usage.pages, ..volume.usage() }, usage, "no page or inode is lost");
             }
         }
         assert_eq!(model::read(&volume).unwrap(), tree);
