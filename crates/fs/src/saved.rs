@@ -117,7 +117,7 @@ pub(crate) fn invalidate(object: &Object) {
         let _section = media.section();
         media.store(start + SAVED_AT, 0);
         media.store(start + OPENED_AT, media.load(start + OPENED_AT).wrapping_add(1));
-        media.flush(start + SAVED_AT, 16);
+        media.flush_unless("fs-saved-clear-unflushed", start + SAVED_AT, 16);
     }
     media.fence();
 }
