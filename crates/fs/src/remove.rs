@@ -116,7 +116,8 @@ fn free_state(core: &Core, node: &Node) -> State {
 /// After the commit of a change that freed a file.
 pub(crate) fn finish(core: &Core, node: &Node, state: &mut NodeState, freed: Option<Vec<(u64, u64)>>) {
     let Some(pages) = freed else { return };
-    *state = NodeState { removed: true, ..NodeState::default() };
+    *state = NodeState::default();
+    node.set_removed();
     core.nodes.forget(node.ino);
     core.give_runs(&pages);
     core.table.give(node.ino);

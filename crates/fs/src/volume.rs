@@ -3,7 +3,7 @@
 use crate::core::Core;
 use crate::lanes::Lanes;
 use crate::layout::PAGE;
-use crate::node::Nodes;
+use crate::nodes::Nodes;
 use crate::recover::{self, VolumeRecovery};
 use crate::space::Space;
 use crate::{Error, OpenVolume, Result, VolumeOptions, format, saved};
@@ -73,7 +73,7 @@ impl Volume {
             head,
             lanes,
             table: scan.table,
-            nodes: Nodes::new(&recovery.damaged),
+            nodes: Nodes::new(&recovery.damaged, options.files),
             tree: RwLock::new(()),
             clock: options.clock,
         };
@@ -136,6 +136,11 @@ impl Volume {
     /// A failed write or sync poisons the store.
     pub fn settle(&self) -> Result<()> {
         Ok(self.core.media().barrier()?)
+    }
+
+    /// Files whose indexes are in memory.
+    pub fn indexed(&self) -> usize {
+        self.core.nodes.len()
     }
 
     /// Bytes that were stored to the journal since the volume was opened.

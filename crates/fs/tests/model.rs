@@ -2,7 +2,7 @@
 //! that the check finds, also after the volume is opened again.
 
 use everbyte_fs::model::{self, Op, Path, Tree};
-use everbyte_fs::{Allocate, FileKind, Rename, Usage, Volume, VolumeOptions, VolumeRecovery};
+use everbyte_fs::{Allocate, FileKind, OpenVolume, Rename, Usage, Volume, VolumeOptions, VolumeRecovery};
 use everbyte_media::{Media, Options};
 use everbyte_store::{FormatOptions, Store};
 use everbyte_workload::Random;
@@ -106,12 +106,15 @@ fn a_volume_is_what_its_twin_is() {
         let store = store(64 << 20);
         let options = VolumeOptions { lanes: 1 + random.below(3) as u32, span: Some(16 << 20), ..Default::default() };
         let mut volume = Volume::create(&store, "volume", &options).unwrap();
+        let files = random.pick(&[1, 32, OpenVolume::FILES]);
         let mut tree = Tree::default();
         for step in 0..if is_long { 2000 } else { 150 } {
             let op = an_op(random, &tree);
             let found = model::apply(&volume, &op);
             let expected = tree.apply(&op);
             assert_eq!(found.is_ok(), expected.is_ok(), "step {step}: {op:?}: {found:?}");
+            let most = files.max(16) + 6; // files that one call uses
+            assert!(step < 50 || volume.indexed() <= most, "step {step}: {} files are indexed", volume.indexed());
             if step % 16 == 0 {
                 assert_eq!(model::read(&volume).unwrap(), tree, "step {step}: {op:?}");
             }
@@ -125,7 +128,7 @@ fn a_volume_is_what_its_twin_is() {
                 } else {
                     drop(volume)
                 }
-                volume = Volume::open(object).unwrap();
+                volume = Volume::open_with(object, &OpenVolume { files, ..OpenVolume::default() }).unwrap();
                 let recovery = VolumeRecovery { saved: is_closed, ..Default::default() };
                 assert_eq!(volume.recovery(), &recovery, "nothing was interrupted");
                 assert_eq!(volume.check(), [], "the saved state is what the inodes say");
