@@ -34,11 +34,11 @@ impl Volume {
         let node = core.node(directory)?;
         let state = node.read(core)?;
         if let Some(names) = &state.names {
-            return Ok(names.get(name).map(|named| named.ino));
+            return Ok(names.get(core, name).map(|named| named.ino));
         }
         drop(state);
         let mut state = node.write(core)?;
-        Ok(state.names(core, &node)?.get(name).map(|named| named.ino))
+        Ok(state.names(core, &node)?.get(core, name).map(|named| named.ino))
     }
 
     /// The directory that holds a directory; the root holds itself.

@@ -92,7 +92,7 @@ impl Extents {
             return Ok(Loaded { extents: Extents::default(), torn: slots.torn });
         }
         for slot in 0..INLINE_EXTENTS {
-            slots.read(pages, slot_at(pages.start, at, &[], slot), slot)?;
+            slots.read(pages, slot_at(pages.start, at, |_| 0, slot), slot)?;
         }
         let mut link = at + inode::LIST;
         let (mut list, mut seen) = (Vec::new(), HashSet::new());
@@ -104,18 +104,17 @@ impl Extents {
             let first = INLINE_EXTENTS + list.len() as u32 * LIST_EXTENTS;
             list.push(page);
             for slot in first..first + LIST_EXTENTS {
-                slots.read(pages, slot_at(pages.start, at, &list, slot), slot)?;
+                slots.read(pages, slot_at(pages.start, at, |_| page, slot), slot)?;
             }
             link = pages.at(page);
         }
         let Slots { mut pieces, torn } = slots;
         pieces.sort_unstable_by_key(|(first, _)| *first);
         if let Some(two) = pieces.windows(2).find(|two| two[0].0 + two[0].1.len > two[1].0) {
-            let at = slot_at(pages.start, at, &list, two[0].1.slot.max(two[1].1.slot));
+            let at = slot_at(pages.start, at, |index| list[index as usize], two[0].1.slot.max(two[1].1.slot));
             return Err(Damage::at(at, "two extents hold one page of the file (FS-6)"));
         }
-        list.shrink_to_fit();
-        Ok(Loaded { extents: Extents { pieces: Pieces::new(&pieces, list) }, torn })
+        Ok(Loaded { extents: Extents { pieces: Pieces::new(&pieces, &list) }, torn })
     }
 
     /// The runs of pages that a damaged inode leads to, as far as its slots say.
@@ -150,8 +149,13 @@ impl Extents {
         self.pieces.iter()
     }
 
+    /// Number of extents, and their bytes in memory beside those of this struct.
+    pub(crate) fn indexed(&self) -> (usize, usize) {
+        (self.pieces.len(), self.pieces.bytes())
+    }
+
     /// Pages of the chain.
-    pub(crate) fn list(&self) -> &[u64] {
+    pub(crate) fn list(&self) -> impl ExactSizeIterator<Item = u64> + DoubleEndedIterator + '_ {
         self.pieces.list()
     }
 
@@ -187,7 +191,7 @@ impl Extents {
     }
 
     fn slot_at(&self, space: &Space, inode_at: u64, slot: u32) -> u64 {
-        slot_at(space.at(0), inode_at, self.list(), slot)
+        slot_at(space.at(0), inode_at, |index| self.pieces.listed(index), slot)
     }
 
     /// Makes sure that `count` slots are free. A page that is added to the chain for them is a
@@ -197,7 +201,7 @@ impl Extents {
             let page = space.take_run(1)?;
             space.zero_pages(page, 1);
             let (media, link) =
-                (space.media(), self.list().last().map_or(inode_at + inode::LIST, |&last| space.at(last)));
+                (space.media(), self.list().next_back().map_or(inode_at + inode::LIST, |last| space.at(last)));
             let ordered = media.fence_after_unless("fs-chain-unfenced", ());
             let _section = media.section();
             everbyte_media::PublishWord::new(link.into()).publish(media, Place::page(page).word(), &ordered);
@@ -357,17 +361,17 @@ impl Extents {
     /// Every run of pages that the file has, those of the chain among them.
     pub(crate) fn all_pages(&self) -> Vec<(u64, u64)> {
         let pieces = self.pieces().map(|(_, piece)| (piece.place.page, piece.len));
-        pieces.chain(self.list().iter().map(|&page| (page, 1))).collect()
+        pieces.chain(self.list().map(|page| (page, 1))).collect()
     }
 }
 
-/// Offset of a slot in the store.
-fn slot_at(start: u64, inode_at: u64, list: &[u64], slot: u32) -> u64 {
+/// Offset of a slot in the store; `listed` tells a page of the chain.
+fn slot_at(start: u64, inode_at: u64, listed: impl Fn(u32) -> u64, slot: u32) -> u64 {
     match slot.checked_sub(INLINE_EXTENTS) {
         None => inode_at + inode::INLINE + u64::from(slot) * EXTENT,
         Some(further) => {
             let (page, index) = (further / LIST_EXTENTS, further % LIST_EXTENTS);
-            start + list[page as usize] * PAGE + LIST_HEAD + u64::from(index) * EXTENT
+            start + listed(page) * PAGE + LIST_HEAD + u64::from(index) * EXTENT
         }
     }
 }
@@ -417,7 +421,7 @@ impl Loaded {
         let behind: Vec<(u64, Piece)> =
             self.extents.pieces().filter(|(first, piece)| first + piece.len > end).collect();
         for (first, piece) in behind.into_iter().filter(|(_, piece)| !piece.place.is_unwritten()) {
-            let at = slot_at(pages.start, inode_at, self.extents.list(), piece.slot);
+            let at = slot_at(pages.start, inode_at, |index| self.extents.pieces.listed(index), piece.slot);
             count += 1;
             if first < end {
                 clear(at, Run { first, len: end - first }.word());

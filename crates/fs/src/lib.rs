@@ -48,6 +48,7 @@ mod held;
 mod kind;
 mod lanes;
 pub mod layout;
+mod lines;
 #[doc(hidden)]
 pub mod model;
 mod names;
@@ -76,5 +77,5 @@ pub use options::{Clock, OpenVolume, VolumeOptions, system_clock};
 pub use recover::VolumeRecovery;
 pub use rename::Rename;
 pub use tools::FsTools;
-pub use volume::{Usage, Volume};
+pub use volume::{Indexed, Usage, Volume};
 pub use xattr::SetXattr;

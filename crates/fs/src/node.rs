@@ -4,6 +4,7 @@ use crate::extents::{Extents, Loaded, NewRun, Pages};
 use crate::layout::{Inode, PAGE, PAGE_LINES, Place, State, inode, lines};
 use crate::names::Names;
 use crate::space::Space;
+use crate::volume::Indexed;
 use crate::{Error, FileKind, Ino, Result};
 use everbyte_media::Damage;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -134,6 +135,18 @@ impl Node {
     /// The inode.
     pub(crate) fn inode(&self, space: &Space) -> Inode {
         space.media().get(self.at)
+    }
+
+    /// Adds what is in memory of this file.
+    pub(crate) fn count(&self, indexed: &mut Indexed) {
+        // The counts of the pointer that leads here take a line.
+        let Some(state) = self.state.try_read() else { return };
+        let (extents, bytes) = state.extents.as_ref().map_or((0, 0), Extents::indexed);
+        let (entries, names) = state.names.as_ref().map_or((0, 0), |names| (names.len(), names.bytes()));
+        indexed.files += 1;
+        indexed.extents += extents;
+        indexed.names += entries;
+        indexed.bytes += 2 * size_of::<Node>() + bytes + names;
     }
 
     /// Keeps the file alive until [`Node::release`].

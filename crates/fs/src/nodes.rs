@@ -11,6 +11,7 @@ use crate::hash::Seeded;
 use crate::node::Node;
 use crate::space::Space;
 use crate::table::InodeTable;
+use crate::volume::Indexed;
 use crate::{Error, Ino, Result};
 use everbyte_media::Damage;
 use parking_lot::Mutex;
@@ -65,9 +66,15 @@ impl Nodes {
         drop(forgotten);
     }
 
-    /// Number of nodes.
-    pub(crate) fn len(&self) -> usize {
-        self.parts.iter().map(|part| part.0.lock().len).sum()
+    /// What is in memory; a file that a thread changes meanwhile is left out.
+    pub(crate) fn indexed(&self) -> Indexed {
+        let mut indexed = Indexed::default();
+        for part in &self.parts {
+            let part = part.0.lock();
+            part.places.iter().flatten().for_each(|node| node.count(&mut indexed));
+            indexed.bytes += part.places.capacity() * size_of::<Option<Arc<Node>>>();
+        }
+        indexed
     }
 
     /// The node of an inode.

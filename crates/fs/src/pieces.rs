@@ -70,15 +70,31 @@ const _: () = assert!(size_of::<Option<Pieces>>() == 24);
 pub(crate) struct Many {
     /// In order; none is empty.
     chunks: Vec<Vec<Packed>>,
-    /// Pages of the chain, in the order of their slots.
-    list: Vec<u64>,
-    /// A bit for each slot; a set one: it is free.
-    free: Vec<u64>,
-    free_count: usize,
-    /// Slots of the inode and the chain.
-    slots: u32,
-    /// No word before this one has a free slot.
-    first_free: usize,
+    /// The chain.
+    chain: Vec<Listed>,
+    /// Free slots of the inode, a bit each.
+    free: u64,
+    free_count: u32,
+    /// No page of the chain before this one has a free slot.
+    first_free: u32,
+}
+const _: () = assert!(size_of::<Many>() == 64);
+
+/// A page of a chain.
+#[derive(Clone, Copy, Debug)]
+struct Listed {
+    page: u64,
+    /// Free slots, a bit each.
+    free: [u64; 4],
+}
+const _: () = assert!(LIST_EXTENTS <= 256 && INLINE_EXTENTS <= 64);
+
+/// Pushes onto a vector that most often stays small: an eighth of it is room to spare.
+fn push<T>(vector: &mut Vec<T>, value: T) {
+    if vector.len() == vector.capacity() {
+        vector.reserve_exact((vector.len() / 8).max(1));
+    }
+    vector.push(value);
 }
 
 impl Default for Pieces {
@@ -89,16 +105,14 @@ impl Default for Pieces {
 
 impl Pieces {
     /// The pieces that the slots of a file have, in order, and the pages of its chain.
-    pub(crate) fn new(pieces: &[(u64, Piece)], list: Vec<u64>) -> Pieces {
+    pub(crate) fn new(pieces: &[(u64, Piece)], list: &[u64]) -> Pieces {
         let packed = |part: &[(u64, Piece)]| part.iter().map(|&(first, piece)| Packed::of(first, piece)).collect();
         if list.is_empty() {
             return Pieces::Few(packed(pieces));
         }
-        let mut many = Many { chunks: pieces.chunks(CHUNK).map(packed).collect(), ..Many::default() };
-        many.free.reserve_exact((INLINE_EXTENTS as usize + list.len() * LIST_EXTENTS as usize).div_ceil(64));
-        many.add_slots(INLINE_EXTENTS);
-        list.iter().for_each(|_| many.add_slots(LIST_EXTENTS));
-        many.list = list;
+        let chunks = pieces.chunks(CHUNK).map(packed).collect();
+        let chain = list.iter().map(|&page| Listed::new(page)).collect();
+        let mut many = Many::new(chunks, chain);
         pieces.iter().for_each(|(_, piece)| many.take_slot(piece.slot));
         Pieces::Many(Box::new(many))
     }
@@ -110,12 +124,21 @@ impl Pieces {
         }
     }
 
-    /// Pages of the chain.
-    pub(crate) fn list(&self) -> &[u64] {
+    fn chain(&self) -> &[Listed] {
         match self {
             Pieces::Few(_) => &[],
-            Pieces::Many(many) => &many.list,
+            Pieces::Many(many) => &many.chain,
         }
+    }
+
+    /// Pages of the chain, in the order of their slots.
+    pub(crate) fn list(&self) -> impl ExactSizeIterator<Item = u64> + DoubleEndedIterator + '_ {
+        self.chain().iter().map(|listed| listed.page)
+    }
+
+    /// A page of the chain.
+    pub(crate) fn listed(&self, index: u32) -> u64 {
+        self.chain()[index as usize].page
     }
 
     /// The pieces in the order of the file.
@@ -179,9 +202,9 @@ impl Pieces {
         many.take_slot(piece.slot);
         match many.chunks.len().checked_sub(1) {
             // Behind all others: a full vector stays full.
-            Some(last) if chunk > last && many.chunks[last].len() < CHUNK => many.chunks[last].push(packed),
-            None => many.chunks.push(vec![packed]),
-            Some(last) if chunk > last => many.chunks.push(vec![packed]),
+            Some(last) if chunk > last && many.chunks[last].len() < CHUNK => push(&mut many.chunks[last], packed),
+            None => push(&mut many.chunks, vec![packed]),
+            Some(last) if chunk > last => push(&mut many.chunks, vec![packed]),
             Some(_) if many.chunks[chunk].len() < CHUNK => many.chunks[chunk].insert(index, packed),
             Some(_) => {
                 let behind = many.chunks[chunk].split_off(CHUNK / 2);
@@ -214,73 +237,109 @@ impl Pieces {
         }
     }
 
+    /// Number of pieces.
+    pub(crate) fn len(&self) -> usize {
+        self.chunks().iter().map(Vec::len).sum()
+    }
+
+    /// Bytes in memory, beside those of this enum.
+    pub(crate) fn bytes(&self) -> usize {
+        let chunks: usize = self.chunks().iter().map(|chunk| chunk.capacity() * size_of::<Packed>()).sum();
+        match self {
+            Pieces::Few(_) => chunks,
+            Pieces::Many(many) => {
+                let vectors = many.chunks.capacity() * size_of::<Vec<Packed>>();
+                chunks + vectors + size_of::<Many>() + many.chain.capacity() * size_of::<Listed>()
+            }
+        }
+    }
+
     /// Number of free slots.
     pub(crate) fn free_count(&self) -> usize {
         match self {
             Pieces::Few(few) => INLINE_EXTENTS as usize - few.len(),
-            Pieces::Many(many) => many.free_count,
+            Pieces::Many(many) => many.free_count as usize,
         }
     }
 
     /// The free slots, the inode's own first.
     pub(crate) fn free_slots(&self) -> impl Iterator<Item = u32> + '_ {
-        let (few, words, first) = match self {
+        let own = match self {
             Pieces::Few(few) => {
                 let used = few.iter().fold(0, |used: u64, packed| used | 1 << packed.0[4]);
-                (!used & ((1 << INLINE_EXTENTS) - 1), &[][..], 0)
+                !used & ((1 << INLINE_EXTENTS) - 1)
             }
-            Pieces::Many(many) => (0, &many.free[many.first_free..], many.first_free),
+            Pieces::Many(many) => many.free,
         };
-        let bits = |(word, index): (u64, usize)| {
-            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| index as u32 * 64 + bit)
+        let first = if let Pieces::Many(many) = self { many.first_free } else { 0 };
+        let bits = |word: u64, from: u32| (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| from + bit);
+        let of_page = move |(listed, index): (&Listed, u32)| {
+            let from = INLINE_EXTENTS + index * LIST_EXTENTS;
+            listed.free.into_iter().zip((from..).step_by(64)).flat_map(move |(word, from)| bits(word, from))
         };
-        std::iter::once((few, 0)).chain(words.iter().copied().zip(first..)).flat_map(bits)
+        bits(own, 0).chain(self.chain().iter().zip(0..).skip(first as usize).flat_map(of_page))
     }
 
     /// The chain has one more page.
     pub(crate) fn add_list(&mut self, page: u64) {
         if matches!(self, Pieces::Few(_)) {
-            let mut many = Many::default();
-            many.add_slots(INLINE_EXTENTS);
+            let mut many = Many::new(Vec::new(), Vec::new());
             if let Pieces::Few(few) = std::mem::take(self)
                 && !few.is_empty()
             {
                 few.iter().for_each(|packed| many.take_slot(packed.0[4]));
-                many.chunks.push(few);
+                push(&mut many.chunks, few);
             }
             *self = Pieces::Many(Box::new(many));
         }
         if let Pieces::Many(many) = self {
-            many.add_slots(LIST_EXTENTS);
-            many.list.push(page);
+            many.free_count += LIST_EXTENTS;
+            push(&mut many.chain, Listed::new(page));
         }
     }
 }
 
+impl Listed {
+    /// A page with free slots.
+    fn new(page: u64) -> Listed {
+        let word = |from: u32| u64::MAX >> (64 - LIST_EXTENTS.saturating_sub(from).min(64));
+        Listed { page, free: [0, 64, 128, 192].map(word) }
+    }
+}
+
 impl Many {
-    /// Free slots behind those that there are.
-    fn add_slots(&mut self, count: u32) {
-        let first = self.slots;
-        self.slots += count;
-        (first..self.slots).for_each(|slot| self.give_slot(slot));
+    /// All slots are free.
+    fn new(chunks: Vec<Vec<Packed>>, chain: Vec<Listed>) -> Many {
+        let free_count = INLINE_EXTENTS + chain.len() as u32 * LIST_EXTENTS;
+        Many { chunks, chain, free: (1 << INLINE_EXTENTS) - 1, free_count, first_free: 0 }
+    }
+
+    /// The word with the bit of a slot, and the bit.
+    fn bit(&mut self, slot: u32) -> (&mut u64, u64) {
+        match slot.checked_sub(INLINE_EXTENTS) {
+            None => (&mut self.free, 1 << slot),
+            Some(further) => {
+                let (page, index) = (further / LIST_EXTENTS, further % LIST_EXTENTS);
+                (&mut self.chain[page as usize].free[index as usize / 64], 1 << (index % 64))
+            }
+        }
     }
 
     fn give_slot(&mut self, slot: u32) {
-        let word = slot as usize / 64;
-        if word >= self.free.len() {
-            self.free.resize(word + 1, 0);
-        }
-        self.free[word] |= 1 << (slot % 64);
+        let (word, bit) = self.bit(slot);
+        *word |= bit;
         self.free_count += 1;
-        self.first_free = self.first_free.min(word);
+        if let Some(further) = slot.checked_sub(INLINE_EXTENTS) {
+            self.first_free = self.first_free.min(further / LIST_EXTENTS);
+        }
     }
 
     fn take_slot(&mut self, slot: u32) {
-        let word = slot as usize / 64;
-        debug_assert!(self.free[word] >> (slot % 64) & 1 == 1, "the slot is free");
-        self.free[word] &= !(1 << (slot % 64));
+        let (word, bit) = self.bit(slot);
+        debug_assert!(*word & bit != 0, "the slot is free");
+        *word &= !bit;
         self.free_count -= 1;
-        while self.first_free < self.free.len() && self.free[self.first_free] == 0 {
+        while self.chain.get(self.first_free as usize).is_some_and(|listed| listed.free == [0; 4]) {
             self.first_free += 1;
         }
     }
@@ -329,7 +388,7 @@ mod tests {
                     let used: Vec<u32> = twin.values().map(|piece| piece.slot).collect();
                     assert!(pieces.free_slots().eq((0..slots).filter(|slot| !used.contains(slot))));
                     let all: Vec<(u64, Piece)> = twin.iter().map(both).collect();
-                    let loaded = Pieces::new(&all, pieces.list().to_vec());
+                    let loaded = Pieces::new(&all, &pieces.list().collect::<Vec<_>>());
                     assert!(loaded.iter().eq(pieces.iter()) && loaded.free_slots().eq(pieces.free_slots()));
                 }
             }

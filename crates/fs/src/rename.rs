@@ -60,8 +60,8 @@ impl Volume {
             from_state: from.write(core)?,
             to_state: if one { None } else { Some(to.write(core)?) },
         };
-        let moved = both.from_state.names(core, &from)?.get(from_name).ok_or(Error::NotFound)?;
-        let other = both.target().names(core, &to)?.get(to_name);
+        let moved = both.from_state.names(core, &from)?.get(core, from_name).ok_or(Error::NotFound)?;
+        let other = both.target().names(core, &to)?.get(core, to_name);
         if to.word(core, inode::LINKS) == 0 {
             return Err(Error::Stale { ino: to.ino });
         }
@@ -132,7 +132,7 @@ fn rename(core: &Core, both: &mut Directories<'_>, moved: (&[u8], Named), to_nam
         move_directory(core, &mut change, &node, from, to)?;
     }
     change.commit()?;
-    both.from_state.names(core, from)?.remove(moved.0);
+    both.from_state.names(core, from)?.remove(core, moved.0);
     both.target().names(core, to)?.insert(to_name, node.ino, line);
     Ok(())
 }
@@ -171,8 +171,8 @@ fn replace(core: &Core, both: &mut Directories<'_>, moved: (&[u8], Named), other
     }
     let freed = drop_link(core, &mut change, &gone, &mut lost)?;
     change.commit()?;
-    both.from_state.names(core, from)?.remove(moved.0);
-    both.target().names(core, to)?.replace(other.0, node.ino);
+    both.from_state.names(core, from)?.remove(core, moved.0);
+    both.target().names(core, to)?.replace(core, other.0, node.ino);
     finish(core, &gone, &mut lost, freed);
     Ok(())
 }
@@ -210,8 +210,8 @@ fn exchange(core: &Core, both: &mut Directories<'_>, one: (&[u8], Named), other:
         move_directory(core, &mut change, &second, to, from)?;
     }
     change.commit()?;
-    both.from_state.names(core, from)?.replace(one.0, second.ino);
-    both.target().names(core, to)?.replace(other.0, first.ino);
+    both.from_state.names(core, from)?.replace(core, one.0, second.ino);
+    both.target().names(core, to)?.replace(core, other.0, first.ino);
     Ok(())
 }
 

@@ -138,9 +138,9 @@ impl Volume {
         Ok(self.core.media().barrier()?)
     }
 
-    /// Files whose indexes are in memory.
-    pub fn indexed(&self) -> usize {
-        self.core.nodes.len()
+    /// The files, extents and names that are indexed in memory now. Costs a look at each file.
+    pub fn indexed(&self) -> Indexed {
+        self.core.nodes.indexed()
     }
 
     /// Bytes that were stored to the journal since the volume was opened.
@@ -177,6 +177,19 @@ pub struct Usage {
     pub inodes: u64,
     /// Inodes of them that are free.
     pub free_inodes: u64,
+}
+
+/// What a volume has indexed in memory, beside a bit for each of its pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Indexed {
+    /// Files.
+    pub files: usize,
+    /// Extents of them.
+    pub extents: usize,
+    /// Entries of directories among them.
+    pub names: usize,
+    /// Bytes of all of these, without those that the allocator adds.
+    pub bytes: usize,
 }
 
 impl std::fmt::Debug for Volume {
