@@ -8,7 +8,9 @@
 //! Threads: any. The lock of a part is held for a look-up alone; nothing is loaded or freed under it.
 
 use crate::hash::Seeded;
+use crate::layout::{State, inode};
 use crate::node::Node;
+use crate::recover;
 use crate::space::Space;
 use crate::table::InodeTable;
 use crate::volume::Indexed;
@@ -94,6 +96,10 @@ impl Nodes {
         if self.damaged.contains(&ino) {
             let damage = Damage::at(at, format!("the extents of inode {ino} contradict themselves"));
             return Err(damage.of_object(space.name()).into());
+        }
+        if State::of(space.media().load(at + inode::STATE)).mode != 0 {
+            // A volume that was closed is not scanned.
+            recover::require_plausible(space.media(), ino, at).map_err(|damage| damage.of_object(space.name()))?;
         }
         let node = Arc::new(Node::new(ino, at));
         // Two, so that the limit is kept again after more nodes were in use.

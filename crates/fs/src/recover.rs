@@ -20,7 +20,7 @@ use crate::layout::{FILE_MAX, GROUP_PAGES, Head, INLINE, INODE, LINE, PAGE, STAT
 use crate::table::InodeTable;
 use crate::xattr::run as xattr;
 use crate::{Error, FileKind, Ino, Result};
-use everbyte_media::Damage;
+use everbyte_media::{Damage, Media};
 use everbyte_store::Object;
 
 /// The work of opening a volume after a crash.
@@ -119,25 +119,28 @@ fn reflush(pages: Pages<'_>, at: u64) {
     }
 }
 
-/// Clears what a crash left of one file, and marks its pages.
-fn mark(pages: Pages<'_>, free: &mut FreePages, ino: Ino, at: u64) -> Result<u64, Damage> {
-    let size = pages.media.load(at + inode::SIZE);
-    let state = State::of(pages.media.load(at + inode::STATE));
+/// Refuses the inode of a live file that contradicts itself.
+pub(crate) fn require_plausible(media: &Media, ino: Ino, at: u64) -> Result<(), Damage> {
+    let size = media.load(at + inode::SIZE);
+    let state = State::of(media.load(at + inode::STATE));
     let is_inline = state.flags & STATE_INLINE != 0;
     let wrong = match FileKind::of_mode(state.mode) {
-        None => Some("has a mode of no kind"),
-        _ if state.flags & !STATE_INLINE != 0 => Some("has flags that this program does not know"),
-        Some(FileKind::Directory) if is_inline || !size.is_multiple_of(PAGE) => {
-            Some("is a directory with a page in part")
-        }
-        Some(FileKind::Link) if size >= PAGE => Some("is a link with a target that is too long"),
-        _ if is_inline && size > INLINE => Some("has more bytes than fit into it"),
-        _ if size > FILE_MAX => Some("is larger than a file may be"),
-        _ => None,
+        None => "has a mode of no kind",
+        _ if state.flags & !STATE_INLINE != 0 => "has flags that this program does not know",
+        Some(FileKind::Directory) if is_inline || !size.is_multiple_of(PAGE) => "is a directory with a page in part",
+        Some(FileKind::Link) if size >= PAGE => "is a link with a target that is too long",
+        _ if is_inline && size > INLINE => "has more bytes than fit into it",
+        _ if size > FILE_MAX => "is larger than a file may be",
+        _ => return Ok(()),
     };
-    if let Some(wrong) = wrong {
-        return Err(Damage::at(at, format!("inode {ino} {wrong}")));
-    }
+    Err(Damage::at(at, format!("inode {ino} {wrong}")))
+}
+
+/// Clears what a crash left of one file, and marks its pages.
+fn mark(pages: Pages<'_>, free: &mut FreePages, ino: Ino, at: u64) -> Result<u64, Damage> {
+    require_plausible(pages.media, ino, at)?;
+    let size = pages.media.load(at + inode::SIZE);
+    let state = State::of(pages.media.load(at + inode::STATE));
     let mut loaded = Extents::load(pages, at)?;
     let pages_found: u64 = loaded.extents.pieces().map(|(_, piece)| piece.len).sum();
     if state.mode == FileKind::Directory.bits() | state.mode & 0o7777 && pages_found < size / PAGE {
