@@ -26,6 +26,8 @@ pub(crate) struct FreePages {
     free: u64,
     /// The block from which short runs are taken.
     current: usize,
+    /// No page before this one is free.
+    lowest: u64,
     /// The bits are saved ones, which no scan has compared with the inodes.
     is_saved: bool,
 }
@@ -41,7 +43,7 @@ impl FreePages {
         let free_of = |words: &[u64]| words.iter().map(|word| word.count_ones() as u16).sum();
         let blocks: Vec<u16> = bits.chunks((BLOCK / WORD) as usize).map(free_of).collect();
         let free = blocks.iter().map(|&free| u64::from(free)).sum();
-        FreePages { bits, blocks, free, current: 0, is_saved: true }
+        FreePages { bits, blocks, free, is_saved: true, ..FreePages::default() }
     }
 
     /// The bits, for whole blocks.
@@ -81,6 +83,7 @@ impl FreePages {
     /// FS-4: if one of them is free already, and a scan has found that it is not.
     pub(crate) fn give(&mut self, first: u64, count: u64) {
         let end = first + count;
+        self.lowest = self.lowest.min(first);
         let blocks = end.div_ceil(BLOCK) as usize;
         if blocks > self.blocks.len() {
             self.blocks.resize(blocks, 0);
@@ -124,17 +127,18 @@ impl FreePages {
         Some((first, self.take_from(first, wanted)))
     }
 
-    /// Takes `count` adjacent pages that begin at a multiple of `align`; the first one.
+    /// Takes `count` adjacent pages that begin at a multiple of `align`, as low as they are; the
+    /// first one.
     pub(crate) fn take_aligned(&mut self, count: u64, align: u64) -> Option<u64> {
-        let end = self.bits.len() as u64 * WORD;
-        let mut first = align; // page 0 is never free
-        while first + count <= end {
+        self.lowest = self.next_free(self.lowest)?;
+        let mut first = self.lowest;
+        loop {
+            first = first.next_multiple_of(align);
             match self.take_at(first, count) {
                 Ok(()) => return Some(first),
-                Err(taken) => first = (taken + 1).next_multiple_of(align),
+                Err(taken) => first = self.next_free(taken + 1)?,
             }
         }
-        None
     }
 
     /// The block for a run: for a long one a block that is all free, else the current one, else

@@ -111,7 +111,7 @@ fn reflush(pages: Pages<'_>, at: u64) {
     let state = State::of(pages.media.load(at + inode::STATE));
     let is_paged = state.mode != 0 && state.flags & STATE_INLINE == 0;
     pages.media.reflush(at, if state.mode != 0 { INODE } else { LINE });
-    if !is_paged {
+    if !is_paged || pages.media.load(at + inode::LIST) == 0 {
         return;
     }
     for page in Extents::load(pages, at).iter().flat_map(|loaded| loaded.extents.list()) {
