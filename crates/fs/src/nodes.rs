@@ -5,7 +5,8 @@
 //! the limit a new node takes the place of one that no thread uses or holds, and that was not used
 //! since the hand passed it. The indexes of that one are loaded again when it is used.
 //!
-//! Threads: any. The lock of a part is held for a look-up alone; nothing is loaded or freed under it.
+//! Threads: any. The lock of a part is held for a look-up alone; nothing is loaded or freed under
+//! it.
 
 use crate::hash::Seeded;
 use crate::layout::{State, inode};

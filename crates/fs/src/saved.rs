@@ -76,7 +76,7 @@ fn read_head(object: &Object, head: &Head, bytes: &[u8]) -> Option<SavedHead> {
         && saved.uuid == head.uuid
         && saved.opened == pages.media.load(pages.start + OPENED_AT)
         && saved.pages == pages.end;
-    // A limit, so that a chain with a circle ends: a word for each page, and the bits of all inodes.
+    // So that a chain with a circle ends: at most a word for each page, and bits of all inodes.
     (is_of_this && saved.len <= pages.end * 8 + (16 << 20)).then_some(saved)
 }
 
