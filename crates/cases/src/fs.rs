@@ -1,9 +1,10 @@
 //! Cases of file volumes: each call is whole or absent after a crash, and what returned is there.
 
 use crate::Case;
+use everbyte_fs::layout::{self, Place};
 use everbyte_fs::model::{self, Op, Path, Times, Tree};
 use everbyte_fs::{Allocate, FileKind, OpenVolume, Rename, Volume, VolumeOptions};
-use everbyte_media::Media;
+use everbyte_media::{Checked, Media};
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
 use everbyte_store::{CLUSTER, FormatOptions, Store};
 use everbyte_workload::Random;
@@ -20,6 +21,7 @@ pub(crate) const CASES: &[Case] = &[
     case("fs-trim", "a write behind the end is interrupted; then the end moves over its place as a hole", 3000, trim),
     case("fs-shrink", "a file shrinks: opening after a crash clears only slots that its end has left", 6000, shrink),
     case("fs-long", "a change of more words than a lane holds: its further segments are pages", 1500, long),
+    case("fs-saved", "volumes are closed and opened again: no saved state outlives the next opening", 9000, saved),
     case("fs-create", "a volume is made and used: it is there whole, or not at all", 3000, creation),
     case("fs-sequences", "sequences of one to three random operations on files of every form", 12_000, sequences),
 ];
@@ -139,6 +141,11 @@ pub(crate) fn image(ops: &[Op]) -> (Image, Timed) {
 
 /// As [`image`], of a volume with other options.
 pub(crate) fn image_of(options: &VolumeOptions, ops: &[Op]) -> (Image, Timed) {
+    image_that(options, ops, false)
+}
+
+/// As [`image_of`]; the volume was closed, or only its store.
+fn image_that(options: &VolumeOptions, ops: &[Op], is_closed: bool) -> (Image, Timed) {
     let mut tree = Timed(Tree::made_at(FIRST));
     ops.iter().for_each(|op| tree.0.apply(op).expect("the operation is allowed"));
     NOW.store(FIRST, Ordering::Relaxed);
@@ -146,7 +153,9 @@ pub(crate) fn image_of(options: &VolumeOptions, ops: &[Op]) -> (Image, Timed) {
         let store = Store::attach(media).expect("a whole store");
         let volume = Volume::create(&store, "volume", options).expect("room for a volume");
         ops.iter().for_each(|op| model::apply(&volume, op).expect("the operation is allowed"));
-        drop(volume);
+        if is_closed {
+            volume.close().expect("sim barriers do not fail");
+        }
         store.close().expect("sim barriers do not fail");
     });
     (image, tree)
@@ -155,7 +164,7 @@ pub(crate) fn image_of(options: &VolumeOptions, ops: &[Op]) -> (Image, Timed) {
 pub(crate) fn open(media: &Media) -> Result<Volume, String> {
     let store = Store::attach(media.clone()).map_err(|error| error.to_string())?;
     let object = store.object("volume").map_err(|error| error.to_string())?;
-    Volume::open_with(object, &OpenVolume { clock }).map_err(|error| error.to_string())
+    Volume::open_with(object, &OpenVolume { clock, ..OpenVolume::default() }).map_err(|error| error.to_string())
 }
 
 /// Recovers, checks everything, and reads the tree.
@@ -418,6 +427,43 @@ fn shrink(explorer: Explorer) -> Result<Report, Box<Failure>> {
     explore(explorer, &[make("a"), append("a", 9000, 1)], &[resize("a", 100)])
 }
 
+/// A volume that was closed is opened, changed and closed, three times.
+fn saved(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let before = [make("a"), append("a", 9000, 1), make("b"), append("b", 5000, 2)];
+    let (image, tree) = image_that(&options(), &before, true);
+    let rounds = [
+        [append("b", 5000, 3), unlink("a"), make("c"), append("c", 9000, 4)],
+        [append("c", 5000, 5), make("d"), append("d", 300, 6), resize("c", 4000)],
+        [make("e"), append("e", 12_000, 7), unlink("b"), append("d", 9000, 8)],
+    ];
+    let run = |media: Media, twin: &Twin<'_, Tree>| {
+        for ops in &rounds {
+            let volume = twin.on_its_thread(|| open(&media).expect("a whole image"));
+            ops.iter().for_each(|op| step(&volume, twin, op));
+            twin.on_its_thread(move || volume.close().expect("no other clone, and no failed write"));
+        }
+    };
+    let object = Store::attach(image.media()).and_then(|store| store.object("volume")).expect("a whole image");
+    let start = object.prime().get();
+    explorer.explore_twin(&image, &tree, Order::InOrder, run, |media, seen| {
+        let led_to = state_of(&media, start);
+        let tree = observe(&media, seen)?;
+        match led_to {
+            Some(Err(at)) => Err(format!("the word of the saved state leads to {at:#x}, where no whole one is")),
+            _ => Ok(tree),
+        }
+    })
+}
+
+/// The place that the word of the saved state leads to. `Err`: the head of a state of this opening,
+/// or of an earlier one, does not lie there.
+fn state_of(media: &Media, start: u64) -> Option<Result<u64, u64>> {
+    let at = start + Place::of(media.load(start + layout::SAVED_AT))?.page * layout::PAGE;
+    let head: layout::SavedHead = media.get(at + layout::LIST_HEAD);
+    let is_whole = head.magic == layout::SAVED_MAGIC && head.checksum_agrees();
+    Some(if is_whole && head.opened <= media.load(start + layout::OPENED_AT) { Ok(at) } else { Err(at) })
+}
+
 /// The twin is the volume's tree once the volume exists.
 fn creation(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let exists = |media: &Media| {
@@ -438,7 +484,7 @@ fn creation(explorer: Explorer) -> Result<Report, Box<Failure>> {
         }
         let volume = volume.unwrap_or_else(|| {
             let object = store.object("volume").expect("it exists");
-            Volume::open_with(object, &OpenVolume { clock }).expect("a whole volume")
+            Volume::open_with(object, &OpenVolume { clock, ..OpenVolume::default() }).expect("a whole volume")
         });
         for op in [make("a"), append("a", 5000, 1), directory("d")] {
             let mut tree = twin.model().expect("it was made");

@@ -53,8 +53,8 @@ pub mod broker {
 /// File volumes; see `everbyte-fs`.
 pub mod fs {
     pub use everbyte_fs::{
-        Allocate, Attributes, Entry, Error, FileKind, Held, Ino, NewFile, OpenVolume, Owner, Present, Rename, Result,
-        SetAttributes, SetXattr, Update, Usage, Volume, VolumeOptions, VolumeRecovery,
+        Allocate, Attributes, Entry, Error, FileKind, Held, Indexed, Ino, NewFile, OpenVolume, Owner, Present, Rename,
+        Result, SetAttributes, SetXattr, Update, Usage, Volume, VolumeOptions, VolumeRecovery,
     };
 }
 

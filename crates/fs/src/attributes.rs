@@ -53,11 +53,11 @@ impl Volume {
         let node = core.node(directory)?;
         let state = node.read(core)?;
         if let Some(names) = &state.names {
-            return Ok(names.get(name).map(|named| named.ino));
+            return Ok(names.get(core, name).map(|named| named.ino));
         }
         drop(state);
         let mut state = node.write(core)?;
-        Ok(state.names(core, &node)?.get(name).map(|named| named.ino))
+        Ok(state.names(core, &node)?.get(core, name).map(|named| named.ino))
     }
 
     /// The file of a name in a directory, with what rights depend on: all of one moment.
@@ -74,7 +74,7 @@ impl Volume {
             let state = node.read(core)?;
             if let Some(names) = &state.names {
                 // The lock of the directory keeps the name, and the name keeps the inode.
-                return names.get(name).map(|named| owner(core, &*core.node(named.ino)?)).transpose();
+                return names.get(core, name).map(|named| owner(core, &*core.node(named.ino)?)).transpose();
             }
             drop(state);
             node.write(core)?.names(core, &node)?;

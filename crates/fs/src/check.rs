@@ -3,8 +3,7 @@
 use crate::core::Core;
 use crate::extents::{Extents, Pages};
 use crate::format::first_free;
-use crate::free_pages::FreePages;
-use crate::layout::{PAGE, PAGE_LINES, State, inode};
+use crate::layout::{GROUP_PAGES, PAGE, PAGE_LINES, State, inode};
 use crate::names;
 use crate::table::InodeTable;
 use crate::volume::Volume;
@@ -86,27 +85,41 @@ impl Volume {
             report(owners[&page], core.at(page), format!("a page of inode {} counts as free", owners[&page]));
         }
         if findings.is_empty() {
-            findings.extend(check_lost(core, &free, &owners));
+            check_free(core, &owners, &live, &mut findings);
         }
         findings
     }
 }
 
-/// A page that is not free, and that nothing leads to. Of a volume without damage: the pages of a
-/// damaged file are kept, and none of them counts as lost.
-fn check_lost(core: &Core, free: &FreePages, owners: &HashMap<u64, Ino>) -> Option<(Ino, Finding)> {
-    let mut table = HashSet::new();
-    let table_pages = |page, count| {
-        table.extend(page..page + count);
-        Ok(())
+/// Free pages and inodes are exactly those that nothing leads to, and that no file lives in.
+fn check_free(core: &Core, owners: &HashMap<u64, Ino>, live: &HashSet<Ino>, findings: &mut Vec<(Ino, Finding)>) {
+    let mut report = |at: u64, detail: String| {
+        let object = Some(core.name().into());
+        findings.push((Ino(0), Finding { room: "fs", kind: FindingKind::Damage, at, object, detail }));
     };
-    InodeTable::open(core.object(), table_pages).ok()?;
-    let fixed = first_free(core.head.lanes);
-    let is_lost = |&page: &u64| !free.is_free(page) && !owners.contains_key(&page) && !table.contains(&page);
-    let page = (fixed..core.end_page()).find(is_lost)?;
-    let detail = format!("page {page} is not free and belongs to no file");
-    let object = Some(core.name().into());
-    Some((Ino::ROOT, Finding { room: "fs", kind: FindingKind::Leak, at: core.at(page), object, detail }))
+    let (free, inodes) = (core.free_pages(), core.table.free_bits());
+    let mut used: HashSet<u64> = (0..first_free(core.head.lanes) - 2 - GROUP_PAGES).collect();
+    let read = InodeTable::open(core.object(), |page, count| {
+        used.extend(page..page + count);
+        Ok(())
+    });
+    if let Err(error) = read {
+        return report(core.at(0), error.to_string());
+    }
+    let is_lost = |page: &u64| !free.is_free(*page) && !used.contains(page) && !owners.contains_key(page);
+    let lost: Vec<u64> = (0..core.end_page()).filter(is_lost).collect();
+    if let Some(&first) = lost.first() {
+        report(core.at(first), format!("{} pages are neither free nor in use", lost.len()));
+    }
+    if let Some(page) = used.iter().find(|page| free.is_free(**page)) {
+        report(core.at(*page), "a page of the inode table, the head or a lane counts as free".into());
+    }
+    for ino in core.table.numbers() {
+        if (inodes[(ino.0 / 64) as usize] >> (ino.0 % 64) & 1 == 1) == live.contains(&ino) {
+            let at = core.table.at(ino).expect("the number is the table's");
+            report(at, format!("inode {ino} is live and counts as free, or the other way round"));
+        }
+    }
 }
 
 fn check_pages(

@@ -8,7 +8,8 @@
 use crate::change::Change;
 use crate::lanes::Lanes;
 use crate::layout::Head;
-use crate::node::{Node, Nodes};
+use crate::node::Node;
+use crate::nodes::Nodes;
 use crate::space::Space;
 use crate::table::InodeTable;
 use crate::{Clock, Ino, Result};

@@ -133,7 +133,7 @@ impl Volume {
 }
 
 fn require_absent(core: &Core, node: &Node, state: &mut NodeState, name: &[u8]) -> Result<()> {
-    match state.names(core, node)?.get(name) {
+    match state.names(core, node)?.get(core, name) {
         Some(_) => Err(Error::Exists),
         // A directory that was removed while it was held gets no new names.
         None if node.word(core, inode::LINKS) == 0 => Err(Error::Stale { ino: node.ino }),

@@ -113,6 +113,12 @@ pub enum Error {
         /// The inode.
         ino: Ino,
     },
+    /// A volume is closed while other clones of it, or files that they hold, are in use.
+    #[error("volume `{volume}` is in use: drop its other clones and the files that they hold, then close it")]
+    InUse {
+        /// The volume.
+        volume: String,
+    },
     /// The volume has no free pages and cannot grow.
     #[error("volume `{volume}` is full: {cause}")]
     NoSpace {
@@ -149,6 +155,7 @@ impl ErrorInfo for Error {
             }
             Error::NotFound | Error::NoAttribute { .. } | Error::Stale { .. } => ErrorKind::NotFound,
             Error::Exists => ErrorKind::Exists,
+            Error::InUse { .. } => ErrorKind::Busy,
             Error::NotADirectory { .. } | Error::IsADirectory { .. } | Error::NotAFile { .. } => ErrorKind::Invalid,
             Error::NotEmpty { .. } => ErrorKind::Conflict,
             Error::NameTooLong { .. } | Error::TooLarge { .. } => ErrorKind::TooLarge,

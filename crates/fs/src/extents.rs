@@ -14,10 +14,12 @@ use crate::change::Change;
 use crate::layout::{
     EXTENT, INLINE_EXTENTS, LIST_EXTENTS, LIST_HEAD, PAGE, PLACE_UNWRITTEN, Place, Run, STATE_INLINE, State, inode,
 };
+pub(crate) use crate::pieces::Piece;
+use crate::pieces::Pieces;
 use crate::space::Space;
 use everbyte_media::{Damage, Flusher, Media};
 use everbyte_store::Object;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// The bytes of an object in which a volume's pages lie.
@@ -48,16 +50,6 @@ impl<'m> Pages<'m> {
     }
 }
 
-/// A run of pages in memory; its first page of the file is the key in the index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
-    /// Pages.
-    pub len: u64,
-    /// Where they are.
-    pub place: Place,
-    slot: u32,
-}
-
 /// A run of pages that a file is to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NewRun {
@@ -72,10 +64,7 @@ pub(crate) struct NewRun {
 /// The extents of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Extents {
-    pieces: BTreeMap<u64, Piece>,
-    /// Pages of the chain, in the order of their slots.
-    list: Vec<u64>,
-    free_slots: Vec<u32>,
+    pieces: Pieces,
 }
 
 /// What recovery found in a file's slots.
@@ -90,7 +79,6 @@ pub(crate) struct Loaded {
 pub(crate) struct Remapped {
     removed: Vec<u64>,
     added: Vec<(u64, Piece)>,
-    freed_slots: Vec<u32>,
     /// Pages that the file no longer has.
     pub freed: Vec<(u64, u64)>,
 }
@@ -99,30 +87,34 @@ impl Extents {
     /// Reads the slots of the inode at `at`. Changes nothing; never panics.
     pub(crate) fn load(pages: Pages<'_>, at: u64) -> Result<Loaded, Damage> {
         let media = pages.media;
-        let mut found = Loaded { extents: Extents::default(), torn: Vec::new() };
+        let mut slots = Slots::default();
         if State::of(media.load(at + inode::STATE)).flags & STATE_INLINE != 0 {
-            return Ok(found);
+            return Ok(Loaded { extents: Extents::default(), torn: slots.torn });
         }
         for slot in 0..INLINE_EXTENTS {
-            found.read_slot(pages, at + inode::INLINE + u64::from(slot) * EXTENT, slot)?;
+            slots.read(pages, slot_at(pages.start, at, |_| 0, slot), slot)?;
         }
         let mut link = at + inode::LIST;
-        let mut seen = HashSet::new();
+        let (mut list, mut seen) = (Vec::new(), HashSet::new());
         while media.load(link) != 0 {
             let page = pages.place(link, media.load(link), 1)?.page;
             if !seen.insert(page) {
                 return Err(Damage::at(at + inode::LIST, "the chain of extents is a circle"));
             }
-            let first = INLINE_EXTENTS + found.extents.list.len() as u32 * LIST_EXTENTS;
-            found.extents.list.push(page);
-            for index in 0..LIST_EXTENTS {
-                let slot_at = pages.at(page) + LIST_HEAD + u64::from(index) * EXTENT;
-                found.read_slot(pages, slot_at, first + index)?;
+            let first = INLINE_EXTENTS + list.len() as u32 * LIST_EXTENTS;
+            list.push(page);
+            for slot in first..first + LIST_EXTENTS {
+                slots.read(pages, slot_at(pages.start, at, |_| page, slot), slot)?;
             }
             link = pages.at(page);
         }
-        found.extents.free_slots.reverse(); // the inode's own first
-        Ok(found)
+        let Slots { mut pieces, torn } = slots;
+        pieces.sort_unstable_by_key(|(first, _)| *first);
+        if let Some(two) = pieces.windows(2).find(|two| two[0].0 + two[0].1.len > two[1].0) {
+            let at = slot_at(pages.start, at, |index| list[index as usize], two[0].1.slot.max(two[1].1.slot));
+            return Err(Damage::at(at, "two extents hold one page of the file (FS-6)"));
+        }
+        Ok(Loaded { extents: Extents { pieces: Pieces::new(&pieces, &list) }, torn })
     }
 
     /// The runs of pages that a damaged inode leads to, as far as its slots say.
@@ -154,29 +146,34 @@ impl Extents {
 
     /// The pages of the file, in order.
     pub(crate) fn pieces(&self) -> impl DoubleEndedIterator<Item = (u64, Piece)> + '_ {
-        self.pieces.iter().map(|(&first, &piece)| (first, piece))
+        self.pieces.iter()
+    }
+
+    /// Number of extents, and their bytes in memory beside those of this struct.
+    pub(crate) fn indexed(&self) -> (usize, usize) {
+        (self.pieces.len(), self.pieces.bytes())
     }
 
     /// Pages of the chain.
-    pub(crate) fn list(&self) -> &[u64] {
-        &self.list
+    pub(crate) fn list(&self) -> impl ExactSizeIterator<Item = u64> + DoubleEndedIterator + '_ {
+        self.pieces.list()
     }
 
     /// Pages that the file has, those of the chain among them.
     pub(crate) fn page_count(&self) -> u64 {
-        self.pieces.values().map(|piece| piece.len).sum::<u64>() + self.list.len() as u64
+        self.pieces().map(|(_, piece)| piece.len).sum::<u64>() + self.list().len() as u64
     }
 
     /// The piece that holds a page of the file: its first page, and the piece.
     #[inline]
     pub(crate) fn find(&self, page: u64) -> Option<(u64, Piece)> {
-        let (&first, &piece) = self.pieces.range(..=page).next_back()?;
+        let (first, piece) = self.pieces.before(page + 1)?;
         (page < first + piece.len).then_some((first, piece))
     }
 
     /// The first piece that begins at `page` or behind it.
     pub(crate) fn next(&self, page: u64) -> Option<(u64, Piece)> {
-        self.pieces.range(page..).next().map(|(&first, &piece)| (first, piece))
+        self.pieces.from(page).next()
     }
 
     /// The last piece.
@@ -186,36 +183,30 @@ impl Extents {
 
     /// The pieces that have pages in `range`.
     pub(crate) fn overlapping(&self, range: Range<u64>) -> Vec<(u64, Piece)> {
-        let before = self.pieces.range(..range.start).next_back().map(|(&first, &piece)| (first, piece));
-        let before = before.filter(|(first, piece)| first + piece.len > range.start && !range.is_empty());
-        before.into_iter().chain(self.pieces.range(range).map(|(&first, &piece)| (first, piece))).collect()
+        let before = self
+            .pieces
+            .before(range.start)
+            .filter(|(first, piece)| first + piece.len > range.start && !range.is_empty());
+        before.into_iter().chain(self.pieces.range(range)).collect()
     }
 
     fn slot_at(&self, space: &Space, inode_at: u64, slot: u32) -> u64 {
-        match slot.checked_sub(INLINE_EXTENTS) {
-            None => inode_at + inode::INLINE + u64::from(slot) * EXTENT,
-            Some(further) => {
-                let (page, index) = (further / LIST_EXTENTS, further % LIST_EXTENTS);
-                space.at(self.list[page as usize]) + LIST_HEAD + u64::from(index) * EXTENT
-            }
-        }
+        slot_at(space.at(0), inode_at, |index| self.pieces.listed(index), slot)
     }
 
     /// Makes sure that `count` slots are free. A page that is added to the chain for them is a
     /// change of its own: a chain may have empty slots.
     pub(crate) fn reserve_slots(&mut self, space: &Space, inode_at: u64, count: usize) -> Result<()> {
-        while self.free_slots.len() < count {
+        while self.pieces.free_count() < count {
             let page = space.take_run(1)?;
             space.zero_pages(page, 1);
             let (media, link) =
-                (space.media(), self.list.last().map_or(inode_at + inode::LIST, |&last| space.at(last)));
+                (space.media(), self.list().next_back().map_or(inode_at + inode::LIST, |last| space.at(last)));
             let ordered = media.fence_after_unless("fs-chain-unfenced", ());
             let _section = media.section();
             everbyte_media::PublishWord::new(link.into()).publish(media, Place::page(page).word(), &ordered);
             media.fence();
-            let first = INLINE_EXTENTS + self.list.len() as u32 * LIST_EXTENTS;
-            self.list.push(page);
-            self.free_slots.splice(0..0, (first..first + LIST_EXTENTS).rev());
+            self.pieces.add_list(page);
         }
         Ok(())
     }
@@ -246,7 +237,7 @@ impl Extents {
     ) -> Remapped {
         let mut done = Remapped::default();
         let mut spare = Vec::new();
-        let mut slots = self.free_slots.iter().rev().copied();
+        let mut slots = self.pieces.free_slots();
         let put = |change: &mut Change<'_>, done: &mut Remapped, run: NewRun, slot: u32| {
             let at = self.slot_at(space, inode_at, slot);
             change.set(at, Run { first: run.first, len: run.len }.word());
@@ -299,7 +290,6 @@ impl Extents {
             let at = self.slot_at(space, inode_at, piece.slot);
             change.set(at, 0);
             change.set(at + 8, 0);
-            done.freed_slots.push(piece.slot);
         }
         done.freed.retain(|&(_, count)| count > 0);
         done
@@ -307,16 +297,8 @@ impl Extents {
 
     /// Brings the index up to a committed change.
     pub(crate) fn apply(&mut self, done: &Remapped) {
-        for first in &done.removed {
-            self.pieces.remove(first);
-        }
-        for &(first, piece) in &done.added {
-            self.pieces.insert(first, piece);
-            if let Some(index) = self.free_slots.iter().rposition(|&slot| slot == piece.slot) {
-                self.free_slots.remove(index);
-            }
-        }
-        self.free_slots.extend(&done.freed_slots);
+        done.removed.iter().for_each(|&first| self.pieces.remove(first));
+        done.added.iter().for_each(|&(first, piece)| self.pieces.insert(first, piece));
     }
 
     /// Adds runs behind the end of the file by plain stores, flushed and not fenced: nothing reads
@@ -327,21 +309,20 @@ impl Extents {
         let _section = media.section();
         let mut flusher = Flusher::new(media);
         for &run in runs {
-            let last = self.pieces.iter_mut().next_back();
-            if let Some((&first, piece)) = last
+            if let Some((first, mut piece)) = self.last()
                 && first + piece.len == run.first
                 && piece.place.page + piece.len == run.place.page
                 && piece.place.flags == run.place.flags
                 && piece.len + run.len <= crate::layout::RUN_LEN_MAX
             {
                 piece.len += run.len;
-                let (slot, word) = (piece.slot, Run { first, len: piece.len }.word());
-                let at = self.slot_at(space, inode_at, slot);
-                media.store(at, word);
+                let at = self.slot_at(space, inode_at, piece.slot);
+                media.store(at, Run { first, len: piece.len }.word());
                 flusher.touch(at, 8);
+                self.pieces.insert(first, piece);
                 continue;
             }
-            let slot = self.free_slots.pop().expect("slots were reserved");
+            let slot = self.pieces.free_slots().next().expect("slots were reserved");
             let at = self.slot_at(space, inode_at, slot);
             media.store(at, Run { first: run.first, len: run.len }.word());
             media.store(at + 8, run.place.word());
@@ -370,8 +351,7 @@ impl Extents {
                 media.store(at, 0);
                 media.store(at + 8, 0);
                 flusher.touch(at, EXTENT);
-                self.pieces.remove(&first);
-                self.free_slots.push(piece.slot);
+                self.pieces.remove(first);
                 freed.push((piece.place.page, piece.len));
             }
         }
@@ -380,19 +360,36 @@ impl Extents {
 
     /// Every run of pages that the file has, those of the chain among them.
     pub(crate) fn all_pages(&self) -> Vec<(u64, u64)> {
-        let pieces = self.pieces.values().map(|piece| (piece.place.page, piece.len));
-        pieces.chain(self.list.iter().map(|&page| (page, 1))).collect()
+        let pieces = self.pieces().map(|(_, piece)| (piece.place.page, piece.len));
+        pieces.chain(self.list().map(|page| (page, 1))).collect()
     }
 }
 
-impl Loaded {
-    fn read_slot(&mut self, pages: Pages<'_>, at: u64, slot: u32) -> Result<(), Damage> {
+/// Offset of a slot in the store; `listed` tells a page of the chain.
+fn slot_at(start: u64, inode_at: u64, listed: impl Fn(u32) -> u64, slot: u32) -> u64 {
+    match slot.checked_sub(INLINE_EXTENTS) {
+        None => inode_at + inode::INLINE + u64::from(slot) * EXTENT,
+        Some(further) => {
+            let (page, index) = (further / LIST_EXTENTS, further % LIST_EXTENTS);
+            start + listed(page) * PAGE + LIST_HEAD + u64::from(index) * EXTENT
+        }
+    }
+}
+
+/// The slots of a file, as they are read.
+#[derive(Default)]
+struct Slots {
+    pieces: Vec<(u64, Piece)>,
+    torn: Vec<u64>,
+}
+
+impl Slots {
+    fn read(&mut self, pages: Pages<'_>, at: u64, slot: u32) -> Result<(), Damage> {
         let [run, place] = [pages.media.load(at), pages.media.load(at + 8)];
         if run == 0 || place == 0 {
             if run != place {
                 self.torn.push(at);
             }
-            self.extents.free_slots.push(slot);
             return Ok(());
         }
         let run = Run::of(run).ok_or_else(|| Damage::at(at, "the run of an extent fails its check"))?;
@@ -400,14 +397,12 @@ impl Loaded {
         if place.flags & !PLACE_UNWRITTEN != 0 {
             return Err(Damage::at(at + 8, "the place of an extent has flags that this program does not know"));
         }
-        let next = self.extents.next(run.first).is_some_and(|(first, _)| first < run.first + run.len);
-        if next || self.extents.find(run.first).is_some() {
-            return Err(Damage::at(at, "two extents hold one page of the file (FS-6)"));
-        }
-        self.extents.pieces.insert(run.first, Piece { len: run.len, place, slot });
+        self.pieces.push((run.first, Piece { len: run.len, place, slot }));
         Ok(())
     }
+}
 
+impl Loaded {
     /// Clears what a crash left behind the end of a file (FS-7) by plain stores, flushed and not
     /// fenced. Returns the number of runs.
     pub(crate) fn trim(&mut self, pages: Pages<'_>, inode_at: u64, size: u64) -> u64 {
@@ -426,21 +421,14 @@ impl Loaded {
         let behind: Vec<(u64, Piece)> =
             self.extents.pieces().filter(|(first, piece)| first + piece.len > end).collect();
         for (first, piece) in behind.into_iter().filter(|(_, piece)| !piece.place.is_unwritten()) {
-            let at = match piece.slot.checked_sub(INLINE_EXTENTS) {
-                None => inode_at + inode::INLINE + u64::from(piece.slot) * EXTENT,
-                Some(further) => {
-                    let page = self.extents.list[(further / LIST_EXTENTS) as usize];
-                    pages.at(page) + LIST_HEAD + u64::from(further % LIST_EXTENTS) * EXTENT
-                }
-            };
+            let at = slot_at(pages.start, inode_at, |index| self.extents.pieces.listed(index), piece.slot);
             count += 1;
             if first < end {
                 clear(at, Run { first, len: end - first }.word());
                 self.extents.pieces.insert(first, Piece { len: end - first, ..piece });
             } else {
                 clear(at, 0);
-                self.extents.pieces.remove(&first);
-                self.extents.free_slots.push(piece.slot);
+                self.extents.pieces.remove(first);
             }
         }
         count

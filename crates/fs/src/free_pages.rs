@@ -2,10 +2,11 @@
 //!
 //! A bit for each page, and a count for each block of 512 pages (2 MiB, aligned in the object).
 //! Short runs come from blocks that are in use in part, so that whole blocks stay for large pages.
-//! The bits are made anew at each opening, from the inodes.
+//! The bits are made from the inodes, or read from the saved state.
 //!
 //! Invariants
-//!   FS-4  A page is freed once: it is in use when it is given back.
+//!   FS-4  A page is freed once: it is in use when it is given back. Without a scan a damaged inode
+//!         may lead to a free page, which stays free then.
 //!
 //! A page that a change has freed may be taken at once: a fence ended that change, so no store to
 //! the page survives a crash without it.
@@ -25,12 +26,45 @@ pub(crate) struct FreePages {
     free: u64,
     /// The block from which short runs are taken.
     current: usize,
+    /// No page before this one is free.
+    lowest: u64,
+    /// The bits are saved ones, which no scan has compared with the inodes.
+    is_saved: bool,
 }
 
 impl FreePages {
     /// No page at all.
     pub(crate) fn new() -> FreePages {
         FreePages::default()
+    }
+
+    /// The free pages that were saved: words of bits, for whole blocks.
+    pub(crate) fn saved(bits: Vec<u64>) -> FreePages {
+        let free_of = |words: &[u64]| words.iter().map(|word| word.count_ones() as u16).sum();
+        let blocks: Vec<u16> = bits.chunks((BLOCK / WORD) as usize).map(free_of).collect();
+        let free = blocks.iter().map(|&free| u64::from(free)).sum();
+        FreePages { bits, blocks, free, is_saved: true, ..FreePages::default() }
+    }
+
+    /// The bits, for whole blocks.
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.bits
+    }
+
+    /// Whether no scan has compared the bits with the inodes.
+    pub(crate) fn is_saved(&self) -> bool {
+        self.is_saved
+    }
+
+    /// The first free page at or behind `from`.
+    pub(crate) fn next_free(&self, from: u64) -> Option<u64> {
+        let of_word = |word: u64, index: u64| index * WORD + u64::from(word.trailing_zeros());
+        let first = self.bits.get((from / WORD) as usize)? >> (from % WORD) << (from % WORD);
+        if first != 0 {
+            return Some(of_word(first, from / WORD));
+        }
+        let words = self.bits.iter().zip(0..).skip((from / WORD) as usize + 1);
+        words.map(|(&word, index)| (word, index)).find(|(word, _)| *word != 0).map(|(word, index)| of_word(word, index))
     }
 
     /// Number of free pages.
@@ -46,9 +80,10 @@ impl FreePages {
     /// Pages become free: those of new clusters, or of a file.
     ///
     /// # Panics
-    /// FS-4: if one of them is free already.
+    /// FS-4: if one of them is free already, and a scan has found that it is not.
     pub(crate) fn give(&mut self, first: u64, count: u64) {
         let end = first + count;
+        self.lowest = self.lowest.min(first);
         let blocks = end.div_ceil(BLOCK) as usize;
         if blocks > self.blocks.len() {
             self.blocks.resize(blocks, 0);
@@ -56,11 +91,12 @@ impl FreePages {
         }
         for page in first..end {
             let word = &mut self.bits[(page / WORD) as usize];
-            assert!(*word >> (page % WORD) & 1 == 0, "FS-4: page {page} is freed twice");
+            let is_free = *word >> (page % WORD) & 1 == 1;
+            assert!(!is_free || self.is_saved, "FS-4: page {page} is freed twice");
             *word |= 1 << (page % WORD);
-            self.blocks[(page / BLOCK) as usize] += 1;
+            self.blocks[(page / BLOCK) as usize] += u16::from(!is_free);
+            self.free += u64::from(!is_free);
         }
-        self.free += count;
     }
 
     /// Takes these pages. Returns the first of them that is not free, and takes none then.
@@ -87,21 +123,22 @@ impl FreePages {
     pub(crate) fn take(&mut self, wanted: u64) -> Option<(u64, u64)> {
         let block = self.choose(wanted)?;
         self.current = block;
-        let first = self.first_free(block as u64 * BLOCK)?;
+        let first = self.next_free(block as u64 * BLOCK)?;
         Some((first, self.take_from(first, wanted)))
     }
 
-    /// Takes `count` adjacent pages that begin at a multiple of `align`; the first one.
+    /// Takes `count` adjacent pages that begin at a multiple of `align`, as low as they are; the
+    /// first one.
     pub(crate) fn take_aligned(&mut self, count: u64, align: u64) -> Option<u64> {
-        let end = self.bits.len() as u64 * WORD;
-        let mut first = align; // page 0 is never free
-        while first + count <= end {
+        self.lowest = self.next_free(self.lowest)?;
+        let mut first = self.lowest;
+        loop {
+            first = first.next_multiple_of(align);
             match self.take_at(first, count) {
                 Ok(()) => return Some(first),
-                Err(taken) => first = (taken + 1).next_multiple_of(align),
+                Err(taken) => first = self.next_free(taken + 1)?,
             }
         }
-        None
     }
 
     /// The block for a run: for a long one a block that is all free, else the current one, else
@@ -120,15 +157,6 @@ impl FreePages {
         }
         let partly = from_here().find(|block| self.blocks[*block] > 0 && !is_whole(block));
         partly.or_else(|| from_here().find(|&block| self.blocks[block] > 0))
-    }
-
-    /// The first free page at or behind the start of a block.
-    fn first_free(&self, from: u64) -> Option<u64> {
-        let words = self.bits.iter().enumerate().skip((from / WORD) as usize);
-        words
-            .map(|(index, word)| (index as u64, word))
-            .find(|(_, word)| **word != 0)
-            .map(|(index, word)| index * WORD + u64::from(word.trailing_zeros()))
     }
 }
 

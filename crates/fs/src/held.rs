@@ -60,9 +60,11 @@ impl Drop for Hold {
     fn drop(&mut self) {
         let core = &*self.volume.core;
         let (mut state, is_last) = self.node.release();
-        if is_last && !state.removed && self.node.word(core, inode::LINKS) == 0 {
+        if is_last && !self.node.is_removed() && self.node.word(core, inode::LINKS) == 0 {
             // After a failure the next opening removes it.
-            drop(crate::remove::free(core, &self.node, &mut state));
+            if crate::remove::free(core, &self.node, &mut state).is_err() {
+                core.require_scan();
+            }
         }
     }
 }

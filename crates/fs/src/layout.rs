@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// `b"EVRBVOLU"`.
 pub const MAGIC: [u8; 8] = *b"EVRBVOLU";
 /// The newest format this program reads and writes.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 /// Offset of the head from the start of the prime page.
@@ -18,6 +18,12 @@ pub const HEAD_AT: u64 = 512;
 pub const HEAD_COPY_AT: u64 = PAGE;
 /// Offset, from the start of the prime page, of the word that leads to the inode table.
 pub const TABLE_AT: u64 = 1024;
+/// Offset, from the start of the prime page, of the place of the saved state; 0: none. It needs no
+/// copy: without it the volume is scanned.
+pub const SAVED_AT: u64 = TABLE_AT + 8;
+/// Offset, from the start of the prime page, of the number of openings, in the line of
+/// [`SAVED_AT`].
+pub const OPENED_AT: u64 = TABLE_AT + 16;
 /// Page of the first lane.
 pub const LANES_PAGE: u64 = 2;
 /// Bytes of a lane.
@@ -57,6 +63,64 @@ impl Checked for Head {
         &mut self.checksum
     }
 }
+
+/// `b"EVRBSAVE"`.
+pub const SAVED_MAGIC: [u8; 8] = *b"EVRBSAVE";
+
+/// The head of the saved state. Its sections follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct SavedHead {
+    /// [`SAVED_MAGIC`].
+    pub magic: [u8; 8],
+    /// CRC-32C of these 96 bytes with this field zero.
+    pub checksum: u32,
+    /// Number of sections.
+    pub sections: u32,
+    /// Bytes of all sections.
+    pub len: u64,
+    /// CRC-32C of them.
+    pub content: u32,
+    /// Zeros.
+    pub reserved_word: u32,
+    /// The identity of the volume.
+    pub uuid: [u8; 16],
+    /// The number of openings when the state was saved.
+    pub opened: u64,
+    /// Pages of the volume.
+    pub pages: u64,
+    /// Pages of them that are free, those of the state among them.
+    pub free_pages: u64,
+    /// Free inodes.
+    pub free_inodes: u64,
+    /// Zeros.
+    pub reserved: [u8; 16],
+}
+const _: () = assert!(size_of::<SavedHead>() == 96);
+
+impl Checked for SavedHead {
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
+    }
+}
+
+/// The head of a section of the saved state. A program that does not know a section scans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct SavedSection {
+    /// [`SAVED_PAGES`], [`SAVED_INODES`].
+    pub kind: u32,
+    /// Zeros.
+    pub reserved: u32,
+    /// Bytes that follow, a multiple of 8.
+    pub len: u64,
+}
+const _: () = assert!(size_of::<SavedSection>() == 16);
+
+/// A bit for each page of the volume, for whole blocks of 512 pages; a set bit: the page is free.
+pub const SAVED_PAGES: u32 = 1;
+/// A bit for each inode of the table; a set bit: the inode is free.
+pub const SAVED_INODES: u32 = 2;
 
 /// Bytes of an inode.
 pub const INODE: u64 = size_of::<Inode>() as u64;

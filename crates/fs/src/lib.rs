@@ -21,6 +21,7 @@
 //! let len = volume.read(today, 0, &mut bytes)?;
 //! assert_eq!(&bytes[..len], b"remember");
 //! assert!(volume.check().is_empty());
+//! volume.close()?;                        // the next opening is fast
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -47,14 +48,18 @@ mod held;
 mod kind;
 mod lanes;
 pub mod layout;
+mod lines;
 #[doc(hidden)]
 pub mod model;
 mod names;
 mod node;
+mod nodes;
 mod options;
+mod pieces;
 mod recover;
 mod remove;
 mod rename;
+mod saved;
 mod space;
 mod table;
 mod tools;
@@ -74,5 +79,5 @@ pub use recover::VolumeRecovery;
 pub use rename::Rename;
 pub use tools::FsTools;
 pub use update::{Present, Update};
-pub use volume::{Usage, Volume};
+pub use volume::{Indexed, Usage, Volume};
 pub use xattr::SetXattr;

@@ -8,18 +8,17 @@
 //!   FS-8  The bytes of an entry are ordered before its first word.
 
 use crate::extents::Extents;
-use crate::hash::Seeded;
 use crate::layout::{EntryHead, LINE, NAME_AT, NAME_FIRST, NAME_FURTHER, NAME_MAX, PAGE, PAGE_LINES, lines};
+use crate::lines::Lines;
 use crate::space::Space;
 use crate::{Error, FileKind, Ino, Result};
 use everbyte_media::sealed::unseal_low;
 use everbyte_media::{Damage, Media};
-use std::collections::HashMap;
 
 /// The names of a directory.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    index: HashMap<Box<[u8]>, Named, Seeded>,
+    index: Lines,
     /// Pages of the volume, in the order of the directory.
     pages: Vec<u64>,
     /// Free lines.
@@ -107,20 +106,35 @@ impl Names {
             })?;
             let place = piece.place.page + (page - first);
             names.pages.push(place);
-            let Names { index, free, .. } = &mut names;
-            let entry = |line: Line| match index.insert(line.name.into(), Named { ino: line.ino, line: line.line }) {
-                None => Ok(()),
-                Some(_) => Err(Damage::at(space.at(place), "a directory has one name twice")),
+            let mut entries = Vec::new();
+            let entry = |line: Line| {
+                entries.push(line);
+                Ok(())
             };
-            read_page(space.media(), space.at(place), page as u32 * PAGE_LINES, entry, |line| free.push(line))?;
+            let free = |line| names.free.push(line);
+            read_page(space.media(), space.at(place), page as u32 * PAGE_LINES, entry, free)?;
+            for Line { line, ino, name, .. } in entries {
+                if u32::try_from(ino.0).is_err() {
+                    return Err(Damage::at(space.at(place), "a name leads to an inode that no volume has"));
+                }
+                if names.get(space, &name).is_some() {
+                    return Err(Damage::at(space.at(place), "a directory has one name twice"));
+                }
+                names.index.insert(&name, ino, line);
+            }
         }
         names.free.reverse();
         Ok(names)
     }
 
     /// The entry of a name.
-    pub(crate) fn get(&self, name: &[u8]) -> Option<Named> {
-        self.index.get(name).copied()
+    pub(crate) fn get(&self, space: &Space, name: &[u8]) -> Option<Named> {
+        self.index.get(name, |line| is_named(space, &self.pages, line, name))
+    }
+
+    /// Bytes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Names>() + self.index.bytes() + self.pages.capacity() * 8 + self.free.capacity() * 4
     }
 
     /// Number of entries.
@@ -141,7 +155,7 @@ impl Names {
 
     /// Offset of a line in the store.
     pub(crate) fn at(&self, space: &Space, line: u32) -> u64 {
-        space.at(self.pages[(line / PAGE_LINES) as usize]) + u64::from(line % PAGE_LINES) * LINE
+        line_at(space, &self.pages, line)
     }
 
     /// Adjacent free lines of one page: the first of them. They are still free.
@@ -181,17 +195,34 @@ impl Names {
         } else {
             self.free.retain(|free| !taken.contains(free));
         }
-        self.index.insert(name.into(), Named { ino, line });
+        self.index.insert(name, ino, line);
     }
 
     /// An entry that leads to another inode now.
-    pub(crate) fn replace(&mut self, name: &[u8], ino: Ino) {
-        self.index.get_mut(name).expect("the entry exists").ino = ino;
+    pub(crate) fn replace(&mut self, space: &Space, name: &[u8], ino: Ino) {
+        let Names { index, pages, .. } = self;
+        index.replace(name, ino, |line| is_named(space, pages, line, name));
     }
 
-    /// A withdrawn entry.
-    pub(crate) fn remove(&mut self, name: &[u8]) {
-        let named = self.index.remove(name).expect("the entry exists");
-        self.free.extend((named.line..named.line + lines(name.len())).rev());
+    /// A withdrawn entry, whose name is still on media.
+    pub(crate) fn remove(&mut self, space: &Space, name: &[u8]) {
+        let Names { index, pages, free } = self;
+        let line = index.remove(name, |line| is_named(space, pages, line, name));
+        free.extend((line..line + lines(name.len())).rev());
     }
+}
+
+/// Offset of a line in the store.
+fn line_at(space: &Space, pages: &[u64], line: u32) -> u64 {
+    space.at(pages[(line / PAGE_LINES) as usize]) + u64::from(line % PAGE_LINES) * LINE
+}
+
+/// Whether the entry at a line has this name.
+fn is_named(space: &Space, pages: &[u64], line: u32, name: &[u8]) -> bool {
+    let (media, at) = (space.media(), line_at(space, pages, line));
+    let is_same = |at: u64, part: &[u8]| media.compare(at, part.len() as u64, part).is_eq();
+    let (first, further) = name.split_at(name.len().min(NAME_FIRST));
+    usize::from(EntryHead::of(media.load(at + 8)).len) == name.len()
+        && is_same(at + NAME_AT, first)
+        && further.chunks(NAME_FURTHER).zip(1..).all(|(part, line)| is_same(at + line * LINE + 8, part))
 }

@@ -1,97 +1,100 @@
-//! [`Nodes`]: the inodes that this process has used, each with its lock and its indexes in memory.
+//! [`Node`]: an inode that this process uses, with its lock and its indexes in memory.
 
-use crate::extents::{Extents, NewRun, Pages};
-use crate::hash::Seeded;
+use crate::extents::{Extents, Loaded, NewRun, Pages};
 use crate::layout::{Inode, PAGE, PAGE_LINES, Place, State, inode, lines};
 use crate::names::Names;
 use crate::space::Space;
-use crate::table::InodeTable;
+use crate::volume::Indexed;
 use crate::{Error, FileKind, Ino, Result};
 use everbyte_media::Damage;
-use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-const SHARDS: usize = 16;
-
-/// The inodes in use, by number.
-pub(crate) struct Nodes {
-    shards: [Shard; SHARDS],
-    damaged: HashSet<Ino>,
-}
-
-/// A part of the inodes, in lines of its own: threads that use others do not wait for them.
-#[derive(Default)]
-#[repr(align(128))]
-struct Shard(Mutex<HashMap<u64, Arc<Node>, Seeded>>);
-
-/// An inode in use, in lines of its own as [`Shard`] is.
-#[repr(align(128))]
+/// An inode in use, in a line of its own: threads that use others do not wait for it.
+#[repr(align(64))]
 pub(crate) struct Node {
     pub ino: Ino,
     /// Offset of the inode in the store.
     pub at: u64,
     /// Callers that keep the file alive.
-    holds: AtomicU64,
+    holds: AtomicU32,
+    /// The inode was freed, and its number may hold another file. Guarded by the lock of the state.
+    is_removed: AtomicBool,
+    /// The node was used since [`crate::nodes`] last looked.
+    pub is_used: AtomicBool,
     state: RwLock<NodeState>,
 }
+const _: () = assert!(size_of::<Node>() == 64);
 
 /// The part of a node that its lock guards, beside the inode on media.
 #[derive(Default)]
 pub(crate) struct NodeState {
     /// The pages of the file; loaded at first use.
-    pub extents: Option<Box<Extents>>,
+    pub extents: Option<Extents>,
     /// The names of a directory; loaded at first use.
     pub names: Option<Box<Names>>,
-    /// The inode was freed, and its number may hold another file.
-    pub removed: bool,
 }
 
-impl Nodes {
-    pub(crate) fn new(damaged: &[Ino]) -> Nodes {
-        Nodes { shards: Default::default(), damaged: damaged.iter().copied().collect() }
-    }
+/// The lock of a file that a thread changes.
+pub(crate) struct Writing<'n> {
+    state: RwLockWriteGuard<'n, NodeState>,
+    space: &'n Space,
+}
 
-    fn shard(&self, ino: Ino) -> &Mutex<HashMap<u64, Arc<Node>, Seeded>> {
-        &self.shards[(ino.0 % SHARDS as u64) as usize].0
-    }
+impl Deref for Writing<'_> {
+    type Target = NodeState;
 
-    /// Forgets a node whose inode was freed; the next file of that number gets one of its own.
-    pub(crate) fn forget(&self, ino: Ino) {
-        self.shard(ino).lock().remove(&ino.0);
+    fn deref(&self) -> &NodeState {
+        &self.state
     }
 }
 
-impl Nodes {
-    /// The node of an inode.
-    ///
-    /// # Errors
-    /// [`Error::Stale`] if the volume has no such inode; whether it is free the lock tells.
-    pub(crate) fn get(&self, ino: Ino, table: &InodeTable, space: &Space) -> Result<Arc<Node>> {
-        let mut shard = self.shard(ino).lock();
-        if let Some(node) = shard.get(&ino.0) {
-            return Ok(Arc::clone(node));
+impl DerefMut for Writing<'_> {
+    fn deref_mut(&mut self) -> &mut NodeState {
+        &mut self.state
+    }
+}
+
+impl Drop for Writing<'_> {
+    /// A panic may have left a change in the middle; it is not saved.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.space.require_scan();
         }
-        let at = table.at(ino).ok_or(Error::Stale { ino })?;
-        if self.damaged.contains(&ino) {
-            let damage = Damage::at(at, format!("the extents of inode {ino} contradict themselves"));
-            return Err(damage.of_object(space.name()).into());
-        }
-        let node = Arc::new(Node { ino, at, holds: AtomicU64::new(0), state: RwLock::default() });
-        shard.insert(ino.0, Arc::clone(&node));
-        Ok(node)
     }
 }
 
 impl Node {
+    /// A node of which nothing is loaded.
+    pub(crate) fn new(ino: Ino, at: u64) -> Node {
+        Node {
+            ino,
+            at,
+            holds: AtomicU32::new(0),
+            is_removed: AtomicBool::new(false),
+            is_used: AtomicBool::new(false),
+            state: RwLock::default(),
+        }
+    }
+
+    /// The inode was freed; the caller holds its lock.
+    pub(crate) fn set_removed(&self) {
+        self.is_removed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the inode was freed; the caller holds its lock.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.is_removed.load(Ordering::Relaxed)
+    }
+
     /// Locks the file to read it.
     ///
     /// # Errors
     /// [`Error::Stale`] if it was removed.
     pub(crate) fn read(&self, space: &Space) -> Result<RwLockReadGuard<'_, NodeState>> {
         let state = self.state.read();
-        self.require_live(space, &state)?;
+        self.require_live(space)?;
         Ok(state)
     }
 
@@ -99,14 +102,14 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::Stale`] if it was removed.
-    pub(crate) fn write(&self, space: &Space) -> Result<RwLockWriteGuard<'_, NodeState>> {
+    pub(crate) fn write<'n>(&'n self, space: &'n Space) -> Result<Writing<'n>> {
         let state = self.state.write();
-        self.require_live(space, &state)?;
-        Ok(state)
+        self.require_live(space)?;
+        Ok(Writing { state, space })
     }
 
-    fn require_live(&self, space: &Space, state: &NodeState) -> Result<()> {
-        match state.removed || self.state_word(space).mode == 0 {
+    fn require_live(&self, space: &Space) -> Result<()> {
+        match self.is_removed() || self.state_word(space).mode == 0 {
             true => Err(Error::Stale { ino: self.ino }),
             false => Ok(()),
         }
@@ -132,6 +135,18 @@ impl Node {
     /// The inode.
     pub(crate) fn inode(&self, space: &Space) -> Inode {
         space.media().get(self.at)
+    }
+
+    /// Adds what is in memory of this file.
+    pub(crate) fn count(&self, indexed: &mut Indexed) {
+        // The counts of the pointer that leads here take a line.
+        let Some(state) = self.state.try_read() else { return };
+        let (extents, bytes) = state.extents.as_ref().map_or((0, 0), Extents::indexed);
+        let (entries, names) = state.names.as_ref().map_or((0, 0), |names| (names.len(), names.bytes()));
+        indexed.files += 1;
+        indexed.extents += extents;
+        indexed.names += entries;
+        indexed.bytes += 2 * size_of::<Node>() + bytes + names;
     }
 
     /// Keeps the file alive until [`Node::release`].
@@ -169,8 +184,12 @@ impl NodeState {
     pub(crate) fn extents(&mut self, space: &Space, node: &Node) -> Result<&mut Extents> {
         if self.extents.is_none() {
             let loaded = Extents::load(Pages::of(space.object()), node.at);
-            let loaded = loaded.map_err(|damage| damage.of_object(space.name()))?;
-            self.extents = Some(Box::new(loaded.extents));
+            let whole = |loaded: Loaded| {
+                space.require_used(loaded.extents.all_pages().into_iter())?;
+                Ok(loaded)
+            };
+            let loaded = loaded.and_then(whole).map_err(|damage| damage.of_object(space.name()))?;
+            self.extents = Some(loaded.extents);
         }
         Ok(self.extents.as_mut().expect("it was loaded"))
     }

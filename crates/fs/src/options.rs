@@ -40,10 +40,19 @@ impl Default for VolumeOptions {
 pub struct OpenVolume {
     /// The clock of all times.
     pub clock: Clock,
+    /// Files whose indexes are in memory at a time, beside those in use; see
+    /// [`OpenVolume::FILES`].
+    pub files: usize,
+}
+
+impl OpenVolume {
+    /// Files that are indexed in memory unless the caller says otherwise: about a million, of at
+    /// most 200 bytes each and 32 for each extent.
+    pub const FILES: usize = 1 << 20;
 }
 
 impl Default for OpenVolume {
     fn default() -> OpenVolume {
-        OpenVolume { clock: system_clock }
+        OpenVolume { clock: system_clock, files: OpenVolume::FILES }
     }
 }

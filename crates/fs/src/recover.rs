@@ -1,4 +1,4 @@
-//! Opening a volume: which inodes and which pages are free.
+//! Opening a volume: which inodes and which pages are free, where no saved state tells it.
 //!
 //! Lanes have been undone before. Steps, each idempotent:
 //!   1. the inode table is read
@@ -20,12 +20,14 @@ use crate::layout::{FILE_MAX, GROUP_PAGES, Head, INLINE, INODE, LINE, PAGE, STAT
 use crate::table::InodeTable;
 use crate::xattr::run as xattr;
 use crate::{Error, FileKind, Ino, Result};
-use everbyte_media::Damage;
+use everbyte_media::{Damage, Media};
 use everbyte_store::Object;
 
 /// The work of opening a volume after a crash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeRecovery {
+    /// The state that [`crate::Volume::close`] saved was used: no inode was read.
+    pub saved: bool,
     /// Changes that were interrupted, and undone.
     pub undone: usize,
     /// Files without a name that were open then, and removed.
@@ -109,7 +111,7 @@ fn reflush(pages: Pages<'_>, at: u64) {
     let state = State::of(pages.media.load(at + inode::STATE));
     let is_paged = state.mode != 0 && state.flags & STATE_INLINE == 0;
     pages.media.reflush(at, if state.mode != 0 { INODE } else { LINE });
-    if !is_paged {
+    if !is_paged || pages.media.load(at + inode::LIST) == 0 {
         return;
     }
     for page in Extents::load(pages, at).iter().flat_map(|loaded| loaded.extents.list()) {
@@ -117,25 +119,28 @@ fn reflush(pages: Pages<'_>, at: u64) {
     }
 }
 
-/// Clears what a crash left of one file, and marks its pages.
-fn mark(pages: Pages<'_>, free: &mut FreePages, ino: Ino, at: u64) -> Result<u64, Damage> {
-    let size = pages.media.load(at + inode::SIZE);
-    let state = State::of(pages.media.load(at + inode::STATE));
+/// Refuses the inode of a live file that contradicts itself.
+pub(crate) fn require_plausible(media: &Media, ino: Ino, at: u64) -> Result<(), Damage> {
+    let size = media.load(at + inode::SIZE);
+    let state = State::of(media.load(at + inode::STATE));
     let is_inline = state.flags & STATE_INLINE != 0;
     let wrong = match FileKind::of_mode(state.mode) {
-        None => Some("has a mode of no kind"),
-        _ if state.flags & !STATE_INLINE != 0 => Some("has flags that this program does not know"),
-        Some(FileKind::Directory) if is_inline || !size.is_multiple_of(PAGE) => {
-            Some("is a directory with a page in part")
-        }
-        Some(FileKind::Link) if size >= PAGE => Some("is a link with a target that is too long"),
-        _ if is_inline && size > INLINE => Some("has more bytes than fit into it"),
-        _ if size > FILE_MAX => Some("is larger than a file may be"),
-        _ => None,
+        None => "has a mode of no kind",
+        _ if state.flags & !STATE_INLINE != 0 => "has flags that this program does not know",
+        Some(FileKind::Directory) if is_inline || !size.is_multiple_of(PAGE) => "is a directory with a page in part",
+        Some(FileKind::Link) if size >= PAGE => "is a link with a target that is too long",
+        _ if is_inline && size > INLINE => "has more bytes than fit into it",
+        _ if size > FILE_MAX => "is larger than a file may be",
+        _ => return Ok(()),
     };
-    if let Some(wrong) = wrong {
-        return Err(Damage::at(at, format!("inode {ino} {wrong}")));
-    }
+    Err(Damage::at(at, format!("inode {ino} {wrong}")))
+}
+
+/// Clears what a crash left of one file, and marks its pages.
+fn mark(pages: Pages<'_>, free: &mut FreePages, ino: Ino, at: u64) -> Result<u64, Damage> {
+    require_plausible(pages.media, ino, at)?;
+    let size = pages.media.load(at + inode::SIZE);
+    let state = State::of(pages.media.load(at + inode::STATE));
     let mut loaded = Extents::load(pages, at)?;
     let pages_found: u64 = loaded.extents.pieces().map(|(_, piece)| piece.len).sum();
     if state.mode == FileKind::Directory.bits() | state.mode & 0o7777 && pages_found < size / PAGE {

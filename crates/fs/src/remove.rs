@@ -28,7 +28,7 @@ impl Volume {
         let _tree = core.tree.read();
         let parent = core.node(directory)?;
         let mut names = parent.write(core)?;
-        let named = names.names(core, &parent)?.get(name).ok_or(Error::NotFound)?;
+        let named = names.names(core, &parent)?.get(core, name).ok_or(Error::NotFound)?;
         let node = core.node(named.ino)?;
         if node.kind(core)? == FileKind::Directory {
             return Err(Error::IsADirectory { ino: node.ino });
@@ -39,7 +39,7 @@ impl Volume {
         touch(&mut change, &parent);
         let freed = drop_link(core, &mut change, &node, &mut file)?;
         change.commit()?;
-        names.names(core, &parent)?.remove(name);
+        names.names(core, &parent)?.remove(core, name);
         finish(core, &node, &mut file, freed);
         Ok(())
     }
@@ -55,7 +55,7 @@ impl Volume {
         let _tree = core.tree.write(); // no rename moves a directory into this one meanwhile
         let parent = core.node(directory)?;
         let mut names = parent.write(core)?;
-        let named = names.names(core, &parent)?.get(name).ok_or(Error::NotFound)?;
+        let named = names.names(core, &parent)?.get(core, name).ok_or(Error::NotFound)?;
         let node = core.node(named.ino)?;
         let mut removed = node.write(core)?;
         require_empty(core, &node, &mut removed)?;
@@ -65,7 +65,7 @@ impl Volume {
         change.set(parent.at + inode::LINKS, parent.word(core, inode::LINKS) - 1);
         let freed = drop_link(core, &mut change, &node, &mut removed)?;
         change.commit()?;
-        names.names(core, &parent)?.remove(name);
+        names.names(core, &parent)?.remove(core, name);
         finish(core, &node, &mut removed, freed);
         Ok(())
     }
@@ -116,7 +116,8 @@ fn free_state(core: &Core, node: &Node) -> State {
 /// After the commit of a change that freed a file.
 pub(crate) fn finish(core: &Core, node: &Node, state: &mut NodeState, freed: Option<Vec<(u64, u64)>>) {
     let Some(pages) = freed else { return };
-    *state = NodeState { removed: true, ..NodeState::default() };
+    *state = NodeState::default();
+    node.set_removed();
     core.nodes.forget(node.ino);
     core.give_runs(&pages);
     core.table.give(node.ino);

@@ -5,12 +5,11 @@ use crate::core::Core;
 use crate::create::{NewFile, Prepared, prepare, put, require_links, touch};
 use crate::layout::{EntryHead, inode};
 use crate::names::{Named, Names, require_name};
-use crate::node::{Node, NodeState};
+use crate::node::{Node, NodeState, Writing};
 use crate::remove::{drop_link, finish, require_empty};
 use crate::volume::Volume;
 use crate::{Error, FileKind, Ino, Result};
 use everbyte_media::sealed::seal_low;
-use parking_lot::RwLockWriteGuard;
 use std::sync::Arc;
 
 /// What happens to a file that has the new name.
@@ -35,9 +34,9 @@ pub enum Rename<'a> {
 struct Directories<'n> {
     from: &'n Node,
     to: &'n Node,
-    from_state: RwLockWriteGuard<'n, NodeState>,
+    from_state: Writing<'n>,
     /// `None`: both are one.
-    to_state: Option<RwLockWriteGuard<'n, NodeState>>,
+    to_state: Option<Writing<'n>>,
 }
 
 impl Directories<'_> {
@@ -68,8 +67,8 @@ impl Volume {
             from_state: from.write(core)?,
             to_state: if one { None } else { Some(to.write(core)?) },
         };
-        let moved = both.from_state.names(core, &from)?.get(from_name).ok_or(Error::NotFound)?;
-        let other = both.target().names(core, &to)?.get(to_name);
+        let moved = both.from_state.names(core, &from)?.get(core, from_name).ok_or(Error::NotFound)?;
+        let other = both.target().names(core, &to)?.get(core, to_name);
         if to.word(core, inode::LINKS) == 0 {
             return Err(Error::Stale { ino: to.ino });
         }
@@ -132,10 +131,10 @@ impl Left {
     }
 
     /// Follows the change in the index of the directory.
-    fn apply(&self, names: &mut Names, name: &[u8]) {
+    fn apply(&self, core: &Core, names: &mut Names, name: &[u8]) {
         match &self.0 {
-            Some(left) => names.replace(name, left.ino),
-            None => names.remove(name),
+            Some(left) => names.replace(core, name, left.ino),
+            None => names.remove(core, name),
         }
     }
 }
@@ -196,7 +195,7 @@ fn rename(core: &Core, both: &mut Directories<'_>, moved: (&[u8], Named), to_nam
         move_directory(core, &mut change, &node, from, to)?;
     }
     change.commit()?;
-    left.apply(both.from_state.names(core, from)?, moved.0);
+    left.apply(core, both.from_state.names(core, from)?, moved.0);
     both.target().names(core, to)?.insert(to_name, node.ino, line);
     Ok(())
 }
@@ -241,8 +240,8 @@ fn replace(
     }
     let freed = drop_link(core, &mut change, &gone, &mut lost)?;
     change.commit()?;
-    left.apply(both.from_state.names(core, from)?, moved.0);
-    both.target().names(core, to)?.replace(other.0, node.ino);
+    left.apply(core, both.from_state.names(core, from)?, moved.0);
+    both.target().names(core, to)?.replace(core, other.0, node.ino);
     finish(core, &gone, &mut lost, freed);
     Ok(())
 }
@@ -280,17 +279,13 @@ fn exchange(core: &Core, both: &mut Directories<'_>, one: (&[u8], Named), other:
         move_directory(core, &mut change, &second, to, from)?;
     }
     change.commit()?;
-    both.from_state.names(core, from)?.replace(one.0, second.ino);
-    both.target().names(core, to)?.replace(other.0, first.ino);
+    both.from_state.names(core, from)?.replace(core, one.0, second.ino);
+    both.target().names(core, to)?.replace(core, other.0, first.ino);
     Ok(())
 }
 
 /// Locks two files that are not one, neither of them a directory of the rename.
-fn lock_both<'n>(
-    core: &Core,
-    one: &'n Arc<Node>,
-    other: &'n Arc<Node>,
-) -> Result<(RwLockWriteGuard<'n, NodeState>, RwLockWriteGuard<'n, NodeState>)> {
+fn lock_both<'n>(core: &'n Core, one: &'n Arc<Node>, other: &'n Arc<Node>) -> Result<(Writing<'n>, Writing<'n>)> {
     // The tree lock keeps other threads from locking two.
     Ok((one.write(core)?, other.write(core)?))
 }

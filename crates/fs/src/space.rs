@@ -6,9 +6,10 @@
 use crate::free_pages::FreePages;
 use crate::layout::PAGE;
 use crate::{Error, Result};
-use everbyte_media::Media;
+use everbyte_media::{Damage, Media};
 use everbyte_store::{CLUSTER, ErrorInfo, ErrorKind, Object};
 use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The pages of an open volume.
 pub(crate) struct Space {
@@ -16,11 +17,39 @@ pub(crate) struct Space {
     free: Mutex<FreePages>,
     /// Serialises growth of the object.
     growing: Mutex<()>,
+    /// The next opening has to scan: see [`Space::require_scan`].
+    is_unsure: AtomicBool,
 }
 
 impl Space {
     pub(crate) fn new(object: Object, free: FreePages) -> Space {
-        Space { object, free: Mutex::new(free), growing: Mutex::new(()) }
+        Space { object, free: Mutex::new(free), growing: Mutex::new(()), is_unsure: AtomicBool::new(false) }
+    }
+
+    /// The state in memory may differ from the media: a file is damaged, or a call has panicked or
+    /// failed in the middle. It is not saved then.
+    pub(crate) fn require_scan(&self) {
+        self.is_unsure.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the next opening has to scan.
+    pub(crate) fn requires_scan(&self) -> bool {
+        self.is_unsure.load(Ordering::Relaxed)
+    }
+
+    /// Refuses runs of pages of which one counts as free. A scan has found none, so that only
+    /// saved bits are looked at.
+    pub(crate) fn require_used(&self, runs: impl Iterator<Item = (u64, u64)>) -> Result<(), Damage> {
+        let free = self.free.lock();
+        if !free.is_saved() {
+            return Ok(());
+        }
+        for (first, count) in runs {
+            if let Some(page) = free.next_free(first).filter(|&page| page < first + count) {
+                return Err(Damage::at(self.at(page), "a page of a file counts as free"));
+            }
+        }
+        Ok(())
     }
 
     /// Number of free pages.
@@ -126,7 +155,7 @@ impl Space {
 
     /// Adds pages to the volume: an eighth of its size, at most 64 MiB, at least `wanted`; where
     /// that does not fit, as many as do.
-    fn grow(&self, wanted: u64) -> Result<()> {
+    pub(crate) fn grow(&self, wanted: u64) -> Result<()> {
         let _one = self.growing.lock();
         if wanted == 1 && self.free.lock().count() > 0 {
             return Ok(()); // another thread has grown it

@@ -3,7 +3,9 @@
 //! A page of words leads to pages of words, and those to groups of 256 inodes; a new group is
 //! published by one word. The numbers of free inodes are known in memory alone.
 
-use crate::layout::{GROUP_INODES, GROUP_PAGES, INODE, Inode, PAGE, Place, STATE_INLINE, State, TABLE_AT, TABLE_WORDS};
+use crate::layout::{
+    GROUP_INODES, GROUP_PAGES, INODE, Inode, PAGE, Place, STATE_INLINE, State, TABLE_AT, TABLE_WORDS, inode,
+};
 use crate::space::Space;
 use crate::{Error, FileKind, Ino, Result};
 use everbyte_media::{Damage, Media, Offset, PublishWord};
@@ -108,6 +110,18 @@ impl InodeTable {
         (1..count * GROUP_INODES).map(Ino)
     }
 
+    /// Groups that exist.
+    pub(crate) fn len(&self) -> u64 {
+        self.groups.read().len() as u64
+    }
+
+    /// A bit for each inode of the groups that exist; a set bit: it is free.
+    pub(crate) fn free_bits(&self) -> Vec<u64> {
+        let mut bits = vec![0; (self.len() * GROUP_INODES / 64) as usize];
+        self.free.lock().iter().for_each(|ino| bits[(ino.0 / 64) as usize] |= 1 << (ino.0 % 64));
+        bits
+    }
+
     /// Free inodes of the groups that exist.
     pub(crate) fn free_count(&self) -> u64 {
         self.free.lock().len() as u64
@@ -127,10 +141,16 @@ impl InodeTable {
     /// Reserves a free inode; nothing on media changes unless a group is added.
     pub(crate) fn take(&self, space: &Space) -> Result<Ino> {
         loop {
-            if let Some(ino) = self.free.lock().pop() {
+            let popped = self.free.lock().pop();
+            let Some(ino) = popped else {
+                self.add_group(space)?;
+                continue;
+            };
+            let at = self.at(ino).expect("the number is the table's");
+            if State::of(space.media().load(at + inode::STATE)).mode == 0 {
                 return Ok(ino);
             }
-            self.add_group(space)?;
+            // Saved as free, and damaged since: the inode stays as it is.
         }
     }
 

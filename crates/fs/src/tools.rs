@@ -10,13 +10,21 @@ fn open(store: &Store, name: &str) -> Result<Volume> {
     Volume::open(store.object(name)?)
 }
 
+/// Opens a volume, takes a look and closes it.
+fn look<T>(store: &Store, name: &str, body: impl FnOnce(&Volume) -> T) -> Result<T, EngineError> {
+    let volume = open(store, name).map_err(EngineError::new)?;
+    let found = body(&volume);
+    volume.close().map_err(EngineError::new)?;
+    Ok(found)
+}
+
 impl EngineTools for FsTools {
     fn engine(&self) -> Engine {
         Engine::Fs
     }
 
     fn describe(&self, store: &Store, name: &str) -> Result<Vec<Fact>, EngineError> {
-        let usage = open(store, name).map_err(EngineError::new)?.usage();
+        let usage = look(store, name, Volume::usage)?;
         let facts = [
             ("pages", usage.pages),
             ("free_pages", usage.free_pages),
@@ -27,8 +35,7 @@ impl EngineTools for FsTools {
     }
 
     fn recover(&self, store: &Store, name: &str) -> Result<Vec<String>, EngineError> {
-        let volume = open(store, name).map_err(EngineError::new)?;
-        let recovery = volume.recovery();
+        let recovery = look(store, name, |volume| volume.recovery().clone())?;
         let mut done = Vec::new();
         if recovery.undone > 0 {
             done.push(format!("{} interrupted changes undone", recovery.undone));
@@ -44,7 +51,14 @@ impl EngineTools for FsTools {
 
     fn check(&self, store: &Store, name: &str) -> Vec<Finding> {
         match open(store, name) {
-            Ok(volume) => volume.check(),
+            Ok(volume) => {
+                let findings = volume.check();
+                if findings.is_empty() {
+                    // After a failure, as with findings, the next opening scans.
+                    drop(volume.close());
+                }
+                findings
+            }
             Err(error) => vec![Finding::unopened("fs", store, name, &error)],
         }
     }

@@ -3,10 +3,10 @@
 use crate::core::Core;
 use crate::lanes::Lanes;
 use crate::layout::PAGE;
-use crate::node::Nodes;
+use crate::nodes::Nodes;
 use crate::recover::{self, VolumeRecovery};
 use crate::space::Space;
-use crate::{OpenVolume, Result, VolumeOptions, format};
+use crate::{Error, OpenVolume, Result, VolumeOptions, format, saved};
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -34,11 +34,12 @@ impl Volume {
     pub fn create(store: &Store, name: &str, options: &VolumeOptions) -> Result<Volume> {
         let object = ObjectOptions { engine: Engine::Fs, fingerprint: format::fingerprint(), span: options.span };
         let object = store.create_object(name, object, |object| format::format(object, options))?;
-        Volume::open_with(object, &OpenVolume { clock: options.clock })
+        Volume::open_with(object, &OpenVolume { clock: options.clock, ..OpenVolume::default() })
     }
 
-    /// Opens the volume in an object. Undoes the changes that a crash interrupted, and finds the
-    /// free pages, in a time that grows with the number of inodes and extents.
+    /// Opens the volume in an object. Undoes the changes that a crash interrupted. The free pages
+    /// and inodes are those that [`Volume::close`] saved; if it did not, the volume is scanned, in
+    /// a time that grows with the number of inodes and extents.
     ///
     /// # Errors
     /// [`everbyte_store::Error::WrongEngine`], [`everbyte_store::Error::Claimed`] while this
@@ -58,19 +59,52 @@ impl Volume {
         let (head, head_repaired) = format::read(&object, true)?;
         let start = object.prime().get();
         let allowed = start..object.backed().get();
+        let saved = saved::load(&object, &head);
+        saved::invalidate(&object);
         let (lanes, undone) = Lanes::recover(object.media(), start, head.lanes, &allowed)?;
-        let scan = recover::scan(&object, &head)?;
+        // A volume that was closed has nothing to undo.
+        let scan = match saved.filter(|_| undone == 0).and_then(|saved| saved.scan(&object, &head)) {
+            Some(scan) => scan,
+            None => recover::scan(&object, &head)?,
+        };
         let recovery = VolumeRecovery { undone, head_repaired, ..scan.recovery };
         let core = Core {
             space: Space::new(object, scan.free),
             head,
             lanes,
             table: scan.table,
-            nodes: Nodes::new(&recovery.damaged),
+            nodes: Nodes::new(&recovery.damaged, options.files),
             tree: RwLock::new(()),
             clock: options.clock,
         };
+        if !recovery.damaged.is_empty() {
+            core.require_scan();
+        }
         Ok(Volume { core: Arc::new(core), opened: Arc::new(Opened { recovery, _claim: claim }) })
+    }
+
+    /// Closes the volume, and saves its free pages and inodes, so that the next opening reads no
+    /// inode. Settled on return. They are not saved where the volume has no room for them, where a
+    /// file is damaged, or where a call has panicked; the next opening scans then, as it does when
+    /// a volume is dropped and not closed.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] while other clones of the volume, or [`crate::Held`] files, exist: the last
+    /// of them may be closed. A failed write or sync poisons the store.
+    pub fn close(self) -> Result<()> {
+        let Volume { core, opened } = self;
+        let name = core.name().to_owned();
+        let core = Arc::into_inner(core).ok_or(Error::InUse { volume: name })?;
+        let media = core.media();
+        media.require_opener()?;
+        if !media.opened().read_only {
+            if !core.requires_scan() {
+                saved::save(&core)?;
+            }
+            media.barrier()?;
+        }
+        drop(opened); // the next opening may begin
+        Ok(())
     }
 
     /// The work that opening the volume did.
@@ -109,6 +143,11 @@ impl Volume {
         self.core.now()
     }
 
+    /// The files, extents and names that are indexed in memory now. Costs a look at each file.
+    pub fn indexed(&self) -> Indexed {
+        self.core.nodes.indexed()
+    }
+
     /// Bytes that were stored to the journal since the volume was opened.
     pub fn logged(&self) -> u64 {
         self.core.lanes.written()
@@ -143,6 +182,19 @@ pub struct Usage {
     pub inodes: u64,
     /// Inodes of them that are free.
     pub free_inodes: u64,
+}
+
+/// What a volume has indexed in memory, beside a bit for each of its pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Indexed {
+    /// Files.
+    pub files: usize,
+    /// Extents of them.
+    pub extents: usize,
+    /// Entries of directories among them.
+    pub names: usize,
+    /// Bytes of all of these, without those that the allocator adds.
+    pub bytes: usize,
 }
 
 impl std::fmt::Debug for Volume {

@@ -7,6 +7,11 @@ use everbyte_store::{CLUSTER, FormatOptions, Store};
 use everbyte_workload::Random;
 
 fn image() -> Image {
+    image_that(false)
+}
+
+/// A store with a volume, which was closed, or only the store was.
+fn image_that(is_closed: bool) -> Image {
     Image::zeroed(CLUSTER).with_max(8 << 20).then(|media| {
         let store = Store::format(media, &FormatOptions { log_len: 0, identity: Some([7; 16]) }).unwrap();
         let options = VolumeOptions { lanes: 2, span: Some(4 << 20), uuid: Some([1; 16]), ..Default::default() };
@@ -24,7 +29,9 @@ fn image() -> Image {
         volume
             .make(directory, "a name of more than one line, which is longer than 48 bytes".as_bytes(), &link)
             .unwrap();
-        drop(volume);
+        if is_closed {
+            volume.close().unwrap();
+        }
         store.close().unwrap();
     })
 }
@@ -98,7 +105,20 @@ fn use_all(volume: &Volume) {
 
 #[test]
 fn flipped_bits_are_errors_and_never_a_panic() {
-    let image = image();
+    let (refused, damaged, _) = flip_bits(false);
+    assert!(refused > 10 && damaged > 200, "{refused} refused, {damaged} damaged");
+}
+
+/// Files of a volume that is not scanned are damaged, too.
+#[test]
+fn flipped_bits_of_a_closed_volume_are_errors_and_never_a_panic() {
+    let (refused, damaged, saved) = flip_bits(true);
+    assert!(refused > 10 && damaged > 150 && saved > 300, "{refused} refused, {damaged} damaged, {saved} not scanned");
+}
+
+/// The numbers of volumes that were refused, were damaged, and were not scanned.
+fn flip_bits(is_closed: bool) -> (u64, u64, u64) {
+    let image = image_that(is_closed);
     let start = start(&image);
     let clean = image.media();
     let used: Vec<u64> =
@@ -106,7 +126,7 @@ fn flipped_bits_are_errors_and_never_a_panic() {
     let end = start + (layout::LANES_PAGE + 2 + 2 + layout::GROUP_PAGES + 2) * layout::PAGE;
     let metadata: Vec<u64> = used.iter().copied().filter(|&at| at < end).collect();
     let mut random = Random::new(everbyte_workload::seed(11, "-p everbyte-fs flipped"));
-    let (mut refused, mut damaged) = (0, 0);
+    let (mut refused, mut damaged, mut saved) = (0, 0, 0);
     for _ in 0..everbyte_workload::long_or(600, 20_000) {
         let media = image.media();
         for _ in 0..random.pick(&[1, 1, 3]) {
@@ -117,8 +137,11 @@ fn flipped_bits_are_errors_and_never_a_panic() {
         }
         match open(&media) {
             Ok(volume) => {
-                damaged += usize::from(!volume.recovery().damaged.is_empty() || !volume.check().is_empty());
+                saved += u64::from(volume.recovery().saved);
+                damaged += u64::from(!volume.recovery().damaged.is_empty() || !volume.check().is_empty());
                 use_all(&volume);
+                volume.close().unwrap();
+                drop(open(&media)); // the state of a damaged volume
             }
             Err(error) => {
                 assert!(matches!(error, Error::Damaged(_) | Error::Log(_) | Error::NewerFormat { .. }), "{error}");
@@ -126,7 +149,7 @@ fn flipped_bits_are_errors_and_never_a_panic() {
             }
         }
     }
-    assert!(refused > 10 && damaged > 200, "{refused} refused, {damaged} damaged");
+    (refused, damaged, saved)
 }
 
 /// Damage of one file leaves the others usable, and its pages are not given to them.

@@ -21,7 +21,7 @@ fn the_worked_example_is_written_byte_for_byte() {
         let notes = volume.make(Ino::ROOT, b"notes", &NewFile::new(FileKind::Directory, 0o755)).unwrap();
         let today = volume.make(notes, b"today", &NewFile::new(FileKind::Regular, 0o644)).unwrap();
         volume.write(today, 0, b"remember").unwrap();
-        drop(volume);
+        volume.close().unwrap();
         store.close().unwrap();
     });
     let media = image.media();
@@ -32,13 +32,14 @@ fn the_worked_example_is_written_byte_for_byte() {
     let slot = inode(2) + layout::inode::INLINE;
     let parts = [
         ("head", start + layout::HEAD_AT, 256),
-        ("word of the inode table", start + layout::TABLE_AT, 8),
+        ("words of the inode table and of the saved state, number of openings", start + layout::TABLE_AT, 24),
         ("pages of the table", page(3), 8),
         ("", page(4), 8),
         ("inode 1, the root", inode(1), 256),
         ("inode 2, notes", inode(2), 256),
         ("inode 3, today", inode(3), 256),
         ("a line of notes", page(place(slot + 8)), 64),
+        ("the saved state", page(place(start + layout::SAVED_AT)), 64 + 96 + 16 + 64 + 16 + 32),
     ];
     assert_page("../../docs/formats/volume.md", &dump(&media, &parts));
 }

@@ -7,7 +7,7 @@ use everbyte_store::{FormatOptions, Store};
 
 const ROOT: Ino = Ino::ROOT;
 const FILE: NewFile<'_> =
-    NewFile { kind: FileKind::Regular, permissions: 0o644, uid: 0, gid: 0, device: 0, target: b"" };
+    NewFile { kind: FileKind::Regular, permissions: 0o644, uid: 0, gid: 0, device: 0, target: b"", xattrs: &[] };
 
 /// The files of every volume of this test.
 struct Files {

@@ -2,7 +2,7 @@
 //! that the check finds, also after the volume is opened again.
 
 use everbyte_fs::model::{self, Op, Path, Tree};
-use everbyte_fs::{Allocate, FileKind, OpenVolume, Rename, Volume, VolumeOptions};
+use everbyte_fs::{Allocate, FileKind, OpenVolume, Rename, Usage, Volume, VolumeOptions, VolumeRecovery};
 use everbyte_media::{Media, Options};
 use everbyte_store::{FormatOptions, Store};
 use everbyte_workload::Random;
@@ -140,6 +140,7 @@ fn a_volume_is_what_its_twin_is() {
         NOW.set(0);
         SMALL.set(random.chance(30));
         let mut volume = Volume::create(&store, "volume", &options).unwrap();
+        let files = random.pick(&[1, 32, OpenVolume::FILES]);
         let mut tree = Tree::default();
         for step in 0..if is_long { 2000_i64 } else { 150 } {
             let op = an_op(random, &tree);
@@ -148,6 +149,9 @@ fn a_volume_is_what_its_twin_is() {
             let found = model::apply(&volume, &op);
             let expected = tree.apply(&op);
             assert_eq!(found.is_ok(), expected.is_ok(), "step {step}: {op:?}: {found:?}");
+            let most = files.max(16) + 6; // files that one call uses
+            let indexed = volume.indexed();
+            assert!(step < 50 || indexed.files <= most, "step {step}: {indexed:?}");
             if step % 16 == 0 {
                 assert_same(&volume, &tree, &format!("step {step}: {op:?}"));
             }
@@ -155,10 +159,20 @@ fn a_volume_is_what_its_twin_is() {
                 assert_eq!(volume.check(), [], "step {step}: {op:?}");
                 let usage = volume.usage();
                 let object = volume.object().clone();
-                drop(volume);
-                volume = Volume::open_with(object, &OpenVolume { clock }).unwrap();
-                assert_eq!(volume.recovery(), &Default::default(), "nothing was interrupted");
-                assert_eq!(volume.usage(), usage, "no page and no inode is lost");
+                let is_closed = random.chance(60);
+                if is_closed {
+                    volume.close().unwrap()
+                } else {
+                    drop(volume)
+                }
+                volume = Volume::open_with(object, &OpenVolume { files, clock, ..OpenVolume::default() }).unwrap();
+                let recovery = VolumeRecovery { saved: is_closed, ..Default::default() };
+                assert_eq!(volume.recovery(), &recovery, "nothing was interrupted");
+                assert_eq!(volume.check(), [], "the saved state is what the inodes say");
+                // Closing a volume without free pages adds some for the saved state.
+                let added = volume.usage().pages - usage.pages;
+                let expected = Usage { pages: usage.pages + added, free_pages: usage.free_pages + added, ..usage };
+                assert_eq!(volume.usage(), expected, "no page or inode is lost");
             }
         }
         assert_same(&volume, &tree, "at the end");

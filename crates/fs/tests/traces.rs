@@ -58,7 +58,7 @@ fn trace(body: impl FnOnce(&Volume)) -> String {
     }
     let open = |media| {
         let store = Store::attach(media).unwrap();
-        let options = everbyte_fs::OpenVolume { clock };
+        let options = everbyte_fs::OpenVolume { clock, ..Default::default() };
         Volume::open_with(store.object("volume").unwrap(), &options).unwrap()
     };
     tracer.run_after(open, |_, volume| body(&volume))

@@ -143,6 +143,7 @@ fn errno_of(error: &FsError) -> Errno {
         FsError::Damaged(_) => Errno::EUCLEAN,
         FsError::BadOption { .. } | FsError::BadName | FsError::NotAFile { .. } => Errno::EINVAL,
         FsError::Unaligned { .. } | FsError::Loop { .. } => Errno::EINVAL,
+        FsError::InUse { .. } => Errno::EBUSY,
         FsError::NotFound => Errno::ENOENT,
         FsError::Exists => Errno::EEXIST,
         FsError::NotADirectory { .. } => Errno::ENOTDIR,

@@ -133,6 +133,17 @@ impl Files {
         &self.0.volume
     }
 
+    /// Ends the use of the volume and closes it, so that the next opening reads no inode. Durable on
+    /// return.
+    ///
+    /// # Errors
+    /// [`Errno::EBUSY`] while processes, open files or other clones exist: the last of them may be
+    /// closed. [`Errno::EIO`]: the medium failed.
+    pub fn close(self) -> Result<()> {
+        let shared = Arc::into_inner(self.0).ok_or(Errno::EBUSY)?;
+        Ok(shared.volume.close()?)
+    }
+
     /// Waits until all changes that returned before are durable.
     ///
     /// # Errors

@@ -246,6 +246,7 @@ fn page() -> String {
         NoAttribute => E::NoAttribute { ino: ino() },
         Loop => E::Loop { ino: ino() },
         Stale => E::Stale { ino: ino() },
+        InUse => E::InUse { volume: object() },
         NoSpace => E::NoSpace { volume: object(), cause: store().into() },
         NoInodes => E::NoInodes { volume: object() },
     });

@@ -256,6 +256,25 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "extended attributes are not flushed before the word that leads to them",
     ),
     exhibit(
+        "fs-saved-kept",
+        "fs",
+        "fs-saved",
+        "the saved state of a volume is not invalidated when the volume is opened: pages in use count as free",
+    ),
+    exhibit(
+        "fs-saved-clear-unflushed",
+        "fs",
+        "fs-saved",
+        "the word that leads to the saved state is cleared and not flushed: a crash brings the state back",
+    ),
+    exhibit("fs-saved-unflushed", "fs", "fs-saved", "the saved state is not flushed before the word that leads to it"),
+    exhibit(
+        "fs-saved-unfenced",
+        "fs",
+        "fs-saved",
+        "the word that leads to the saved state is published before the state is ordered",
+    ),
+    exhibit(
         "fs-reflush-unfenced",
         "fs",
         "fs-shrink",

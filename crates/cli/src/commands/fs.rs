@@ -32,7 +32,7 @@ fn mkfs(store: Store, args: &MkfsArgs, output: &Output) -> Result<(), Failure> {
     let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let options =
         VolumeOptions { label: args.label.clone(), lanes: args.lanes, span: args.span, owner, ..Default::default() };
-    drop(Volume::create(&store, &args.volume, &options)?);
+    Volume::create(&store, &args.volume, &options)?.close()?;
     store.close()?;
     output.say(format!("made volume {}", args.volume), json!({ "volume": args.volume, "label": args.label }))
 }
@@ -172,8 +172,7 @@ fn put(store: Store, args: &PutArgs, output: &Output) -> Result<(), Failure> {
         Ok(())
     });
     // Whole files that were copied before a failure stay.
-    volume.settle()?;
-    drop(volume);
+    volume.close()?;
     store.close()?;
     bar.finish_and_clear();
     copied.and_then(|()| say(&all, output))

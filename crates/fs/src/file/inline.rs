@@ -97,9 +97,9 @@ pub(super) fn to_pages(core: &Core, node: &Node, state: &mut NodeState) -> Resul
         set_bytes(&mut change, node, &slots);
         change.commit().inspect_err(|_| taken.into_iter().for_each(|page| core.give_pages(page, 1)))?;
     }
-    state.extents = Some(Box::new(match Extents::load(Pages::of(core.object()), node.at) {
+    state.extents = Some(match Extents::load(Pages::of(core.object()), node.at) {
         Ok(loaded) => loaded.extents,
         Err(damage) => return Err(damage.of_object(core.name()).into()),
-    }));
+    });
     Ok(())
 }

@@ -29,9 +29,8 @@ pub use allocate::Allocate;
 use crate::core::Core;
 use crate::extents::Extents;
 use crate::layout::{FILE_MAX, PAGE, STATE_INLINE, inode};
-use crate::node::{Node, NodeState};
+use crate::node::{Node, Writing};
 use crate::{Error, FileKind, Result};
-use parking_lot::RwLockWriteGuard;
 
 /// Refuses a range that ends beyond the largest file.
 fn require_range(at: u64, len: u64) -> Result<u64> {
@@ -40,7 +39,7 @@ fn require_range(at: u64, len: u64) -> Result<u64> {
 }
 
 /// Locks a regular file to change it.
-fn lock<'n>(core: &Core, node: &'n Node) -> Result<RwLockWriteGuard<'n, NodeState>> {
+fn lock<'n>(core: &'n Core, node: &'n Node) -> Result<Writing<'n>> {
     let state = node.write(core)?;
     match node.kind(core)? {
         FileKind::Regular => Ok(state),
