@@ -23,7 +23,7 @@ pub(crate) const CASES: &[Case] = &[
     case("fs-sequences", "sequences of one to three random operations on files of every form", 12_000, sequences),
 ];
 
-const fn case(
+pub(crate) const fn case(
     name: &'static str,
     about: &'static str,
     total: u64,
@@ -35,27 +35,27 @@ const fn case(
 const MAX: u64 = 8 << 20;
 const SPAN: u64 = 4 << 20;
 
-fn path(text: &str) -> Path {
+pub(crate) fn path(text: &str) -> Path {
     text.split('/').filter(|name| !name.is_empty()).map(|name| name.as_bytes().to_vec()).collect()
 }
 
-fn make(at: &str) -> Op {
+pub(crate) fn make(at: &str) -> Op {
     Op::Make { path: path(at), kind: FileKind::Regular, permissions: 0o644 }
 }
 
-fn directory(at: &str) -> Op {
+pub(crate) fn directory(at: &str) -> Op {
     Op::Make { path: path(at), kind: FileKind::Directory, permissions: 0o755 }
 }
 
-fn write(at: &str, offset: u64, len: u64, seed: u8) -> Op {
+pub(crate) fn write(at: &str, offset: u64, len: u64, seed: u8) -> Op {
     Op::Write { path: path(at), at: offset, len, seed }
 }
 
-fn append(at: &str, len: u64, seed: u8) -> Op {
+pub(crate) fn append(at: &str, len: u64, seed: u8) -> Op {
     Op::Append { path: path(at), len, seed }
 }
 
-fn resize(at: &str, to: u64) -> Op {
+pub(crate) fn resize(at: &str, to: u64) -> Op {
     Op::Resize { path: path(at), to }
 }
 
@@ -63,7 +63,7 @@ fn link(at: &str, new: &str) -> Op {
     Op::Link { path: path(at), new: path(new) }
 }
 
-fn unlink(at: &str) -> Op {
+pub(crate) fn unlink(at: &str) -> Op {
     Op::Unlink { path: path(at) }
 }
 
@@ -71,7 +71,7 @@ fn rename(from: &str, to: &str) -> Op {
     Op::Rename { from: path(from), to: path(to), mode: Rename::Replace }
 }
 
-fn allocate(at: &str, offset: u64, len: u64, mode: Allocate) -> Op {
+pub(crate) fn allocate(at: &str, offset: u64, len: u64, mode: Allocate) -> Op {
     Op::Allocate { path: path(at), at: offset, len, mode }
 }
 
@@ -157,7 +157,7 @@ fn settle(volume: &Volume) {
 }
 
 /// Explores operations on a volume that others have made.
-fn explore(explorer: Explorer, before: &[Op], ops: &[Op]) -> Result<Report, Box<Failure>> {
+pub(crate) fn explore(explorer: Explorer, before: &[Op], ops: &[Op]) -> Result<Report, Box<Failure>> {
     let (image, tree) = image(before);
     let run = |media: Media, twin: &Twin<'_, Tree>| {
         let volume = open(&media).expect("a whole image");

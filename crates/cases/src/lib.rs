@@ -25,6 +25,7 @@ mod cold;
 mod creation;
 mod disk;
 mod fs;
+mod fs_share;
 mod heap;
 mod hkv;
 mod kv;
@@ -115,6 +116,7 @@ pub fn cases() -> Vec<Case> {
         object_load::CASES,
         hkv::CASES,
         fs::CASES,
+        fs_share::CASES,
         mnemosyne::CASES,
         kv::CASES,
         kv_days::CASES,

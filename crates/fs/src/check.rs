@@ -22,10 +22,20 @@ struct Reached {
     parents: HashMap<Ino, Ino>,
 }
 
+/// The extents that lead to a page.
+struct Owner {
+    ino: Ino,
+    is_shared: bool,
+    /// Extents but the first.
+    others: u32,
+}
+
+type Owners = HashMap<u64, Owner>;
+
 impl Volume {
-    /// Verifies the volume: extents within it and of one file each, counts of links, names that
-    /// lead to live inodes of their type, directories that hang together, free pages. No other
-    /// thread may change the volume meanwhile.
+    /// Verifies the volume: extents within it, pages that several extents lead to, counts of links,
+    /// names that lead to live inodes of their type, directories that hang together, free pages. No
+    /// other thread may change the volume meanwhile.
     pub fn check(&self) -> Vec<Finding> {
         self.check_files().into_iter().map(|(_, finding)| finding).collect()
     }
@@ -39,7 +49,7 @@ impl Volume {
             findings.push((ino, Finding { room: "fs", kind: FindingKind::Damage, at, object, detail }));
         };
         let pages = Pages::of(core.object());
-        let mut owners = HashMap::new();
+        let mut owners = Owners::default();
         let mut reached = Reached::default();
         let mut live = HashSet::new();
         for ino in core.table.numbers() {
@@ -77,10 +87,7 @@ impl Volume {
             }
         }
         check_links(core, &live, &reached, &mut report);
-        let free = core.free_pages();
-        if let Some(page) = (0..core.end_page()).find(|page| free.is_free(*page) && owners.contains_key(page)) {
-            report(owners[&page], core.at(page), format!("a page of inode {} counts as free", owners[&page]));
-        }
+        check_counts(core, &owners, &mut report);
         findings
     }
 }
@@ -91,7 +98,7 @@ fn check_pages(
     at: u64,
     size: u64,
     (extents, xattrs): (&Extents, Option<(u64, u64)>),
-    owners: &mut HashMap<u64, Ino>,
+    owners: &mut Owners,
     report: &mut impl FnMut(Ino, u64, String),
 ) {
     for (first, piece) in extents.pieces().filter(|(_, piece)| !piece.place.is_unwritten()) {
@@ -99,12 +106,40 @@ fn check_pages(
             report(ino, at, format!("inode {ino} has pages behind its end"));
         }
     }
-    for (first, count) in extents.all_pages().into_iter().chain(xattrs) {
+    let xattrs = xattrs.map(|(page, count)| (page, count, false));
+    for (first, count, is_shared) in extents.flagged_pages().into_iter().chain(xattrs) {
         for page in first..first + count {
-            if let Some(other) = owners.insert(page, ino) {
-                report(ino, core.at(page), format!("inodes {other} and {ino} share a page"));
+            let Some(owner) = owners.get_mut(&page) else {
+                owners.insert(page, Owner { ino, is_shared, others: 0 });
+                continue;
+            };
+            owner.others += 1;
+            if !owner.is_shared || !is_shared {
+                report(ino, core.at(page), format!("inodes {} and {ino} share a page", owner.ino));
             }
         }
+    }
+}
+
+/// Compares the free and the shared pages in memory with those on media.
+fn check_counts(core: &Core, owners: &Owners, report: &mut impl FnMut(Ino, u64, String)) {
+    let (free, shared) = (core.free_pages(), core.shared_pages());
+    let mut total = 0;
+    for (&page, owner) in owners {
+        let Owner { ino, others, .. } = *owner;
+        if free.is_free(page) {
+            report(ino, core.at(page), format!("a page of inode {ino} counts as free"));
+        }
+        if shared.of(page) < others {
+            let counted = shared.of(page);
+            report(ino, core.at(page), format!("a page of inode {ino} counts {counted} other extents and has {others}"));
+        }
+        total += u64::from(others);
+    }
+    // The pages of damaged files count as shared where others have them.
+    if core.nodes.are_whole() && total != shared.total() {
+        let counted = shared.total();
+        report(Ino::ROOT, core.at(0), format!("shared pages count {counted} extents and have {total}"));
     }
 }
 

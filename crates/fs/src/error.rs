@@ -95,6 +95,12 @@ pub enum Error {
         /// The length.
         len: u64,
     },
+    /// Bytes would be copied to a range of the same file that has some of them.
+    #[error("two ranges of inode {ino} have bytes in common")]
+    Overlap {
+        /// The inode.
+        ino: Ino,
+    },
     /// The file has no extended attribute of that name.
     #[error("inode {ino} has no extended attribute of that name")]
     NoAttribute {
@@ -144,9 +150,8 @@ impl ErrorInfo for Error {
             Error::Log(error) => error.kind(),
             Error::NewerFormat { .. } => ErrorKind::Newer,
             Error::Damaged(_) => ErrorKind::Damaged,
-            Error::BadOption { .. } | Error::BadName | Error::Loop { .. } | Error::Unaligned { .. } => {
-                ErrorKind::Invalid
-            }
+            Error::BadOption { .. } | Error::BadName | Error::Loop { .. } => ErrorKind::Invalid,
+            Error::Unaligned { .. } | Error::Overlap { .. } => ErrorKind::Invalid,
             Error::NotFound | Error::NoAttribute { .. } | Error::Stale { .. } => ErrorKind::NotFound,
             Error::Exists => ErrorKind::Exists,
             Error::NotADirectory { .. } | Error::IsADirectory { .. } | Error::NotAFile { .. } => ErrorKind::Invalid,

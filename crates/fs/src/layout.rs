@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// `b"EVRBVOLU"`.
 pub const MAGIC: [u8; 8] = *b"EVRBVOLU";
 /// The newest format this program reads and writes.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 /// Offset of the head from the start of the prime page.
@@ -231,7 +231,7 @@ pub struct Place {
     pub tier: u8,
     /// The rights class; 0 today.
     pub class: u8,
-    /// [`PLACE_UNWRITTEN`], [`PLACE_SEALED`], [`PLACE_PINNED`].
+    /// [`PLACE_UNWRITTEN`], [`PLACE_SEALED`], [`PLACE_PINNED`], [`PLACE_SHARED`].
     pub flags: u8,
 }
 
@@ -244,6 +244,9 @@ pub const PLACE_UNWRITTEN: u8 = 1;
 pub const PLACE_SEALED: u8 = 2;
 /// The pages may not move. Not in use yet.
 pub const PLACE_PINNED: u8 = 4;
+/// Other extents may lead to the pages, and they may not be stored to. Never together with
+/// [`PLACE_UNWRITTEN`].
+pub const PLACE_SHARED: u8 = 8;
 
 impl Place {
     /// A page of this object.
@@ -277,6 +280,11 @@ impl Place {
     /// Whether the pages read as zeros.
     pub fn is_unwritten(self) -> bool {
         self.flags & PLACE_UNWRITTEN != 0
+    }
+
+    /// Whether other extents may lead to the pages.
+    pub fn is_shared(self) -> bool {
+        self.flags & PLACE_SHARED != 0
     }
 }
 

@@ -55,6 +55,7 @@ mod options;
 mod recover;
 mod remove;
 mod rename;
+mod shared_pages;
 mod space;
 mod table;
 mod tools;

@@ -26,6 +26,10 @@ pub enum Op {
     Collapse { path: Path, at: u64, len: u64 },
     /// [`Volume::insert`].
     Insert { path: Path, at: u64, len: u64 },
+    /// [`Volume::copy_range`].
+    Copy { path: Path, at: u64, to: Path, to_at: u64, len: u64 },
+    /// [`Volume::clone_range`].
+    Clone { path: Path, at: u64, to: Path, to_at: u64, len: u64 },
     /// [`Volume::link`].
     Link { path: Path, new: Path },
     /// [`Volume::unlink`].
@@ -231,6 +235,18 @@ impl Tree {
                 bytes.splice(at..at, vec![0; *len as usize]);
                 Ok(())
             }
+            Op::Copy { path, at, to, to_at, len } => self.copy(path, *at, to, *to_at, *len),
+            Op::Clone { path, at, to, to_at, len } => {
+                let size = self.file(path, FileKind::Regular)?.bytes.len() as u64;
+                let target = self.file(to, FileKind::Regular)?.bytes.len() as u64;
+                let len = if *len == 0 { size.checked_sub(*at).ok_or(Refused)? } else { *len };
+                let is_last = at + len == size && to_at + len >= target;
+                let is_aligned = at.is_multiple_of(4096) && to_at.is_multiple_of(4096);
+                if !is_aligned || at + len > size || !len.is_multiple_of(4096) && !is_last {
+                    return Err(Refused);
+                }
+                self.copy(path, *at, to, *to_at, len)
+            }
             Op::Link { path, new } => {
                 let (id, (directory, name)) = (self.find(path)?, self.parent(new)?);
                 if self.files[&id].kind == FileKind::Directory || self.files[&directory].names.contains_key(name) {
@@ -278,6 +294,20 @@ impl Tree {
                 Ok(())
             }
         }
+    }
+
+    fn copy(&mut self, path: &[Vec<u8>], at: u64, to: &[Vec<u8>], to_at: u64, len: u64) -> Answer {
+        let source = &self.file(path, FileKind::Regular)?.bytes;
+        let size = source.len() as u64;
+        let copied = source[at.min(size) as usize..at.saturating_add(len).min(size) as usize].to_vec();
+        let len = copied.len() as u64;
+        let is_one = self.find(path)? == self.find(to)?;
+        let target = self.file(to, FileKind::Regular)?;
+        if is_one && at < to_at + len && to_at < at + len {
+            return Err(Refused);
+        }
+        put(&mut target.bytes, to_at, &copied);
+        Ok(())
     }
 
     fn make(&mut self, path: &[Vec<u8>], kind: FileKind, permissions: u16, bytes: Vec<u8>) -> Answer {
@@ -387,6 +417,12 @@ pub fn apply(volume: &Volume, op: &Op) -> crate::Result<()> {
         Op::Allocate { path, at, len, mode } => volume.allocate(find(volume, path)?, *at, *len, *mode),
         Op::Collapse { path, at, len } => volume.collapse(find(volume, path)?, *at, *len),
         Op::Insert { path, at, len } => volume.insert(find(volume, path)?, *at, *len),
+        Op::Copy { path, at, to, to_at, len } => {
+            volume.copy_range(find(volume, path)?, *at, find(volume, to)?, *to_at, *len).map(drop)
+        }
+        Op::Clone { path, at, to, to_at, len } => {
+            volume.clone_range(find(volume, path)?, *at, find(volume, to)?, *to_at, *len).map(drop)
+        }
         Op::Link { path, new } => {
             let (directory, name) = parent(new)?;
             volume.link(find(volume, path)?, directory, &name)

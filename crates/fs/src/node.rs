@@ -53,6 +53,11 @@ impl Nodes {
         Nodes { shards: Default::default(), damaged: damaged.iter().copied().collect() }
     }
 
+    /// Whether no file was damaged when the volume was opened.
+    pub(crate) fn are_whole(&self) -> bool {
+        self.damaged.is_empty()
+    }
+
     fn shard(&self, ino: Ino) -> &Mutex<HashMap<u64, Arc<Node>, Seeded>> {
         &self.shards[(ino.0 % SHARDS as u64) as usize].0
     }

@@ -62,7 +62,7 @@ impl Volume {
         let scan = recover::scan(&object, &head)?;
         let recovery = VolumeRecovery { undone, head_repaired, ..scan.recovery };
         let core = Core {
-            space: Space::new(object, scan.free),
+            space: Space::new(object, scan.free, scan.shared),
             head,
             lanes,
             table: scan.table,

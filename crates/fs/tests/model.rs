@@ -52,7 +52,7 @@ fn a_length(random: &mut Random) -> u64 {
 
 fn an_op(random: &mut Random, tree: &Tree) -> Op {
     let seed = random.below(256) as u8;
-    match random.below(24) {
+    match random.below(29) {
         0..4 => {
             let kind = random.pick(&[
                 FileKind::Regular,
@@ -91,6 +91,19 @@ fn an_op(random: &mut Random, tree: &Tree) -> Op {
             let to = if random.chance(50) { a_new_path(random, tree) } else { a_path(random, tree, None) };
             let mode = random.pick(&[Rename::Replace, Rename::Replace, Rename::NoReplace, Rename::Exchange]);
             Op::Rename { from: a_path(random, tree, None), to, mode }
+        }
+        23..28 => {
+            let (path, to) = (a_path(random, tree, Some(FileKind::Regular)), a_path(random, tree, Some(FileKind::Regular)));
+            let (pages, to_pages) = (4096 * random.below(6), 4096 * random.below(10));
+            match random.below(4) {
+                0 => Op::Clone { path, at: 0, to, to_at: to_pages, len: 0 },
+                1 => Op::Clone { path, at: pages, to, to_at: to_pages, len: 4096 * random.below(4) + random.pick(&[0, 0, 9]) },
+                2 => {
+                    let within = random.pick(&[0, 1, 500, 4095]);
+                    Op::Copy { path, at: pages + within, to, to_at: to_pages + within, len: a_length(random) }
+                }
+                _ => Op::Copy { path, at: an_offset(random), to, to_at: an_offset(random), len: a_length(random) },
+            }
         }
         _ => {
             let path = a_path(random, tree, None);

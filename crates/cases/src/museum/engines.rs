@@ -354,6 +354,42 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "a repair is done under the token of a plan for a pool that has changed since",
     ),
     exhibit(
+        "fs-share-late",
+        "fs",
+        "fs-share",
+        "the slots of a clone's source get their flag after the target's commit: a crash leaves pages of two files",
+    ),
+    exhibit(
+        "fs-share-unflushed",
+        "fs",
+        "fs-share",
+        "the flag of shared pages is stored to the source's slots and not flushed before the target leads there",
+    ),
+    exhibit(
+        "fs-share-in-place",
+        "fs",
+        "fs-share",
+        "a few bytes are stored to a page at its place though another file has it",
+    ),
+    exhibit(
+        "fs-share-freed",
+        "fs",
+        "fs-share",
+        "the pages of a file become free though another file leads to them",
+    ),
+    exhibit(
+        "fs-copy-unflushed",
+        "fs",
+        "fs-share",
+        "the bytes of a page that a copy of a range cannot share are not flushed before the target leads there",
+    ),
+    exhibit(
+        "fs-own-tail-unflushed",
+        "fs",
+        "fs-share-tail",
+        "the copy of a shared last page is not flushed before the file leads to it",
+    ),
+    exhibit(
         "tree-commit-unordered",
         "cdds",
         "kv-puts",
