@@ -37,7 +37,7 @@ impl Volume {
             return Ok(names.get(name).map(|named| named.ino));
         }
         drop(state);
-        let mut state = node.write(core)?;
+        let mut state = node.write_index(core)?;
         Ok(state.names(core, &node)?.get(name).map(|named| named.ino))
     }
 
@@ -64,7 +64,7 @@ impl Volume {
     pub fn entries(&self, directory: Ino, cookie: u64, count: usize) -> Result<Vec<Entry>> {
         let core = &*self.core;
         let node = core.node(directory)?;
-        let mut state = node.write(core)?;
+        let mut state = node.write_index(core)?;
         let names = state.names(core, &node)?;
         let mut entries = Vec::new();
         let first_page = (cookie / u64::from(PAGE_LINES)) as usize;
@@ -109,6 +109,7 @@ impl Volume {
     /// As [`Volume::attributes`]: nothing has changed.
     pub fn set_attributes(&self, ino: Ino, set: &SetAttributes) -> Result<()> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         let node = core.node(ino)?;
         let _state = node.write(core)?;
         let mut inode = whole(core, &node)?;

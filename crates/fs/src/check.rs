@@ -2,8 +2,9 @@
 
 use crate::core::Core;
 use crate::extents::{Extents, Pages};
-use crate::layout::{PAGE, PAGE_LINES, State, inode};
+use crate::layout::{PAGE, PAGE_LINES, STATE_SNAPSHOT, State, inode};
 use crate::names;
+use crate::snapshot::published::Published;
 use crate::volume::Volume;
 use crate::xattr::run as xattr;
 use crate::{FileKind, Ino};
@@ -18,8 +19,14 @@ struct Reached {
     names: HashMap<Ino, u64>,
     /// Subdirectories of each directory.
     subdirectories: HashMap<Ino, u64>,
+    /// Every name: the directory, and the inode.
+    names_in: Vec<(Ino, Ino)>,
     /// The directory of each directory.
     parents: HashMap<Ino, Ino>,
+    /// The root of the snapshot that each live inode belongs to; 0: none.
+    snapshots: HashMap<Ino, u64>,
+    /// The directory of snapshots, and the roots that it leads to.
+    published: Published,
 }
 
 /// The extents that lead to a page.
@@ -52,6 +59,10 @@ impl Volume {
         let mut owners = Owners::default();
         let mut reached = Reached::default();
         let mut live = HashSet::new();
+        match Published::read(pages, &core.table) {
+            Ok(published) => reached.published = published,
+            Err(Damage { offset, detail, .. }) => report(Ino::ROOT, offset.unwrap_or(pages.start), detail),
+        }
         for ino in core.table.numbers() {
             let at = core.table.at(ino).expect("the number is the table's");
             let node = core.media().get::<crate::layout::Inode>(at);
@@ -64,6 +75,11 @@ impl Volume {
                 continue;
             };
             live.insert(ino);
+            let of = if state.flags & STATE_SNAPSHOT == 0 { 0 } else { node.snapshot };
+            reached.snapshots.insert(ino, of);
+            if of != node.snapshot || state.flags & STATE_SNAPSHOT != 0 && !reached.published.has(&node) {
+                report(ino, at, format!("inode {ino} belongs to snapshot {}, which is none", node.snapshot));
+            }
             if node.checksum != node.owner_sum() {
                 report(ino, at + inode::OWNER, format!("the owner of inode {ino} fails its checksum"));
             }
@@ -87,6 +103,7 @@ impl Volume {
             }
         }
         check_links(core, &live, &reached, &mut report);
+        check_snapshots(core, &reached, &mut report);
         check_counts(core, &owners, &mut report);
         findings
     }
@@ -97,7 +114,7 @@ fn check_pages(
     ino: Ino,
     at: u64,
     size: u64,
-    (extents, xattrs): (&Extents, Option<(u64, u64)>),
+    (extents, xattrs): (&Extents, Option<(u64, u64, bool)>),
     owners: &mut Owners,
     report: &mut impl FnMut(Ino, u64, String),
 ) {
@@ -106,7 +123,6 @@ fn check_pages(
             report(ino, at, format!("inode {ino} has pages behind its end"));
         }
     }
-    let xattrs = xattrs.map(|(page, count)| (page, count, false));
     for (first, count, is_shared) in extents.flagged_pages().into_iter().chain(xattrs) {
         for page in first..first + count {
             let Some(owner) = owners.get_mut(&page) else {
@@ -185,6 +201,7 @@ fn read_names(
                     report(ino, at, format!("directory {} has two names", entry.ino));
                 }
             }
+            reached.names_in.push((ino, entry.ino));
             if !seen.insert(entry.name) {
                 report(ino, at, format!("directory {ino} has the name `{text}` twice"));
             }
@@ -211,10 +228,12 @@ fn check_links(core: &Core, live: &HashSet<Ino>, reached: &Reached, report: &mut
         if node.links != expected {
             report(ino, at + inode::LINKS, format!("inode {ino} counts {} links and has {expected}", node.links));
         }
-        if names == 0 && ino != Ino::ROOT {
+        let is_hidden = reached.published.directory == Some(ino);
+        if names == 0 && ino != Ino::ROOT && !is_hidden {
             report(ino, at, format!("no name leads to inode {ino}"));
         }
-        let parent = if ino == Ino::ROOT { Some(&Ino::ROOT) } else { reached.parents.get(&ino) };
+        let is_root = ino == Ino::ROOT || reached.published.is_root(ino);
+        let parent = if is_root { Some(&ino) } else { reached.parents.get(&ino) };
         if is_directory && parent != Some(&Ino(node.parent)) {
             report(ino, at + inode::PARENT, format!("directory {ino} names {} as the one that holds it", node.parent));
         }
@@ -224,9 +243,23 @@ fn check_links(core: &Core, live: &HashSet<Ino>, reached: &Reached, report: &mut
     }
 }
 
+/// Names lead to inodes of the same snapshot, those of the directory of snapshots to roots.
+fn check_snapshots(core: &Core, reached: &Reached, report: &mut impl FnMut(Ino, u64, String)) {
+    for &(directory, ino) in &reached.names_in {
+        let (Some(&of), Some(&found)) = (reached.snapshots.get(&directory), reached.snapshots.get(&ino)) else {
+            continue; // reported as a name that leads to no file
+        };
+        let expected = if reached.published.directory == Some(directory) { ino.0 } else { of };
+        if found != expected {
+            let at = core.table.at(ino).expect("the inode is live");
+            report(ino, at, format!("a name of directory {directory} leads to inode {ino} of another snapshot"));
+        }
+    }
+}
+
 fn leads_to_root(reached: &Reached, mut ino: Ino) -> bool {
     for _ in 0..=reached.parents.len() {
-        if ino == Ino::ROOT {
+        if ino == Ino::ROOT || reached.published.is_root(ino) {
             return true;
         }
         let Some(&parent) = reached.parents.get(&ino) else { return false };

@@ -56,6 +56,7 @@ impl Volume {
     /// [`Error::NoSpace`], [`Error::NoInodes`]: nothing has changed.
     pub fn make(&self, directory: Ino, name: &[u8], new: &NewFile<'_>) -> Result<Ino> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         require_name(name)?;
         if new.target.len() > TARGET_MAX {
             return Err(Error::TooLarge { len: new.target.len() as u64, max: TARGET_MAX as u64 });
@@ -82,6 +83,7 @@ impl Volume {
     /// As [`Volume::make`].
     pub fn make_unnamed(&self, new: &NewFile<'_>) -> Result<crate::Held> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         let ino = core.table.take(core)?;
         let at = core.table.at(ino).expect("the table has it");
         let mut change = core.change();
@@ -102,6 +104,7 @@ impl Volume {
     /// [`Error::IsADirectory`], [`Error::TooManyLinks`]; otherwise as [`Volume::create`].
     pub fn link(&self, ino: Ino, directory: Ino, name: &[u8]) -> Result<()> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         require_name(name)?;
         let _tree = core.tree.read();
         let (parent, node) = (core.node(directory)?, core.node(ino)?);
@@ -191,7 +194,7 @@ fn prepare(core: &Core, at: u64, new: &NewFile<'_>, now: u64) -> Result<Prepared
 }
 
 /// Stores an inode that is still free; flushed, not fenced.
-fn put(core: &Core, at: u64, content: &Inode) {
+pub(crate) fn put(core: &Core, at: u64, content: &Inode) {
     let media = core.media();
     let _section = media.section();
     media.put(at, content);

@@ -119,6 +119,12 @@ pub enum Error {
         /// The inode.
         ino: Ino,
     },
+    /// The inode belongs to a snapshot.
+    #[error("inode {ino} belongs to a snapshot, which cannot be changed")]
+    ReadOnly {
+        /// The inode.
+        ino: Ino,
+    },
     /// The volume has no free pages and cannot grow.
     #[error("volume `{volume}` is full: {cause}")]
     NoSpace {
@@ -160,6 +166,7 @@ impl ErrorInfo for Error {
             Error::TooManyLinks { .. } => ErrorKind::TooLarge,
             Error::NoSpace { cause, .. } => cause.kind(),
             Error::NoInodes { .. } => ErrorKind::NoSpace,
+            Error::ReadOnly { .. } => ErrorKind::ReadOnly,
         }
     }
 

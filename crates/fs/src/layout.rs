@@ -18,6 +18,9 @@ pub const HEAD_AT: u64 = 512;
 pub const HEAD_COPY_AT: u64 = PAGE;
 /// Offset, from the start of the prime page, of the word that leads to the inode table.
 pub const TABLE_AT: u64 = 1024;
+/// Offset, from the start of the prime page, of the sealed number of the directory of snapshots; 0:
+/// the volume has had no snapshot.
+pub const SNAPSHOTS_AT: u64 = 1032;
 /// Page of the first lane.
 pub const LANES_PAGE: u64 = 2;
 /// Bytes of a lane.
@@ -104,8 +107,12 @@ pub struct Inode {
     pub device: u64,
     /// The directory that holds this directory; 0 in other files.
     pub parent: u64,
+    /// The root of the snapshot that the inode belongs to; 0: the inode is the volume's own.
+    pub snapshot: u64,
+    /// In the root of a snapshot: when it was made.
+    pub taken: i64,
     /// Zeros.
-    pub reserved: [u8; 24],
+    pub reserved: [u8; 8],
     /// Data, a link's target, or eight extents.
     pub inline: [u8; INLINE as usize],
 }
@@ -153,7 +160,7 @@ impl Inode {
 pub struct State {
     /// Type and permission bits as `stat` has them; 0: the inode is free.
     pub mode: u16,
-    /// [`STATE_INLINE`].
+    /// [`STATE_INLINE`], [`STATE_SNAPSHOT`].
     pub flags: u16,
     /// Counts the files that the inode held.
     pub generation: u32,
@@ -161,6 +168,8 @@ pub struct State {
 
 /// The bytes of the file lie in the inode.
 pub const STATE_INLINE: u16 = 1;
+/// The inode belongs to a snapshot, and does not change.
+pub const STATE_SNAPSHOT: u16 = 2;
 
 impl State {
     /// The fields of a word.

@@ -40,6 +40,10 @@ pub enum Op {
     Rename { from: Path, to: Path, mode: Rename },
     /// [`Volume::set_xattr`]; of length 0 [`Volume::remove_xattr`].
     Xattr { path: Path, name: Vec<u8>, len: u64, seed: u8 },
+    /// [`Volume::snapshot`].
+    Snapshot { name: Vec<u8> },
+    /// [`Volume::remove_snapshot`].
+    RemoveSnapshot { name: Vec<u8> },
     /// [`Volume::set_attributes`].
     Set { path: Path, permissions: u16, uid: u32 },
 }
@@ -67,6 +71,7 @@ struct File {
 pub struct Tree {
     files: BTreeMap<u64, File>,
     next: u64,
+    snapshots: BTreeMap<Vec<u8>, BTreeMap<u64, File>>,
 }
 
 /// A path as it is shown: the file, and the first path of the same file.
@@ -92,20 +97,24 @@ impl Default for Tree {
             names: BTreeMap::new(),
             xattrs: BTreeMap::new(),
         };
-        Tree { files: BTreeMap::from([(1, root)]), next: 2 }
+        Tree { files: BTreeMap::from([(1, root)]), next: 2, snapshots: BTreeMap::new() }
     }
 }
 
 impl PartialEq for Tree {
     fn eq(&self, other: &Tree) -> bool {
-        self.shown() == other.shown()
+        self.shown() == other.shown() && self.all_snapshots() == other.all_snapshots()
     }
 }
 
 impl std::fmt::Debug for Tree {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut map = f.debug_map();
-        for (path, shown) in self.shown() {
+        let snapshots = self.all_snapshots().into_iter().flat_map(|(name, shown)| {
+            let prefixed = move |(path, shown): (Vec<u8>, Shown)| ([b"@", &name[..], &path[..]].concat(), shown);
+            shown.into_iter().map(prefixed)
+        });
+        for (path, shown) in self.shown().into_iter().chain(snapshots) {
             let sum = crc32c::crc32c(&shown.bytes);
             let Shown { kind, permissions, uid, links, xattrs, .. } = &shown;
             let xattrs = crc32c::crc32c(format!("{xattrs:?}").as_bytes());
@@ -114,6 +123,31 @@ impl std::fmt::Debug for Tree {
             map.entry(&String::from_utf8_lossy(&path), &text);
         }
         map.finish()
+    }
+}
+
+type Files = BTreeMap<u64, File>;
+
+fn show_all(files: &Files) -> BTreeMap<Vec<u8>, Shown> {
+    let (mut all, mut first) = (BTreeMap::new(), BTreeMap::new());
+    show(files, 1, b"/", &mut all, &mut first);
+    all
+}
+
+fn show(
+    files: &Files,
+    id: u64,
+    path: &[u8],
+    all: &mut BTreeMap<Vec<u8>, Shown>,
+    first: &mut BTreeMap<u64, Vec<u8>>,
+) {
+    let File { kind, permissions, uid, links, bytes, names, xattrs } = &files[&id];
+    let first_path = first.entry(id).or_insert_with(|| path.to_vec()).clone();
+    let (kind, permissions, uid, links) = (*kind, *permissions, *uid, *links);
+    let (bytes, xattrs) = (bytes.clone(), xattrs.clone());
+    all.insert(path.to_vec(), Shown { kind, permissions, uid, links, first_path, bytes, xattrs });
+    for (name, &child) in names {
+        show(files, child, &[path, name, b"/"].concat(), all, first);
     }
 }
 
@@ -126,20 +160,12 @@ type Answer<T = ()> = Result<T, Refused>;
 impl Tree {
     /// Every path with its file.
     pub fn shown(&self) -> BTreeMap<Vec<u8>, Shown> {
-        let (mut all, mut first) = (BTreeMap::new(), BTreeMap::new());
-        self.show(1, b"/", &mut all, &mut first);
-        all
+        show_all(&self.files)
     }
 
-    fn show(&self, id: u64, path: &[u8], all: &mut BTreeMap<Vec<u8>, Shown>, first: &mut BTreeMap<u64, Vec<u8>>) {
-        let File { kind, permissions, uid, links, bytes, names, xattrs } = &self.files[&id];
-        let first_path = first.entry(id).or_insert_with(|| path.to_vec()).clone();
-        let (kind, permissions, uid, links) = (*kind, *permissions, *uid, *links);
-        let (bytes, xattrs) = (bytes.clone(), xattrs.clone());
-        all.insert(path.to_vec(), Shown { kind, permissions, uid, links, first_path, bytes, xattrs });
-        for (name, &child) in names {
-            self.show(child, &[path, name, b"/"].concat(), all, first);
-        }
+    /// Every path of every snapshot.
+    pub fn all_snapshots(&self) -> BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, Shown>> {
+        self.snapshots.iter().map(|(name, files)| (name.clone(), show_all(files))).collect()
     }
 
     /// All paths of files of a kind; of all files if `None`.
@@ -287,6 +313,13 @@ impl Tree {
                 }
                 Ok(())
             }
+            Op::Snapshot { name } if self.snapshots.contains_key(name) => Err(Refused),
+            Op::Snapshot { name } => {
+                // Files that no name leads to are left out.
+                self.snapshots.insert(name.clone(), self.files.clone());
+                Ok(())
+            }
+            Op::RemoveSnapshot { name } => self.snapshots.remove(name).map(drop).ok_or(Refused),
             Op::Set { path, permissions, uid } => {
                 let id = self.find(path)?;
                 let file = self.get(id);
@@ -443,6 +476,8 @@ pub fn apply(volume: &Volume, op: &Op) -> crate::Result<()> {
         Op::Xattr { path, name, len, seed } => {
             volume.set_xattr(find(volume, path)?, name, &bytes(*len, *seed), SetXattr::Any)
         }
+        Op::Snapshot { name } => volume.snapshot(name).map(drop),
+        Op::RemoveSnapshot { name } => volume.remove_snapshot(name),
         Op::Set { path, permissions, uid } => {
             let set = SetAttributes { permissions: Some(*permissions), uid: Some(*uid), ..SetAttributes::default() };
             volume.set_attributes(find(volume, path)?, &set)
@@ -455,14 +490,21 @@ pub fn apply(volume: &Volume, op: &Op) -> crate::Result<()> {
 /// # Errors
 /// Damage.
 pub fn read(volume: &Volume) -> crate::Result<Tree> {
-    let mut tree = Tree { files: BTreeMap::new(), next: 0 };
-    read_file(volume, Ino::ROOT, &mut tree)?;
+    let mut tree = Tree { files: BTreeMap::new(), next: 0, snapshots: BTreeMap::new() };
+    read_file(volume, Ino::ROOT, Ino::ROOT, &mut tree.files)?;
+    for snapshot in volume.snapshots()? {
+        let mut files = BTreeMap::new();
+        read_file(volume, snapshot.root, snapshot.root, &mut files)?;
+        tree.snapshots.insert(snapshot.name, files);
+    }
     tree.next = tree.files.keys().next_back().expect("the root is there") + 1;
     Ok(tree)
 }
 
-fn read_file(volume: &Volume, ino: Ino, tree: &mut Tree) -> crate::Result<()> {
-    if tree.files.contains_key(&ino.0) {
+/// Reads a file and all below it. The root of a tree is file 1, others have their numbers.
+fn read_file(volume: &Volume, ino: Ino, root: Ino, files: &mut Files) -> crate::Result<()> {
+    let id = |ino: Ino| if ino == root { 1 } else { ino.0 };
+    if files.contains_key(&id(ino)) {
         return Ok(());
     }
     let found = volume.attributes(ino)?;
@@ -498,6 +540,6 @@ fn read_file(volume: &Volume, ino: Ino, tree: &mut Tree) -> crate::Result<()> {
         _ => (),
     }
     let names: Vec<u64> = file.names.values().copied().collect();
-    tree.files.insert(ino.0, file);
-    names.into_iter().try_for_each(|child| read_file(volume, Ino(child), tree))
+    files.insert(id(ino), file);
+    names.into_iter().try_for_each(|child| read_file(volume, Ino(child), root, files))
 }

@@ -2,7 +2,7 @@
 
 use crate::extents::{Extents, NewRun, Pages};
 use crate::hash::Seeded;
-use crate::layout::{Inode, PAGE, PAGE_LINES, Place, State, inode, lines};
+use crate::layout::{Inode, PAGE, PAGE_LINES, Place, STATE_SNAPSHOT, State, inode, lines};
 use crate::names::Names;
 use crate::space::Space;
 use crate::table::InodeTable;
@@ -58,6 +58,20 @@ impl Nodes {
         self.damaged.is_empty()
     }
 
+    /// Refuses a file that was damaged when the volume was opened.
+    pub(crate) fn require_whole(&self, ino: Ino, at: u64, space: &Space) -> Result<()> {
+        if self.damaged.contains(&ino) {
+            let damage = Damage::at(at, format!("the extents of inode {ino} contradict themselves"));
+            return Err(damage.of_object(space.name()).into());
+        }
+        Ok(())
+    }
+
+    /// The node of an inode, if it is in memory.
+    pub(crate) fn loaded(&self, ino: Ino) -> Option<Arc<Node>> {
+        self.shard(ino).lock().get(&ino.0).cloned()
+    }
+
     fn shard(&self, ino: Ino) -> &Mutex<HashMap<u64, Arc<Node>, Seeded>> {
         &self.shards[(ino.0 % SHARDS as u64) as usize].0
     }
@@ -79,10 +93,7 @@ impl Nodes {
             return Ok(Arc::clone(node));
         }
         let at = table.at(ino).ok_or(Error::Stale { ino })?;
-        if self.damaged.contains(&ino) {
-            let damage = Damage::at(at, format!("the extents of inode {ino} contradict themselves"));
-            return Err(damage.of_object(space.name()).into());
-        }
+        self.require_whole(ino, at, space)?;
         let node = Arc::new(Node { ino, at, holds: AtomicU64::new(0), state: RwLock::default() });
         shard.insert(ino.0, Arc::clone(&node));
         Ok(node)
@@ -103,8 +114,20 @@ impl Node {
     /// Locks the file to change it.
     ///
     /// # Errors
-    /// [`Error::Stale`] if it was removed.
+    /// [`Error::Stale`] if it was removed, [`Error::ReadOnly`] if it belongs to a snapshot.
     pub(crate) fn write(&self, space: &Space) -> Result<RwLockWriteGuard<'_, NodeState>> {
+        let state = self.write_index(space)?;
+        match self.state_word(space).flags & STATE_SNAPSHOT {
+            0 => Ok(state),
+            _ => Err(Error::ReadOnly { ino: self.ino }),
+        }
+    }
+
+    /// Locks the file to load its indexes in memory; it may belong to a snapshot.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] if it was removed.
+    pub(crate) fn write_index(&self, space: &Space) -> Result<RwLockWriteGuard<'_, NodeState>> {
         let state = self.state.write();
         self.require_live(space, &state)?;
         Ok(state)
@@ -164,7 +187,7 @@ impl Node {
                 return Ok(state);
             }
             drop(state);
-            self.write(space)?.extents(space, self)?;
+            self.write_index(space)?.extents(space, self)?;
         }
     }
 }

@@ -3,8 +3,9 @@
 //! Lanes have been undone before. Steps, each idempotent:
 //!   1. the inode table is read
 //!   2. after a crash the words of each inode that change alone are flushed again; a fence
-//!   3. each live inode: without a name it is freed, since no process holds it; slots that a crash
-//!      left behind its end are cleared; its pages are marked
+//!   3. each live inode: without a name it is freed, since no process holds it, and so are those of
+//!      snapshots that are not published (FS-22); slots that a crash left behind its end are cleared;
+//!      its pages are marked
 //!   4. a fence, before any page has a new use
 //!
 //! Invariants
@@ -17,8 +18,9 @@
 use crate::extents::{Extents, Pages};
 use crate::format::first_free;
 use crate::free_pages::FreePages;
-use crate::layout::{FILE_MAX, GROUP_PAGES, Head, INLINE, INODE, LINE, PAGE, STATE_INLINE, State, inode};
+use crate::layout::{FILE_MAX, GROUP_PAGES, Head, INLINE, INODE, Inode, LINE, PAGE, STATE_INLINE, STATE_SNAPSHOT, State, inode};
 use crate::shared_pages::SharedPages;
+use crate::snapshot::published::Published;
 use crate::table::InodeTable;
 use crate::xattr::run as xattr;
 use crate::{Error, FileKind, Ino, Result};
@@ -32,6 +34,8 @@ pub struct VolumeRecovery {
     pub undone: usize,
     /// Files without a name that were open then, and removed.
     pub orphans: Vec<Ino>,
+    /// Files of snapshots whose making or removal was interrupted, and removed.
+    pub snapshot_files: u64,
     /// Runs of pages behind the end of a file that were freed.
     pub trimmed: u64,
     /// A copy of the head was damaged, and written again.
@@ -72,6 +76,14 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
         media.fence_unless("fs-reflush-unfenced"); // FS-13
     }
     let mut recovery = VolumeRecovery::default();
+    // Where the snapshots cannot be read no inode of one is freed.
+    let published = Published::read(pages, &table).ok();
+    let is_left = |at: u64, state: State| {
+        let inode: Inode = media.get(at);
+        state.flags & STATE_SNAPSHOT != 0
+            && inode.checksum == inode.owner_sum()
+            && published.as_ref().is_some_and(|published| !published.has(&inode))
+    };
     let mut shared = SharedPages::default(); // the number of extents with the flag, of all pages
     let mut numbers = Vec::new();
     for ino in table.numbers() {
@@ -81,12 +93,16 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
             numbers.push(ino);
             continue;
         }
-        if media.load(at + inode::LINKS) == 0 && ino != Ino::ROOT {
+        let is_left = is_left(at, state); // FS-22
+        if is_left || media.load(at + inode::LINKS) == 0 && ino != Ino::ROOT {
             let gone = State { mode: 0, flags: 0, generation: state.generation.wrapping_add(1) };
             let _section = media.section();
             media.store(at + inode::STATE, gone.word());
             media.flush(at + inode::STATE, 8);
-            recovery.orphans.push(ino);
+            match is_left {
+                true => recovery.snapshot_files += 1,
+                false => recovery.orphans.push(ino),
+            }
             numbers.push(ino);
             continue;
         }
@@ -99,7 +115,7 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
     // Pages that a damaged file still leads to are not given away: a repair may want them.
     for &ino in &recovery.damaged {
         let at = table.at(ino).expect("the number is the table's");
-        let xattrs = xattr::run(pages, at).ok().flatten();
+        let xattrs = xattr::run(pages, at).ok().flatten().map(|(page, count, _)| (page, count));
         for (page, count) in Extents::salvage(pages, at).into_iter().chain(xattrs) {
             for page in page..page + count {
                 if free.take_from(page, 1) == 0 {
@@ -138,7 +154,7 @@ fn mark(
     let is_inline = state.flags & STATE_INLINE != 0;
     let wrong = match FileKind::of_mode(state.mode) {
         None => Some("has a mode of no kind"),
-        _ if state.flags & !STATE_INLINE != 0 => Some("has flags that this program does not know"),
+        _ if state.flags & !(STATE_INLINE | STATE_SNAPSHOT) != 0 => Some("has flags that this program does not know"),
         Some(FileKind::Directory) if is_inline || !size.is_multiple_of(PAGE) => {
             Some("is a directory with a page in part")
         }
@@ -157,7 +173,7 @@ fn mark(
     }
     let trimmed = loaded.trim(pages, at, size);
     let mut taken: Vec<(u64, u64, bool)> = Vec::new();
-    let xattrs = xattr::run(pages, at)?.map(|(page, count)| (page, count, false));
+    let xattrs = xattr::run(pages, at)?;
     for run in loaded.extents.flagged_pages().into_iter().chain(xattrs) {
         if let Err(page) = take(free, shared, run) {
             taken.into_iter().for_each(|run| give_back(free, shared, run));

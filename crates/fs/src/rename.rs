@@ -50,6 +50,7 @@ impl Volume {
     /// [`Volume::make`]. Nothing has changed then.
     pub fn rename(&self, from: Ino, from_name: &[u8], to: Ino, to_name: &[u8], mode: Rename) -> Result<()> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         require_name(from_name)?;
         require_name(to_name)?;
         let _tree = core.tree.write();

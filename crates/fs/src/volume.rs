@@ -68,6 +68,8 @@ impl Volume {
             table: scan.table,
             nodes: Nodes::new(&recovery.damaged),
             tree: RwLock::new(()),
+            freeze: Default::default(),
+            snapshots: Default::default(),
             clock: options.clock,
         };
         Ok(Volume { core: Arc::new(core), opened: Arc::new(Opened { recovery, _claim: claim }) })

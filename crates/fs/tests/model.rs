@@ -52,7 +52,7 @@ fn a_length(random: &mut Random) -> u64 {
 
 fn an_op(random: &mut Random, tree: &Tree) -> Op {
     let seed = random.below(256) as u8;
-    match random.below(29) {
+    match random.below(31) {
         0..4 => {
             let kind = random.pick(&[
                 FileKind::Regular,
@@ -105,6 +105,8 @@ fn an_op(random: &mut Random, tree: &Tree) -> Op {
                 _ => Op::Copy { path, at: an_offset(random), to, to_at: an_offset(random), len: a_length(random) },
             }
         }
+        28 => Op::Snapshot { name: vec![random.pick(b"abc")] },
+        29 => Op::RemoveSnapshot { name: vec![random.pick(b"abc")] },
         _ => {
             let path = a_path(random, tree, None);
             Op::Set { path, permissions: random.below(0o10000) as u16, uid: random.below(5) as u32 }

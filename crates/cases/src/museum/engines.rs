@@ -390,6 +390,36 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "the copy of a shared last page is not flushed before the file leads to it",
     ),
     exhibit(
+        "fs-snapshot-states-unflushed",
+        "fs",
+        "fs-snapshot",
+        "a snapshot is published before its inodes are live on the medium: names of it lead to no file",
+    ),
+    exhibit(
+        "fs-snapshot-unfenced",
+        "fs",
+        "fs-snapshot-again",
+        "inodes of a snapshot become live before their bytes are ordered: after a crash they belong to an older one",
+    ),
+    exhibit(
+        "fs-snapshot-names-unflushed",
+        "fs",
+        "fs-snapshot",
+        "the copied pages of a directory are not flushed before the snapshot is published",
+    ),
+    exhibit(
+        "fs-snapshot-chain-unflushed",
+        "fs",
+        "fs-snapshot",
+        "the pages of extents of a snapshot's file are not flushed before the snapshot is published",
+    ),
+    exhibit(
+        "fs-snapshot-free-unflushed",
+        "fs",
+        "fs-snapshot",
+        "the inodes of a removed snapshot are not freed on the medium before their pages have another use",
+    ),
+    exhibit(
         "tree-commit-unordered",
         "cdds",
         "kv-puts",

@@ -33,6 +33,7 @@ impl Volume {
     /// As [`Volume::write`].
     pub fn allocate(&self, ino: Ino, at: u64, len: u64, mode: Allocate) -> Result<()> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         let end = require_range(at, len)?;
         let node = core.node(ino)?;
         let mut state = lock(core, &node)?;

@@ -46,7 +46,19 @@ fn require_range(at: u64, len: u64) -> Result<u64> {
 
 /// Locks a regular file to change it.
 fn lock<'n>(core: &Core, node: &'n Node) -> Result<RwLockWriteGuard<'n, NodeState>> {
-    let state = node.write(core)?;
+    require_regular(core, node, node.write(core)?)
+}
+
+/// Locks a regular file whose pages are going to be shared; it may belong to a snapshot.
+fn lock_source<'n>(core: &Core, node: &'n Node) -> Result<RwLockWriteGuard<'n, NodeState>> {
+    require_regular(core, node, node.write_index(core)?)
+}
+
+fn require_regular<'n>(
+    core: &Core,
+    node: &Node,
+    state: RwLockWriteGuard<'n, NodeState>,
+) -> Result<RwLockWriteGuard<'n, NodeState>> {
     match node.kind(core)? {
         FileKind::Regular => Ok(state),
         FileKind::Directory => Err(Error::IsADirectory { ino: node.ino }),

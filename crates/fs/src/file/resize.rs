@@ -13,6 +13,7 @@ impl Volume {
     /// As [`Volume::write`].
     pub fn resize(&self, ino: Ino, to: u64) -> Result<()> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         require_range(0, to)?;
         let node = core.node(ino)?;
         let mut state = lock(core, &node)?;

@@ -15,7 +15,7 @@
 
 use super::allocate::pieces;
 use super::supply::Supply;
-use super::{inline, is_inline, lock, own_tail, read_page, require_range, write, zero_tail};
+use super::{inline, is_inline, lock, lock_source, own_tail, read_page, require_range, write, zero_tail};
 use crate::core::Core;
 use crate::extents::{Extents, NewRun};
 use crate::layout::{INLINE, PAGE, PLACE_SHARED, Place, inode};
@@ -71,6 +71,7 @@ impl Volume {
         count: impl FnOnce(u64, u64) -> Result<u64>,
     ) -> Result<u64> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         let (source, target) = (core.node(from)?, core.node(to)?);
         if from == to {
             let mut state = lock(core, &source)?;
@@ -79,11 +80,11 @@ impl Volume {
         let _tree = core.tree.read();
         let (mut of_source, mut of_target);
         if from < to {
-            of_source = lock(core, &source)?;
+            of_source = lock_source(core, &source)?;
             of_target = lock(core, &target)?;
         } else {
             of_target = lock(core, &target)?;
-            of_source = lock(core, &source)?;
+            of_source = lock_source(core, &source)?;
         }
         let transfer = Transfer { core, source: &source, target: &target, from_at, to_at };
         transfer.run(&mut [&mut of_target, &mut of_source], count)

@@ -25,6 +25,7 @@ impl Volume {
     /// [`crate::Error::IsADirectory`], [`crate::Error::NotAFile`]: nothing has changed.
     pub fn write(&self, ino: Ino, at: u64, bytes: &[u8]) -> Result<()> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         let node = core.node(ino)?;
         let mut state = lock(core, &node)?;
         write(core, &node, &mut state, at, bytes)
@@ -37,6 +38,7 @@ impl Volume {
     /// As [`Volume::write`].
     pub fn append(&self, ino: Ino, bytes: &[u8]) -> Result<u64> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         let node = core.node(ino)?;
         let mut state = lock(core, &node)?;
         let at = node.word(core, inode::SIZE);

@@ -90,6 +90,7 @@ impl Volume {
 
     fn change_xattrs(&self, ino: Ino, change: impl FnOnce(&mut Xattrs) -> Result<()>) -> Result<()> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         let node = core.node(ino)?;
         let _state = node.write(core)?;
         let mut all = load(core, &node)?;
@@ -112,7 +113,7 @@ impl Volume {
         words.set(node.at + inode::ATTRIBUTES, taken.map_or(0, |(page, _)| Place::page(page).word()));
         words.set(node.at + inode::CHANGED, words.now());
         words.commit().inspect_err(|_| taken.into_iter().for_each(|(page, count)| core.give_pages(page, count)))?;
-        if let Some((page, count)) = old {
+        if let Some((page, count, _)) = old {
             core.give_pages(page, count);
         }
         Ok(())
