@@ -23,6 +23,14 @@ pub enum Error {
         /// The format on media, and the one that this program reads.
         format: Format,
     },
+    /// The volume was written before this format came.
+    #[error("volume `{volume}` {format}; copy its files with the Everbyte that wrote it")]
+    OldFormat {
+        /// The volume.
+        volume: String,
+        /// The format on media, and the one that this program reads.
+        format: Format,
+    },
     /// Bytes contradict themselves.
     #[error("{0}; `everbyte fs fsck` tells what is affected")]
     Damaged(Box<Damage>),
@@ -155,6 +163,7 @@ impl ErrorInfo for Error {
             Error::Media(error) => error.kind(),
             Error::Log(error) => error.kind(),
             Error::NewerFormat { .. } => ErrorKind::Newer,
+            Error::OldFormat { .. } => ErrorKind::Foreign,
             Error::Damaged(_) => ErrorKind::Damaged,
             Error::BadOption { .. } | Error::BadName | Error::Loop { .. } => ErrorKind::Invalid,
             Error::Unaligned { .. } | Error::Overlap { .. } => ErrorKind::Invalid,

@@ -42,7 +42,7 @@ impl Volume {
     ///
     /// # Errors
     /// [`everbyte_store::Error::WrongEngine`], [`everbyte_store::Error::Claimed`] while this
-    /// process has it open, [`Error::NewerFormat`], [`Error::Damaged`].
+    /// process has it open, [`Error::NewerFormat`], [`Error::OldFormat`], [`Error::Damaged`].
     pub fn open(object: Object) -> Result<Volume> {
         Volume::open_with(object, &OpenVolume::default())
     }

@@ -58,7 +58,7 @@ fn either_head_is_written_again_from_the_other() {
 }
 
 #[test]
-fn a_newer_volume_is_refused() {
+fn a_newer_or_older_volume_is_refused() {
     use everbyte_media::Checked;
     let image = image();
     let (media, start) = (image.media(), start(&image));
@@ -69,6 +69,11 @@ fn a_newer_volume_is_refused() {
     }
     let text = open(&media).unwrap_err().to_string();
     assert!(text.contains("newer"), "{text}");
+    let older = layout::Head { format: 1, ..head }.sealed();
+    for at in [layout::HEAD_AT, layout::HEAD_COPY_AT] {
+        media.put(start + at, &older);
+    }
+    assert!(matches!(open(&media), Err(Error::OldFormat { .. })));
 }
 
 /// Reads all that a volume holds, as far as it can be, and changes some of it.

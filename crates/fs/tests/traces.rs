@@ -143,6 +143,20 @@ fn a_write_of_a_few_bytes_of_a_shared_page() {
     });
 }
 
+/// Of the whole tree: the root, one directory and four files.
+#[test]
+fn a_snapshot() {
+    golden("snapshot", |volume| assert_eq!(volume.snapshot(b"one").unwrap().root, Ino(7)));
+}
+
+#[test]
+fn a_snapshot_that_is_removed() {
+    golden("snapshot_remove", |volume| {
+        volume.snapshot(b"one").unwrap();
+        volume.remove_snapshot(b"one").unwrap();
+    });
+}
+
 #[test]
 fn a_smaller_size() {
     golden("resize", |volume| volume.resize(THREE, 4096).unwrap());

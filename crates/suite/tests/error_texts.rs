@@ -230,6 +230,7 @@ fn page() -> String {
         Media => E::Media(media()),
         Log => E::Log(log()),
         NewerFormat => E::NewerFormat { volume: object(), format: format() },
+        OldFormat => E::OldFormat { volume: object(), format: older() },
         Damaged => E::Damaged(damage()),
         BadOption => E::BadOption { detail: detail() },
         NotFound => E::NotFound,
