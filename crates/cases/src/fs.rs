@@ -207,7 +207,7 @@ fn settle(volume: &Volume) {
 }
 
 /// Explores operations on a volume that others have made.
-fn explore(explorer: Explorer, before: &[Op], ops: &[Op]) -> Result<Report, Box<Failure>> {
+pub(crate) fn explore(explorer: Explorer, before: &[Op], ops: &[Op]) -> Result<Report, Box<Failure>> {
     let (image, tree) = image(before);
     let run = |media: Media, twin: &Twin<'_, Timed>| {
         let volume = open(&media).expect("a whole image");

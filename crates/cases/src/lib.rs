@@ -28,6 +28,7 @@ mod fs;
 mod fs_lanes;
 mod fs_limits;
 mod fs_sequences;
+mod fs_share;
 mod heap;
 mod hkv;
 mod kv;
@@ -122,6 +123,7 @@ pub fn cases() -> Vec<Case> {
         fs_lanes::CASES,
         fs_limits::CASES,
         fs_sequences::CASES,
+        fs_share::CASES,
         posix::CASES,
         mnemosyne::CASES,
         kv::CASES,

@@ -8,7 +8,9 @@ mod object;
 mod store;
 
 pub(crate) use domain::{BrokerArgs, DomainCommand, DomainCommands};
-pub(crate) use fs::{FsCommand, FsCommands, FsLsArgs, GetArgs, MkfsArgs, PutArgs};
+pub(crate) use fs::{
+    FsCommand, FsCommands, FsLsArgs, FsStatArgs, GetArgs, MkfsArgs, PutArgs, SnapshotArgs, SnapshotCommand,
+};
 pub(crate) use names::{ChmodArgs, ChownArgs, InStore, Limit, LimitArgs, LsArgs, MvArgs, NamesArgs, Owner};
 pub(crate) use object::{DumpArgs, LoadArgs, ObjectCommand, ObjectCommands};
 pub(crate) use store::{CloneArgs, MergeArgs, StoreCommand, StoreCommands};

@@ -56,7 +56,7 @@ impl Volume {
             return Ok(names.get(core, name).map(|named| named.ino));
         }
         drop(state);
-        let mut state = node.write(core)?;
+        let mut state = node.write_index(core)?;
         Ok(state.names(core, &node)?.get(core, name).map(|named| named.ino))
     }
 
@@ -77,7 +77,7 @@ impl Volume {
                 return names.get(core, name).map(|named| owner(core, &*core.node(named.ino)?)).transpose();
             }
             drop(state);
-            node.write(core)?.names(core, &node)?;
+            node.write_index(core)?.names(core, &node)?;
         }
     }
 
@@ -118,7 +118,7 @@ impl Volume {
     pub fn entries(&self, directory: Ino, cookie: u64, count: usize) -> Result<Vec<Entry>> {
         let core = &*self.core;
         let node = core.node(directory)?;
-        let mut state = node.write(core)?;
+        let mut state = node.write_index(core)?;
         let names = state.names(core, &node)?;
         let mut entries = Vec::new();
         let first_page = (cookie / u64::from(PAGE_LINES)) as usize;

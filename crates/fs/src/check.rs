@@ -3,8 +3,9 @@
 use crate::core::Core;
 use crate::extents::{Extents, Pages};
 use crate::format::first_free;
-use crate::layout::{GROUP_PAGES, PAGE, PAGE_LINES, State, inode};
+use crate::layout::{GROUP_PAGES, PAGE, PAGE_LINES, STATE_SNAPSHOT, State, inode};
 use crate::names;
+use crate::snapshot::published::Published;
 use crate::table::InodeTable;
 use crate::volume::Volume;
 use crate::xattr::run as xattr;
@@ -20,15 +21,32 @@ struct Reached {
     names: HashMap<Ino, u64>,
     /// Subdirectories of each directory.
     subdirectories: HashMap<Ino, u64>,
+    /// Every name: the directory, and the inode.
+    names_in: Vec<(Ino, Ino)>,
     /// The directory of each directory.
     parents: HashMap<Ino, Ino>,
+    /// The root of the snapshot that each live inode belongs to; 0: none.
+    snapshots: HashMap<Ino, u64>,
+    /// Files that are freed when they are held no more.
+    leaving: HashSet<Ino>,
+    /// The directory of snapshots, and the roots that it leads to.
+    published: Published,
 }
 
+/// The extents that lead to a page.
+struct Owner {
+    ino: Ino,
+    is_shared: bool,
+    /// Extents but the first.
+    others: u32,
+}
+
+type Owners = HashMap<u64, Owner>;
+
 impl Volume {
-    /// Verifies the volume: extents within it and of one file each, counts of links, names that
-    /// lead to live inodes of their type, directories that hang together, and pages: each is free or
-    /// has one owner. No other
-    /// thread may change the volume meanwhile.
+    /// Verifies the volume: extents within it, pages that several extents lead to, counts of links,
+    /// names that lead to live inodes of their type, directories that hang together, and pages:
+    /// each is free or has an owner. No other thread may change the volume meanwhile.
     pub fn check(&self) -> Vec<Finding> {
         self.check_files().into_iter().map(|(_, finding)| finding).collect()
     }
@@ -42,9 +60,13 @@ impl Volume {
             findings.push((ino, Finding { room: "fs", kind: FindingKind::Damage, at, object, detail }));
         };
         let pages = Pages::of(core.object());
-        let mut owners = HashMap::new();
+        let mut owners = Owners::default();
         let mut reached = Reached::default();
         let mut live = HashSet::new();
+        match Published::read(pages, &core.table) {
+            Ok(published) => reached.published = published,
+            Err(Damage { offset, detail, .. }) => report(Ino::ROOT, offset.unwrap_or(pages.start), detail),
+        }
         for ino in core.table.numbers() {
             let at = core.table.at(ino).expect("the number is the table's");
             let node = core.media().get::<crate::layout::Inode>(at);
@@ -57,6 +79,15 @@ impl Volume {
                 continue;
             };
             live.insert(ino);
+            let of = if state.flags & STATE_SNAPSHOT == 0 { 0 } else { node.snapshot };
+            reached.snapshots.insert(ino, of);
+            // A held file of a snapshot that was removed; what its names led to is free.
+            let is_leaving = of != 0 && node.links == 0;
+            if is_leaving {
+                reached.leaving.insert(ino);
+            } else if of != node.snapshot || state.flags & STATE_SNAPSHOT != 0 && !reached.published.has(&node) {
+                report(ino, at, format!("inode {ino} belongs to snapshot {}, which is none", node.snapshot));
+            }
             if node.checksum != node.owner_sum() {
                 report(ino, at + inode::OWNER, format!("the owner of inode {ino} fails its checksum"));
             }
@@ -70,7 +101,7 @@ impl Volume {
                         report(ino, slot, format!("a slot of inode {ino} has one word"));
                     }
                     check_pages(core, ino, at, node.size, (&loaded.extents, xattrs), &mut owners, &mut report);
-                    if kind == FileKind::Directory {
+                    if kind == FileKind::Directory && !is_leaving {
                         read_names(core, ino, node.size, &loaded.extents, &mut reached, &mut report);
                     }
                 }
@@ -80,10 +111,8 @@ impl Volume {
             }
         }
         check_links(core, &live, &reached, &mut report);
-        let free = core.free_pages();
-        if let Some(page) = (0..core.end_page()).find(|page| free.is_free(*page) && owners.contains_key(page)) {
-            report(owners[&page], core.at(page), format!("a page of inode {} counts as free", owners[&page]));
-        }
+        check_snapshots(core, &reached, &mut report);
+        check_counts(core, &owners, &mut report);
         if findings.is_empty() {
             check_free(core, &owners, &live, &mut findings);
         }
@@ -92,7 +121,7 @@ impl Volume {
 }
 
 /// Free pages and inodes are exactly those that nothing leads to, and that no file lives in.
-fn check_free(core: &Core, owners: &HashMap<u64, Ino>, live: &HashSet<Ino>, findings: &mut Vec<(Ino, Finding)>) {
+fn check_free(core: &Core, owners: &Owners, live: &HashSet<Ino>, findings: &mut Vec<(Ino, Finding)>) {
     let mut report = |at: u64, detail: String| {
         let object = Some(core.name().into());
         findings.push((Ino(0), Finding { room: "fs", kind: FindingKind::Damage, at, object, detail }));
@@ -127,8 +156,8 @@ fn check_pages(
     ino: Ino,
     at: u64,
     size: u64,
-    (extents, xattrs): (&Extents, Option<(u64, u64)>),
-    owners: &mut HashMap<u64, Ino>,
+    (extents, xattrs): (&Extents, Option<(u64, u64, bool)>),
+    owners: &mut Owners,
     report: &mut impl FnMut(Ino, u64, String),
 ) {
     for (first, piece) in extents.pieces().filter(|(_, piece)| !piece.place.is_unwritten()) {
@@ -136,12 +165,43 @@ fn check_pages(
             report(ino, at, format!("inode {ino} has pages behind its end"));
         }
     }
-    for (first, count) in extents.all_pages().into_iter().chain(xattrs) {
+    for (first, count, is_shared) in extents.flagged_pages().into_iter().chain(xattrs) {
         for page in first..first + count {
-            if let Some(other) = owners.insert(page, ino) {
-                report(ino, core.at(page), format!("inodes {other} and {ino} share a page"));
+            let Some(owner) = owners.get_mut(&page) else {
+                owners.insert(page, Owner { ino, is_shared, others: 0 });
+                continue;
+            };
+            owner.others += 1;
+            if !owner.is_shared || !is_shared {
+                report(ino, core.at(page), format!("inodes {} and {ino} share a page", owner.ino));
             }
         }
+    }
+}
+
+/// Compares the free and the shared pages in memory with those on media.
+fn check_counts(core: &Core, owners: &Owners, report: &mut impl FnMut(Ino, u64, String)) {
+    let (free, shared) = (core.free_pages(), core.shared_pages());
+    let mut total = 0;
+    for (&page, owner) in owners {
+        let Owner { ino, others, .. } = *owner;
+        if free.is_free(page) {
+            report(ino, core.at(page), format!("a page of inode {ino} counts as free"));
+        }
+        if shared.of(page) < others {
+            let counted = shared.of(page);
+            report(
+                ino,
+                core.at(page),
+                format!("a page of inode {ino} counts {counted} other extents and has {others}"),
+            );
+        }
+        total += u64::from(others);
+    }
+    // The pages of damaged files count as shared where others have them.
+    if core.nodes.are_whole() && total != shared.total() {
+        let counted = shared.total();
+        report(Ino::ROOT, core.at(0), format!("shared pages count {counted} extents and have {total}"));
     }
 }
 
@@ -187,6 +247,7 @@ fn read_names(
                     report(ino, at, format!("directory {} has two names", entry.ino));
                 }
             }
+            reached.names_in.push((ino, entry.ino));
             if !seen.insert(entry.name) {
                 report(ino, at, format!("directory {ino} has the name `{text}` twice"));
             }
@@ -207,16 +268,18 @@ fn check_links(core: &Core, live: &HashSet<Ino>, reached: &Reached, report: &mut
             true => 2 + reached.subdirectories.get(&ino).copied().unwrap_or(0),
             false => names,
         };
-        if names == 0 && node.links == 0 {
+        if names == 0 && node.links == 0 || reached.leaving.contains(&ino) {
             continue; // held, or freed at the next opening
         }
         if node.links != expected {
             report(ino, at + inode::LINKS, format!("inode {ino} counts {} links and has {expected}", node.links));
         }
-        if names == 0 && ino != Ino::ROOT {
+        let is_hidden = reached.published.directory == Some(ino);
+        if names == 0 && ino != Ino::ROOT && !is_hidden {
             report(ino, at, format!("no name leads to inode {ino}"));
         }
-        let parent = if ino == Ino::ROOT { Some(&Ino::ROOT) } else { reached.parents.get(&ino) };
+        let is_root = ino == Ino::ROOT || reached.published.is_root(ino);
+        let parent = if is_root { Some(&ino) } else { reached.parents.get(&ino) };
         if is_directory && parent != Some(&Ino(node.parent)) {
             report(ino, at + inode::PARENT, format!("directory {ino} names {} as the one that holds it", node.parent));
         }
@@ -226,9 +289,23 @@ fn check_links(core: &Core, live: &HashSet<Ino>, reached: &Reached, report: &mut
     }
 }
 
+/// Names lead to inodes of the same snapshot, those of the directory of snapshots to roots.
+fn check_snapshots(core: &Core, reached: &Reached, report: &mut impl FnMut(Ino, u64, String)) {
+    for &(directory, ino) in &reached.names_in {
+        let (Some(&of), Some(&found)) = (reached.snapshots.get(&directory), reached.snapshots.get(&ino)) else {
+            continue; // reported as a name that leads to no file
+        };
+        let expected = if reached.published.directory == Some(directory) { ino.0 } else { of };
+        if found != expected {
+            let at = core.table.at(ino).expect("the inode is live");
+            report(ino, at, format!("a name of directory {directory} leads to inode {ino} of another snapshot"));
+        }
+    }
+}
+
 fn leads_to_root(reached: &Reached, mut ino: Ino) -> bool {
     for _ in 0..=reached.parents.len() {
-        if ino == Ino::ROOT {
+        if ino == Ino::ROOT || reached.published.is_root(ino) {
             return true;
         }
         let Some(&parent) = reached.parents.get(&ino) else { return false };

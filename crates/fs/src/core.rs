@@ -1,11 +1,13 @@
 //! [`Core`]: the parts of an open volume that all its operations share.
 //!
-//! Threads: any. An operation locks the files that it changes: a directory before the files in it.
+//! Threads: any. An operation that changes the volume enters `freeze` first; one that makes or removes
+//! a snapshot has locked `snapshots` before. Then an operation locks the files that it changes: a directory before the files in it.
 //! An operation that locks two directories, or moves one, holds the volume's tree lock for writing,
 //! other changes of names hold it for reading. Below the locks of files lie those of the inode
 //! table, of a lane, and of the free pages, each held for one call.
 
 use crate::change::Change;
+use crate::freeze::Freeze;
 use crate::lanes::Lanes;
 use crate::layout::Head;
 use crate::node::Node;
@@ -13,7 +15,7 @@ use crate::nodes::Nodes;
 use crate::space::Space;
 use crate::table::InodeTable;
 use crate::{Clock, Ino, Result};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -26,6 +28,10 @@ pub(crate) struct Core {
     pub nodes: Nodes,
     /// See the header of this file.
     pub tree: RwLock<()>,
+    /// Held by each call that changes the volume.
+    pub freeze: Freeze,
+    /// One snapshot is made or removed at a time.
+    pub snapshots: Mutex<()>,
     pub clock: Clock,
 }
 

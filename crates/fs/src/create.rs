@@ -59,6 +59,7 @@ impl Volume {
     /// [`Error::NoSpace`], [`Error::NoInodes`]: nothing has changed.
     pub fn make(&self, directory: Ino, name: &[u8], new: &NewFile<'_>) -> Result<Ino> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         require_name(name)?;
         if new.target.len() > TARGET_MAX {
             return Err(Error::TooLarge { len: new.target.len() as u64, max: TARGET_MAX as u64 });
@@ -85,12 +86,13 @@ impl Volume {
     /// As [`Volume::make`].
     pub fn make_unnamed(&self, new: &NewFile<'_>) -> Result<crate::Held> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         let ino = core.table.take(core)?;
         let at = core.table.at(ino).expect("the table has it");
         let mut change = core.change();
         let mut prepared = prepare(core, at, new, change.now()).inspect_err(|_| core.table.give(ino))?;
         prepared.content.links = 0;
-        put(core, at, &prepared);
+        put(core, at, &prepared.content);
         change.set(at + inode::STATE, prepared.state.word());
         change.commit().inspect_err(|_| {
             prepared.give_back(core);
@@ -105,6 +107,7 @@ impl Volume {
     /// [`Error::IsADirectory`], [`Error::TooManyLinks`]; otherwise as [`Volume::create`].
     pub fn link(&self, ino: Ino, directory: Ino, name: &[u8]) -> Result<()> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         require_name(name)?;
         let _tree = core.tree.read();
         let (parent, node) = (core.node(directory)?, core.node(ino)?);
@@ -159,7 +162,7 @@ pub(crate) fn touch(change: &mut Change<'_>, directory: &Node) {
 /// A new file before its inode is stored.
 pub(crate) struct Prepared {
     /// The inode, free.
-    content: Inode,
+    pub content: Inode,
     /// Its state word when it is live.
     pub state: State,
     /// The pages of a long target and of extended attributes.
@@ -198,10 +201,10 @@ pub(crate) fn prepare(core: &Core, at: u64, new: &NewFile<'_>, now: u64) -> Resu
 }
 
 /// Stores an inode that is still free; flushed, not fenced.
-pub(crate) fn put(core: &Core, at: u64, prepared: &Prepared) {
+pub(crate) fn put(core: &Core, at: u64, content: &Inode) {
     let media = core.media();
     let _section = media.section();
-    media.put(at, &prepared.content);
+    media.put(at, content);
     media.flush_unless("fs-inode-unflushed", at, INODE);
 }
 
@@ -221,7 +224,7 @@ fn make(
         prepared.content.parent = directory.ino.0;
         prepared.content.checksum = prepared.content.owner_sum();
     }
-    put(core, at, &prepared);
+    put(core, at, &prepared.content);
     let names = names.names(core, directory)?;
     names.write(core, line, name, new.kind);
     change.set(at + inode::STATE, prepared.state.word());

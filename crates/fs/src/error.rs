@@ -23,6 +23,14 @@ pub enum Error {
         /// The format on media, and the one that this program reads.
         format: Format,
     },
+    /// The volume was written before this format came.
+    #[error("volume `{volume}` {format}; copy its files with the Everbyte that wrote it")]
+    OldFormat {
+        /// The volume.
+        volume: String,
+        /// The format on media, and the one that this program reads.
+        format: Format,
+    },
     /// Bytes contradict themselves.
     #[error("{0}; `everbyte fs fsck` tells what is affected")]
     Damaged(Box<Damage>),
@@ -95,6 +103,12 @@ pub enum Error {
         /// The length.
         len: u64,
     },
+    /// Bytes would be copied to a range of the same file that has some of them.
+    #[error("two ranges of inode {ino} have bytes in common")]
+    Overlap {
+        /// The inode.
+        ino: Ino,
+    },
     /// The file has no extended attribute of that name.
     #[error("inode {ino} has no extended attribute of that name")]
     NoAttribute {
@@ -118,6 +132,12 @@ pub enum Error {
     InUse {
         /// The volume.
         volume: String,
+    },
+    /// The inode belongs to a snapshot.
+    #[error("inode {ino} belongs to a snapshot, which cannot be changed")]
+    ReadOnly {
+        /// The inode.
+        ino: Ino,
     },
     /// The volume has no free pages and cannot grow.
     #[error("volume `{volume}` is full: {cause}")]
@@ -149,10 +169,10 @@ impl ErrorInfo for Error {
             Error::Media(error) => error.kind(),
             Error::Log(error) => error.kind(),
             Error::NewerFormat { .. } => ErrorKind::Newer,
+            Error::OldFormat { .. } => ErrorKind::Foreign,
             Error::Damaged(_) => ErrorKind::Damaged,
-            Error::BadOption { .. } | Error::BadName | Error::Loop { .. } | Error::Unaligned { .. } => {
-                ErrorKind::Invalid
-            }
+            Error::BadOption { .. } | Error::BadName | Error::Loop { .. } => ErrorKind::Invalid,
+            Error::Unaligned { .. } | Error::Overlap { .. } => ErrorKind::Invalid,
             Error::NotFound | Error::NoAttribute { .. } | Error::Stale { .. } => ErrorKind::NotFound,
             Error::Exists => ErrorKind::Exists,
             Error::InUse { .. } => ErrorKind::Busy,
@@ -162,6 +182,7 @@ impl ErrorInfo for Error {
             Error::TooManyLinks { .. } => ErrorKind::TooLarge,
             Error::NoSpace { cause, .. } => cause.kind(),
             Error::NoInodes { .. } => ErrorKind::NoSpace,
+            Error::ReadOnly { .. } => ErrorKind::ReadOnly,
         }
     }
 

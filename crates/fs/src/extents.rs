@@ -12,7 +12,8 @@
 use crate::Result;
 use crate::change::Change;
 use crate::layout::{
-    EXTENT, INLINE_EXTENTS, LIST_EXTENTS, LIST_HEAD, PAGE, PLACE_UNWRITTEN, Place, Run, STATE_INLINE, State, inode,
+    EXTENT, INLINE_EXTENTS, LIST_EXTENTS, LIST_HEAD, PAGE, PLACE_SHARED, PLACE_UNWRITTEN, Place, Run, STATE_INLINE,
+    State, inode,
 };
 pub(crate) use crate::pieces::Piece;
 use crate::pieces::Pieces;
@@ -240,8 +241,8 @@ impl Extents {
         let mut slots = self.pieces.free_slots();
         let put = |change: &mut Change<'_>, done: &mut Remapped, run: NewRun, slot: u32| {
             let at = self.slot_at(space, inode_at, slot);
-            change.set(at, Run { first: run.first, len: run.len }.word());
-            change.set(at + 8, run.place.word());
+            change.add(at, Run { first: run.first, len: run.len }.word());
+            change.add(at + 8, run.place.word());
             done.added.push((run.first, Piece { len: run.len, place: run.place, slot }));
         };
         let mut left_over = Vec::new();
@@ -288,8 +289,8 @@ impl Extents {
         }
         for (_, piece) in spare {
             let at = self.slot_at(space, inode_at, piece.slot);
-            change.set(at, 0);
-            change.set(at + 8, 0);
+            change.add(at, 0);
+            change.add(at + 8, 0);
         }
         done.freed.retain(|&(_, count)| count > 0);
         done
@@ -358,10 +359,34 @@ impl Extents {
         freed
     }
 
+    /// Sets the flag of the slots that have written pages of the file in `range`: other extents are
+    /// going to lead there (FS-21). Plain stores, flushed and not fenced: each word is valid alone.
+    pub(crate) fn mark_shared(&mut self, space: &Space, inode_at: u64, range: Range<u64>) {
+        let media = space.media();
+        let _section = media.section();
+        let mut flusher = Flusher::new(media);
+        for (first, piece) in self.overlapping(range) {
+            if piece.place.flags & (PLACE_SHARED | PLACE_UNWRITTEN) != 0 {
+                continue;
+            }
+            let place = Place { flags: piece.place.flags | PLACE_SHARED, ..piece.place };
+            let at = self.slot_at(space, inode_at, piece.slot) + 8;
+            media.store(at, place.word());
+            flusher.touch(at, 8);
+            self.pieces.insert(first, Piece { place, ..piece });
+        }
+        flusher.finish_unless("fs-share-unflushed");
+    }
+
     /// Every run of pages that the file has, those of the chain among them.
     pub(crate) fn all_pages(&self) -> Vec<(u64, u64)> {
-        let pieces = self.pieces().map(|(_, piece)| (piece.place.page, piece.len));
-        pieces.chain(self.list().map(|page| (page, 1))).collect()
+        self.flagged_pages().into_iter().map(|(page, count, _)| (page, count)).collect()
+    }
+
+    /// As [`Extents::all_pages`], each with whether its extent has the flag of shared pages.
+    pub(crate) fn flagged_pages(&self) -> Vec<(u64, u64, bool)> {
+        let pieces = self.pieces().map(|(_, piece)| (piece.place.page, piece.len, piece.place.is_shared()));
+        pieces.chain(self.list().map(|page| (page, 1, false))).collect()
     }
 }
 
@@ -394,7 +419,7 @@ impl Slots {
         }
         let run = Run::of(run).ok_or_else(|| Damage::at(at, "the run of an extent fails its check"))?;
         let place = pages.place(at + 8, place, run.len)?;
-        if place.flags & !PLACE_UNWRITTEN != 0 {
+        if ![0, PLACE_UNWRITTEN, PLACE_SHARED].contains(&place.flags) {
             return Err(Damage::at(at + 8, "the place of an extent has flags that this program does not know"));
         }
         self.pieces.push((run.first, Piece { len: run.len, place, slot }));

@@ -94,7 +94,7 @@ fn random_uuid() -> [u8; 16] {
 /// was done.
 ///
 /// # Errors
-/// [`Error::NewerFormat`]; [`Error::Damaged`] if neither copy is whole.
+/// [`Error::NewerFormat`], [`Error::OldFormat`]; [`Error::Damaged`] if neither copy is whole.
 pub(crate) fn read(object: &Object, repair: bool) -> Result<(Head, bool)> {
     let (media, start) = (object.media(), object.prime().get());
     let damaged = |at: u64, detail: &str| Err(Error::from(Damage::at(at, detail).of_object(object.name())));
@@ -111,8 +111,11 @@ pub(crate) fn read(object: &Object, repair: bool) -> Result<(Head, bool)> {
         [None, None] => return damaged(places[0], "neither head of the volume is whole"),
     };
     if head.format != FORMAT {
-        let format = Format::new(head.format, FORMAT);
-        return Err(Error::NewerFormat { volume: object.name().into(), format });
+        let (volume, format) = (object.name().into(), Format::new(head.format, FORMAT));
+        return Err(match head.format < FORMAT {
+            true => Error::OldFormat { volume, format },
+            false => Error::NewerFormat { volume, format },
+        });
     }
     let fits = (1..=LANES_MAX).contains(&head.lanes) && head.lane_len == LANE_LEN;
     if !fits || !media.holds(start, first_free(head.lanes) * PAGE) {

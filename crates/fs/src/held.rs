@@ -59,6 +59,7 @@ impl Volume {
 impl Drop for Hold {
     fn drop(&mut self) {
         let core = &*self.volume.core;
+        let _change = core.freeze.enter();
         let (mut state, is_last) = self.node.release();
         if is_last && !self.node.is_removed() && self.node.word(core, inode::LINKS) == 0 {
             // After a failure the next opening removes it.

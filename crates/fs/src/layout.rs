@@ -24,6 +24,9 @@ pub const SAVED_AT: u64 = TABLE_AT + 8;
 /// Offset, from the start of the prime page, of the number of openings, in the line of
 /// [`SAVED_AT`].
 pub const OPENED_AT: u64 = TABLE_AT + 16;
+/// Offset, from the start of the prime page, of the sealed number of the directory of snapshots; 0:
+/// the volume has had no snapshot.
+pub const SNAPSHOTS_AT: u64 = TABLE_AT + 24;
 /// Page of the first lane.
 pub const LANES_PAGE: u64 = 2;
 /// Bytes of a lane.
@@ -168,8 +171,12 @@ pub struct Inode {
     pub device: u64,
     /// The directory that holds this directory; 0 in other files.
     pub parent: u64,
+    /// The root of the snapshot that the inode belongs to; 0: the inode is the volume's own.
+    pub snapshot: u64,
+    /// In the root of a snapshot: when it was made.
+    pub taken: i64,
     /// Zeros.
-    pub reserved: [u8; 24],
+    pub reserved: [u8; 8],
     /// Data, a link's target, or eight extents.
     pub inline: [u8; INLINE as usize],
 }
@@ -217,7 +224,7 @@ impl Inode {
 pub struct State {
     /// Type and permission bits as `stat` has them; 0: the inode is free.
     pub mode: u16,
-    /// [`STATE_INLINE`].
+    /// [`STATE_INLINE`], [`STATE_SNAPSHOT`].
     pub flags: u16,
     /// Counts the files that the inode held.
     pub generation: u32,
@@ -225,6 +232,8 @@ pub struct State {
 
 /// The bytes of the file lie in the inode.
 pub const STATE_INLINE: u16 = 1;
+/// The inode belongs to a snapshot, and does not change.
+pub const STATE_SNAPSHOT: u16 = 2;
 
 impl State {
     /// The fields of a word.
@@ -295,7 +304,7 @@ pub struct Place {
     pub tier: u8,
     /// The rights class; 0 today.
     pub class: u8,
-    /// [`PLACE_UNWRITTEN`], [`PLACE_SEALED`], [`PLACE_PINNED`].
+    /// [`PLACE_UNWRITTEN`], [`PLACE_SEALED`], [`PLACE_PINNED`], [`PLACE_SHARED`].
     pub flags: u8,
 }
 
@@ -308,6 +317,9 @@ pub const PLACE_UNWRITTEN: u8 = 1;
 pub const PLACE_SEALED: u8 = 2;
 /// The pages may not move. Not in use yet.
 pub const PLACE_PINNED: u8 = 4;
+/// Other extents may lead to the pages, and they may not be stored to. Never together with
+/// [`PLACE_UNWRITTEN`].
+pub const PLACE_SHARED: u8 = 8;
 
 impl Place {
     /// A page of this object.
@@ -341,6 +353,11 @@ impl Place {
     /// Whether the pages read as zeros.
     pub fn is_unwritten(self) -> bool {
         self.flags & PLACE_UNWRITTEN != 0
+    }
+
+    /// Whether other extents may lead to the pages.
+    pub fn is_shared(self) -> bool {
+        self.flags & PLACE_SHARED != 0
     }
 }
 

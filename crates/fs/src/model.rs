@@ -26,6 +26,10 @@ pub enum Op {
     Collapse { path: Path, at: u64, len: u64 },
     /// [`Volume::insert`].
     Insert { path: Path, at: u64, len: u64 },
+    /// [`Volume::copy_range`].
+    Copy { path: Path, at: u64, to: Path, to_at: u64, len: u64 },
+    /// [`Volume::clone_range`].
+    Clone { path: Path, at: u64, to: Path, to_at: u64, len: u64 },
     /// [`Volume::link`].
     Link { path: Path, new: Path },
     /// [`Volume::unlink`].
@@ -36,6 +40,10 @@ pub enum Op {
     Rename { from: Path, to: Path, mode: Rename<'static> },
     /// [`Volume::set_xattr`]; of length 0 [`Volume::remove_xattr`].
     Xattr { path: Path, name: Vec<u8>, len: u64, seed: u8 },
+    /// [`Volume::snapshot`].
+    Snapshot { name: Vec<u8> },
+    /// [`Volume::remove_snapshot`].
+    RemoveSnapshot { name: Vec<u8> },
     /// [`Volume::set_attributes`].
     Set { path: Path, permissions: u16, uid: u32 },
     /// [`Volume::make_unnamed`], an append, and [`Volume::link`].
@@ -77,6 +85,7 @@ pub struct Tree {
     next: u64,
     /// The time of the operations that follow. Times are not compared by `==`, see [`Tree::times`].
     pub now: i64,
+    snapshots: BTreeMap<Vec<u8>, BTreeMap<u64, File>>,
 }
 
 /// A path as it is shown: the file, and the first path of the same file.
@@ -103,20 +112,24 @@ impl Default for Tree {
             xattrs: BTreeMap::new(),
             times: Times::default(),
         };
-        Tree { files: BTreeMap::from([(1, root)]), next: 2, now: 0 }
+        Tree { files: BTreeMap::from([(1, root)]), next: 2, now: 0, snapshots: BTreeMap::new() }
     }
 }
 
 impl PartialEq for Tree {
     fn eq(&self, other: &Tree) -> bool {
-        self.shown() == other.shown()
+        self.shown() == other.shown() && self.all_snapshots() == other.all_snapshots()
     }
 }
 
 impl std::fmt::Debug for Tree {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut map = f.debug_map();
-        for (path, shown) in self.shown() {
+        let mut all = self.shown();
+        for (name, shown) in self.all_snapshots() {
+            all.extend(shown.into_iter().map(|(path, shown)| ([b"@", &name[..], &path[..]].concat(), shown)));
+        }
+        for (path, shown) in all {
             let sum = crc32c::crc32c(shown.bytes);
             let Shown { kind, permissions, uid, links, xattrs, .. } = &shown;
             let xattrs = crc32c::crc32c(format!("{xattrs:?}").as_bytes());
@@ -125,6 +138,30 @@ impl std::fmt::Debug for Tree {
             map.entry(&String::from_utf8_lossy(&path), &text);
         }
         map.finish()
+    }
+}
+
+type Files = BTreeMap<u64, File>;
+
+fn show_all(files: &Files) -> BTreeMap<Vec<u8>, Shown<'_>> {
+    let (mut all, mut first) = (BTreeMap::new(), BTreeMap::new());
+    show(files, 1, b"/", &mut all, &mut first);
+    all
+}
+
+fn show<'t>(
+    files: &'t Files,
+    id: u64,
+    path: &[u8],
+    all: &mut BTreeMap<Vec<u8>, Shown<'t>>,
+    first: &mut BTreeMap<u64, Vec<u8>>,
+) {
+    let File { kind, permissions, uid, links, bytes, names, xattrs, .. } = &files[&id];
+    let first_path = first.entry(id).or_insert_with(|| path.to_vec()).clone();
+    let (kind, permissions, uid, links) = (*kind, *permissions, *uid, *links);
+    all.insert(path.to_vec(), Shown { kind, permissions, uid, links, first_path, bytes, xattrs });
+    for (name, &child) in names {
+        show(files, child, &[path, name, b"/"].concat(), all, first);
     }
 }
 
@@ -137,25 +174,12 @@ type Answer<T = ()> = Result<T, Refused>;
 impl Tree {
     /// Every path with its file.
     pub fn shown(&self) -> BTreeMap<Vec<u8>, Shown<'_>> {
-        let (mut all, mut first) = (BTreeMap::new(), BTreeMap::new());
-        self.show(1, b"/", &mut all, &mut first);
-        all
+        show_all(&self.files)
     }
 
-    fn show<'t>(
-        &'t self,
-        id: u64,
-        path: &[u8],
-        all: &mut BTreeMap<Vec<u8>, Shown<'t>>,
-        first: &mut BTreeMap<u64, Vec<u8>>,
-    ) {
-        let File { kind, permissions, uid, links, bytes, names, xattrs, .. } = &self.files[&id];
-        let first_path = first.entry(id).or_insert_with(|| path.to_vec()).clone();
-        let (kind, permissions, uid, links) = (*kind, *permissions, *uid, *links);
-        all.insert(path.to_vec(), Shown { kind, permissions, uid, links, first_path, bytes, xattrs });
-        for (name, &child) in names {
-            self.show(child, &[path, name, b"/"].concat(), all, first);
-        }
+    /// Every path of every snapshot.
+    pub fn all_snapshots(&self) -> BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, Shown<'_>>> {
+        self.snapshots.iter().map(|(name, files)| (name.clone(), show_all(files))).collect()
     }
 
     /// All paths of files of a kind; of all files if `None`.
@@ -305,6 +329,18 @@ impl Tree {
                 self.touch(id);
                 Ok(())
             }
+            Op::Copy { path, at, to, to_at, len } => self.copy(path, *at, to, *to_at, *len),
+            Op::Clone { path, at, to, to_at, len } => {
+                let size = self.file(path)?.1.len() as u64;
+                let target = self.file(to)?.1.len() as u64;
+                let len = if *len == 0 { size.checked_sub(*at).ok_or(Refused)? } else { *len };
+                let is_last = at + len == size && to_at + len >= target;
+                let is_aligned = at.is_multiple_of(4096) && to_at.is_multiple_of(4096);
+                if !is_aligned || at + len > size || !len.is_multiple_of(4096) && !is_last {
+                    return Err(Refused);
+                }
+                self.copy(path, *at, to, *to_at, len)
+            }
             Op::Link { path, new } => {
                 let (id, (directory, name)) = (self.find(path)?, self.parent(new)?);
                 if self.files[&id].kind == FileKind::Directory || self.files[&directory].names.contains_key(name) {
@@ -350,6 +386,13 @@ impl Tree {
                 self.touch_inode(id);
                 Ok(())
             }
+            Op::Snapshot { name } if self.snapshots.contains_key(name) => Err(Refused),
+            Op::Snapshot { name } => {
+                // Files that no name leads to are left out.
+                self.snapshots.insert(name.clone(), self.files.clone());
+                Ok(())
+            }
+            Op::RemoveSnapshot { name } => self.snapshots.remove(name).map(drop).ok_or(Refused),
             Op::Set { path, permissions, uid } => {
                 let id = self.find(path)?;
                 let file = self.get(id);
@@ -359,6 +402,23 @@ impl Tree {
             }
             Op::MakeUnnamed { path, len, seed } => self.make(path, FileKind::Regular, 0o600, bytes(*len, *seed)),
         }
+    }
+
+    fn copy(&mut self, path: &[Vec<u8>], at: u64, to: &[Vec<u8>], to_at: u64, len: u64) -> Answer {
+        let source = self.file(path)?.1;
+        let size = source.len() as u64;
+        let copied = source[at.min(size) as usize..at.saturating_add(len).min(size) as usize].to_vec();
+        let len = copied.len() as u64;
+        let is_one = self.find(path)? == self.find(to)?;
+        let (id, target) = self.file(to)?;
+        if is_one && at < to_at + len && to_at < at + len {
+            return Err(Refused);
+        }
+        put(target, to_at, &copied);
+        if len > 0 {
+            self.touch(id);
+        }
+        Ok(())
     }
 
     fn make(&mut self, path: &[Vec<u8>], kind: FileKind, permissions: u16, bytes: Vec<u8>) -> Answer {
@@ -476,6 +536,12 @@ pub fn apply(volume: &Volume, op: &Op) -> crate::Result<()> {
         Op::Allocate { path, at, len, mode } => volume.allocate(find(volume, path)?, *at, *len, *mode),
         Op::Collapse { path, at, len } => volume.collapse(find(volume, path)?, *at, *len),
         Op::Insert { path, at, len } => volume.insert(find(volume, path)?, *at, *len),
+        Op::Copy { path, at, to, to_at, len } => {
+            volume.copy_range(find(volume, path)?, *at, find(volume, to)?, *to_at, *len).map(drop)
+        }
+        Op::Clone { path, at, to, to_at, len } => {
+            volume.clone_range(find(volume, path)?, *at, find(volume, to)?, *to_at, *len).map(drop)
+        }
         Op::Link { path, new } => {
             let (directory, name) = parent(new)?;
             volume.link(find(volume, path)?, directory, &name)
@@ -496,6 +562,8 @@ pub fn apply(volume: &Volume, op: &Op) -> crate::Result<()> {
         Op::Xattr { path, name, len, seed } => {
             volume.set_xattr(find(volume, path)?, name, &bytes(*len, *seed), SetXattr::Any)
         }
+        Op::Snapshot { name } => volume.snapshot(name).map(drop),
+        Op::RemoveSnapshot { name } => volume.remove_snapshot(name),
         Op::Set { path, permissions, uid } => {
             let set = SetAttributes { permissions: Some(*permissions), uid: Some(*uid), ..SetAttributes::default() };
             volume.set_attributes(find(volume, path)?, &set)
@@ -514,15 +582,22 @@ pub fn apply(volume: &Volume, op: &Op) -> crate::Result<()> {
 /// # Errors
 /// Damage.
 pub fn read(volume: &Volume) -> crate::Result<Tree> {
-    let mut tree = Tree { files: BTreeMap::new(), next: 0, now: 0 };
-    read_file(volume, Ino::ROOT, &mut tree)?;
+    let mut tree = Tree { files: BTreeMap::new(), next: 0, now: 0, snapshots: BTreeMap::new() };
+    read_file(volume, Ino::ROOT, Ino::ROOT, &mut tree.files)?;
+    for snapshot in volume.snapshots()? {
+        let mut files = BTreeMap::new();
+        read_file(volume, snapshot.root, snapshot.root, &mut files)?;
+        tree.snapshots.insert(snapshot.name, files);
+    }
     tree.next = tree.files.keys().next_back().expect("the root is there") + 1;
     tree.now = tree.latest();
     Ok(tree)
 }
 
-fn read_file(volume: &Volume, ino: Ino, tree: &mut Tree) -> crate::Result<()> {
-    if tree.files.contains_key(&ino.0) {
+/// Reads a file and all below it. The root of a tree is file 1, others have their numbers.
+fn read_file(volume: &Volume, ino: Ino, root: Ino, files: &mut Files) -> crate::Result<()> {
+    let id = |ino: Ino| if ino == root { 1 } else { ino.0 };
+    if files.contains_key(&id(ino)) {
         return Ok(());
     }
     let found = volume.attributes(ino)?;
@@ -559,6 +634,6 @@ fn read_file(volume: &Volume, ino: Ino, tree: &mut Tree) -> crate::Result<()> {
         _ => (),
     }
     let names: Vec<u64> = file.names.values().copied().collect();
-    tree.files.insert(ino.0, file);
-    names.into_iter().try_for_each(|child| read_file(volume, Ino(child), tree))
+    files.insert(id(ino), file);
+    names.into_iter().try_for_each(|child| read_file(volume, Ino(child), root, files))
 }

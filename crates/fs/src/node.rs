@@ -1,7 +1,7 @@
 //! [`Node`]: an inode that this process uses, with its lock and its indexes in memory.
 
 use crate::extents::{Extents, Loaded, NewRun, Pages};
-use crate::layout::{Inode, PAGE, PAGE_LINES, Place, State, inode, lines};
+use crate::layout::{Inode, PAGE, PAGE_LINES, Place, STATE_SNAPSHOT, State, inode, lines};
 use crate::names::Names;
 use crate::space::Space;
 use crate::volume::Indexed;
@@ -101,8 +101,20 @@ impl Node {
     /// Locks the file to change it.
     ///
     /// # Errors
-    /// [`Error::Stale`] if it was removed.
+    /// [`Error::Stale`] if it was removed, [`Error::ReadOnly`] if it belongs to a snapshot.
     pub(crate) fn write<'n>(&'n self, space: &'n Space) -> Result<Writing<'n>> {
+        let state = self.write_index(space)?;
+        match self.state_word(space).flags & STATE_SNAPSHOT {
+            0 => Ok(state),
+            _ => Err(Error::ReadOnly { ino: self.ino }),
+        }
+    }
+
+    /// Locks the file to load its indexes in memory; it may belong to a snapshot.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] if it was removed.
+    pub(crate) fn write_index<'n>(&'n self, space: &'n Space) -> Result<Writing<'n>> {
         let state = self.state.write();
         self.require_live(space)?;
         Ok(Writing { state, space })
@@ -174,7 +186,7 @@ impl Node {
                 return Ok(state);
             }
             drop(state);
-            self.write(space)?.extents(space, self)?;
+            self.write_index(space)?.extents(space, self)?;
         }
     }
 }

@@ -69,6 +69,26 @@ impl Nodes {
         drop(forgotten);
     }
 
+    /// Whether no file was damaged when the volume was opened.
+    pub(crate) fn are_whole(&self) -> bool {
+        self.damaged.is_empty()
+    }
+
+    /// Refuses a file that was damaged when the volume was opened.
+    pub(crate) fn require_whole(&self, ino: Ino, at: u64, space: &Space) -> Result<()> {
+        if self.damaged.contains(&ino) {
+            let damage = Damage::at(at, format!("the extents of inode {ino} contradict themselves"));
+            return Err(damage.of_object(space.name()).into());
+        }
+        Ok(())
+    }
+
+    /// The node of an inode, if it is in memory.
+    pub(crate) fn loaded(&self, ino: Ino) -> Option<Arc<Node>> {
+        let part = self.part(ino).lock();
+        part.find(ino).ok().and_then(|place| part.places[place].clone())
+    }
+
     /// What is in memory; a file that a thread changes meanwhile is left out.
     pub(crate) fn indexed(&self) -> Indexed {
         let mut indexed = Indexed::default();
@@ -94,10 +114,7 @@ impl Nodes {
             return Ok(Arc::clone(node));
         }
         let at = table.at(ino).ok_or(Error::Stale { ino })?;
-        if self.damaged.contains(&ino) {
-            let damage = Damage::at(at, format!("the extents of inode {ino} contradict themselves"));
-            return Err(damage.of_object(space.name()).into());
-        }
+        self.require_whole(ino, at, space)?;
         if State::of(space.media().load(at + inode::STATE)).mode != 0 {
             // A volume that was closed is not scanned.
             recover::require_plausible(space.media(), ino, at).map_err(|damage| damage.of_object(space.name()))?;

@@ -3,20 +3,26 @@
 //! Lanes have been undone before. Steps, each idempotent:
 //!   1. the inode table is read
 //!   2. after a crash the words of each inode that change alone are flushed again; a fence
-//!   3. each live inode: without a name it is freed, since no process holds it; slots that a crash
-//!      left behind its end are cleared; its pages are marked
+//!   3. each live inode: without a name it is freed, since no process holds it, and so are those of
+//!      snapshots that are not published (FS-22); slots that a crash left behind its end are cleared;
+//!      its pages are marked
 //!   4. a fence, before any page has a new use
 //!
 //! Invariants
 //!   FS-13  A process that ended between a store and its flush leaves words that this one reads and
 //!          that a later power cut could still take away. All words that change without an undo
 //!          record are flushed again before anything rests on them.
-//!   FS-12  A page is free unless the table, a lane or the slots of a live inode lead to it.
+//!   FS-12  A page is free unless the table, a lane or the slots of a live inode lead to it. Several
+//!          slots lead to it only if all of them have the flag of shared pages (FS-20).
 
 use crate::extents::{Extents, Pages};
 use crate::format::first_free;
 use crate::free_pages::FreePages;
-use crate::layout::{FILE_MAX, GROUP_PAGES, Head, INLINE, INODE, LINE, PAGE, STATE_INLINE, State, inode};
+use crate::layout::{
+    FILE_MAX, GROUP_PAGES, Head, INLINE, INODE, Inode, LINE, PAGE, STATE_INLINE, STATE_SNAPSHOT, State, inode,
+};
+use crate::shared_pages::SharedPages;
+use crate::snapshot::published::Published;
 use crate::table::InodeTable;
 use crate::xattr::run as xattr;
 use crate::{Error, FileKind, Ino, Result};
@@ -32,6 +38,8 @@ pub struct VolumeRecovery {
     pub undone: usize,
     /// Files without a name that were open then, and removed.
     pub orphans: Vec<Ino>,
+    /// Files of snapshots whose making or removal was interrupted, and removed.
+    pub snapshot_files: u64,
     /// Runs of pages behind the end of a file that were freed.
     pub trimmed: u64,
     /// A copy of the head was damaged, and written again.
@@ -44,6 +52,7 @@ pub struct VolumeRecovery {
 pub(crate) struct Scan {
     pub table: InodeTable,
     pub free: FreePages,
+    pub shared: SharedPages,
     pub recovery: VolumeRecovery,
 }
 
@@ -71,6 +80,15 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
         media.fence_unless("fs-reflush-unfenced"); // FS-13
     }
     let mut recovery = VolumeRecovery::default();
+    // Where the snapshots cannot be read no inode of one is freed.
+    let published = Published::read(pages, &table).ok();
+    let is_left = |at: u64, state: State| {
+        let inode: Inode = media.get(at);
+        state.flags & STATE_SNAPSHOT != 0
+            && inode.checksum == inode.owner_sum()
+            && published.as_ref().is_some_and(|published| !published.has(&inode))
+    };
+    let mut shared = SharedPages::default(); // the number of extents with the flag, of all pages
     let mut numbers = Vec::new();
     for ino in table.numbers() {
         let at = table.at(ino).expect("the number is the table's");
@@ -79,31 +97,40 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
             numbers.push(ino);
             continue;
         }
-        if media.load(at + inode::LINKS) == 0 && ino != Ino::ROOT {
+        let is_left = is_left(at, state); // FS-22
+        if is_left || media.load(at + inode::LINKS) == 0 && ino != Ino::ROOT {
             let gone = State { mode: 0, flags: 0, generation: state.generation.wrapping_add(1) };
             let _section = media.section();
             media.store(at + inode::STATE, gone.word());
             media.flush(at + inode::STATE, 8);
-            recovery.orphans.push(ino);
+            match is_left {
+                true => recovery.snapshot_files += 1,
+                false => recovery.orphans.push(ino),
+            }
             numbers.push(ino);
             continue;
         }
-        match mark(pages, &mut free, ino, at) {
+        match mark(pages, (&mut free, &mut shared), ino, at) {
             Ok(trimmed) => recovery.trimmed += trimmed,
             Err(_) => recovery.damaged.push(ino),
         }
     }
+    shared.lower_all();
     // Pages that a damaged file still leads to are not given away: a repair may want them.
     for &ino in &recovery.damaged {
         let at = table.at(ino).expect("the number is the table's");
-        let xattrs = xattr::run(pages, at).ok().flatten();
+        let xattrs = xattr::run(pages, at).ok().flatten().map(|(page, count, _)| (page, count));
         for (page, count) in Extents::salvage(pages, at).into_iter().chain(xattrs) {
-            (page..page + count).for_each(|page| _ = free.take_from(page, 1));
+            for page in page..page + count {
+                if free.take_from(page, 1) == 0 {
+                    shared.raise(page, 1);
+                }
+            }
         }
     }
     media.fence();
     table.give_all(numbers);
-    Ok(Scan { table, free, recovery })
+    Ok(Scan { table, free, shared, recovery })
 }
 
 /// Flushes the words of an inode that change alone: its first line, its inline bytes, its slots.
@@ -126,7 +153,7 @@ pub(crate) fn require_plausible(media: &Media, ino: Ino, at: u64) -> Result<(), 
     let is_inline = state.flags & STATE_INLINE != 0;
     let wrong = match FileKind::of_mode(state.mode) {
         None => "has a mode of no kind",
-        _ if state.flags & !STATE_INLINE != 0 => "has flags that this program does not know",
+        _ if state.flags & !(STATE_INLINE | STATE_SNAPSHOT) != 0 => "has flags that this program does not know",
         Some(FileKind::Directory) if is_inline || !size.is_multiple_of(PAGE) => "is a directory with a page in part",
         Some(FileKind::Link) if size >= PAGE => "is a link with a target that is too long",
         _ if is_inline && size > INLINE => "has more bytes than fit into it",
@@ -137,7 +164,12 @@ pub(crate) fn require_plausible(media: &Media, ino: Ino, at: u64) -> Result<(), 
 }
 
 /// Clears what a crash left of one file, and marks its pages.
-fn mark(pages: Pages<'_>, free: &mut FreePages, ino: Ino, at: u64) -> Result<u64, Damage> {
+fn mark(
+    pages: Pages<'_>,
+    (free, shared): (&mut FreePages, &mut SharedPages),
+    ino: Ino,
+    at: u64,
+) -> Result<u64, Damage> {
     require_plausible(pages.media, ino, at)?;
     let size = pages.media.load(at + inode::SIZE);
     let state = State::of(pages.media.load(at + inode::STATE));
@@ -147,15 +179,42 @@ fn mark(pages: Pages<'_>, free: &mut FreePages, ino: Ino, at: u64) -> Result<u64
         return Err(Damage::at(at + inode::SIZE, format!("directory {ino} lacks a page")));
     }
     let trimmed = loaded.trim(pages, at, size);
-    let mut taken: Vec<(u64, u64)> = Vec::new();
+    let mut taken: Vec<(u64, u64, bool)> = Vec::new();
     let xattrs = xattr::run(pages, at)?;
-    for (page, count) in loaded.extents.all_pages().into_iter().chain(xattrs) {
-        if let Err(page) = free.take_at(page, count) {
-            taken.iter().for_each(|&(page, count)| free.give(page, count));
-            let shared = pages.start + page * PAGE;
-            return Err(Damage::at(shared, format!("inode {ino} and another part of the volume share it")));
+    for run in loaded.extents.flagged_pages().into_iter().chain(xattrs) {
+        if let Err(page) = take(free, shared, run) {
+            taken.into_iter().for_each(|run| give_back(free, shared, run));
+            let place = pages.start + page * PAGE;
+            return Err(Damage::at(place, format!("inode {ino} and another part of the volume share it")));
         }
-        taken.push((page, count));
+        taken.push(run);
     }
     Ok(trimmed)
+}
+
+/// Takes the pages of an extent. Returns the first of them that another extent has and that is not
+/// shared, and takes none then.
+fn take(free: &mut FreePages, shared: &mut SharedPages, (page, count, is_shared): (u64, u64, bool)) -> Result<(), u64> {
+    if !is_shared {
+        return free.take_at(page, count);
+    }
+    let parts = shared.parts(page, count);
+    let fresh: Vec<_> = parts.into_iter().filter(|&(_, _, extents)| extents == 0).collect();
+    let is_taken = |&(page, count, _): &(u64, u64, u32)| (page..page + count).find(|&page| !free.is_free(page));
+    if let Some(page) = fresh.iter().find_map(is_taken) {
+        return Err(page);
+    }
+    fresh.into_iter().for_each(|(page, count, _)| free.take_at(page, count).expect("they are free"));
+    shared.raise(page, count);
+    Ok(())
+}
+
+/// Undoes [`take`].
+fn give_back(free: &mut FreePages, shared: &mut SharedPages, (page, count, is_shared): (u64, u64, bool)) {
+    if !is_shared {
+        return free.give(page, count);
+    }
+    shared.lower(page, count);
+    let parts = shared.parts(page, count).into_iter();
+    parts.filter(|&(_, _, extents)| extents == 0).for_each(|(page, count, _)| free.give(page, count));
 }

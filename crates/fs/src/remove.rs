@@ -24,6 +24,7 @@ impl Volume {
     /// nothing has changed.
     pub fn unlink(&self, directory: Ino, name: &[u8]) -> Result<()> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         require_name(name)?;
         let _tree = core.tree.read();
         let parent = core.node(directory)?;
@@ -51,6 +52,7 @@ impl Volume {
     /// nothing has changed.
     pub fn remove_directory(&self, directory: Ino, name: &[u8]) -> Result<()> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         require_name(name)?;
         let _tree = core.tree.write(); // no rename moves a directory into this one meanwhile
         let parent = core.node(directory)?;
@@ -102,14 +104,15 @@ pub(crate) fn drop_link(
 }
 
 /// Every run of pages that the file has.
-fn pages(core: &Core, node: &Node, state: &mut NodeState) -> Result<Vec<(u64, u64)>> {
+pub(crate) fn pages(core: &Core, node: &Node, state: &mut NodeState) -> Result<Vec<(u64, u64)>> {
     let mut pages = state.extents(core, node)?.all_pages();
-    pages.extend(xattr::run(Pages::of(core.object()), node.at).map_err(|damage| damage.of_object(core.name()))?);
+    let xattrs = xattr::run(Pages::of(core.object()), node.at).map_err(|damage| damage.of_object(core.name()))?;
+    pages.extend(xattrs.map(|(page, count, _)| (page, count)));
     Ok(pages)
 }
 
 /// The state of a free inode: the next file of this number has another generation.
-fn free_state(core: &Core, node: &Node) -> State {
+pub(crate) fn free_state(core: &Core, node: &Node) -> State {
     State { mode: 0, flags: 0, generation: node.state_word(core).generation.wrapping_add(1) }
 }
 

@@ -56,6 +56,7 @@ impl Volume {
     /// [`Volume::make`]. Nothing has changed then.
     pub fn rename(&self, from: Ino, from_name: &[u8], to: Ino, to_name: &[u8], mode: Rename<'_>) -> Result<()> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         require_name(from_name)?;
         require_name(to_name)?;
         let _tree = core.tree.write();
@@ -111,7 +112,7 @@ impl Left {
         let ino = core.table.take(core)?;
         let at = core.table.at(ino).expect("the table has it");
         let prepared = prepare(core, at, &new, core.now() as u64).inspect_err(|_| core.table.give(ino))?;
-        put(core, at, &prepared);
+        put(core, at, &prepared.content);
         Ok(Left(Some(Whiteout { ino, at, kind: new.kind, prepared })))
     }
 

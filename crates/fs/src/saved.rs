@@ -25,6 +25,7 @@ use crate::layout::{
     SAVED_PAGES, SavedHead, SavedSection,
 };
 use crate::recover::{Scan, VolumeRecovery};
+use crate::shared_pages::SharedPages;
 use crate::table::InodeTable;
 use crate::{Error, Ino, Result};
 use everbyte_media::{Checked, Damage, PublishWord, seeded};
@@ -144,7 +145,8 @@ impl Saved {
             bits.map(move |bit| Ino(index as u64 * 64 + bit))
         };
         table.give_all(words.iter().enumerate().filter(|(_, word)| **word != 0).flat_map(of_word).collect());
-        Some(Scan { table, free, recovery: VolumeRecovery { saved: true, ..VolumeRecovery::default() } })
+        let shared = SharedPages::default();
+        Some(Scan { table, free, shared, recovery: VolumeRecovery { saved: true, ..VolumeRecovery::default() } })
     }
 }
 

@@ -1,12 +1,14 @@
-//! [`Space`]: the pages of an open volume, and which of them are free. The volume grows when none
-//! is.
+//! [`Space`]: the pages of an open volume, which of them are free, and which are shared. The volume
+//! grows when none is free.
 //!
-//! Threads: any. The lock of growth is taken before that of the free pages, both for one call.
+//! Threads: any. The lock of growth is taken before those of the shared and of the free pages, in
+//! this order, each for one call.
 
 use crate::free_pages::FreePages;
 use crate::layout::PAGE;
+use crate::shared_pages::SharedPages;
 use crate::{Error, Result};
-use everbyte_media::{Damage, Media};
+use everbyte_media::{Damage, Media, seeded};
 use everbyte_store::{CLUSTER, ErrorInfo, ErrorKind, Object};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Space {
     object: Object,
     free: Mutex<FreePages>,
+    shared: Mutex<SharedPages>,
     /// Serialises growth of the object.
     growing: Mutex<()>,
     /// The next opening has to scan: see [`Space::require_scan`].
@@ -22,8 +25,9 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    pub(crate) fn new(object: Object, free: FreePages) -> Space {
-        Space { object, free: Mutex::new(free), growing: Mutex::new(()), is_unsure: AtomicBool::new(false) }
+    pub(crate) fn new(object: Object, free: FreePages, shared: SharedPages) -> Space {
+        let (free, shared) = (Mutex::new(free), Mutex::new(shared));
+        Space { object, free, shared, growing: Mutex::new(()), is_unsure: AtomicBool::new(false) }
     }
 
     /// The state in memory may differ from the media: a file is damaged, or a call has panicked or
@@ -132,10 +136,37 @@ impl Space {
         Ok(runs)
     }
 
-    /// [`Core::give_pages`] of several runs.
+    /// [`Space::give_pages`] of several runs.
     pub(crate) fn give_runs(&self, runs: &[(u64, u64)]) {
-        let mut space = self.free.lock();
-        runs.iter().for_each(|&(page, count)| space.give(page, count));
+        let mut shared = self.shared.lock();
+        let mut free = self.free.lock();
+        if shared.is_empty() || seeded("fs-share-freed") {
+            return runs.iter().for_each(|&(page, count)| free.give(page, count));
+        }
+        for &(first, count) in runs {
+            for (page, count, others) in shared.parts(first, count) {
+                match others {
+                    0 => free.give(page, count),
+                    _ => shared.lower(page, count),
+                }
+            }
+        }
+    }
+
+    /// One extent more leads to these pages, which are in use; [`Space::give_runs`] ends that.
+    pub(crate) fn share_runs(&self, runs: &[(u64, u64)]) {
+        let mut shared = self.shared.lock();
+        runs.iter().for_each(|&(page, count)| shared.raise(page, count));
+    }
+
+    /// Whether several extents lead to a page.
+    pub(crate) fn is_shared(&self, page: u64) -> bool {
+        self.shared.lock().of(page) > 0
+    }
+
+    /// Pages that are shared now.
+    pub(crate) fn shared_pages(&self) -> SharedPages {
+        self.shared.lock().clone()
     }
 
     /// Takes `count` adjacent pages; the first one.
@@ -148,9 +179,10 @@ impl Space {
         }
     }
 
-    /// Pages become free. The fence of the change that freed them has passed.
+    /// An extent leads to these pages no more, and the fence of the change that removed it has
+    /// passed. They become free if no other extent leads to them.
     pub(crate) fn give_pages(&self, first: u64, count: u64) {
-        self.free.lock().give(first, count);
+        self.give_runs(&[(first, count)]);
     }
 
     /// Adds pages to the volume: an eighth of its size, at most 64 MiB, at least `wanted`; where

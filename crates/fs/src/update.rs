@@ -42,6 +42,7 @@ impl Volume {
     /// As [`Volume::attributes`]: nothing has changed.
     pub fn set_attributes(&self, ino: Ino, set: &SetAttributes) -> Result<()> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         let node = core.node(ino)?;
         let _state = node.write(core)?;
         let mut change = core.change();
@@ -62,6 +63,7 @@ impl Volume {
         decide: impl FnOnce(&Present<'_>) -> Result<Update, E>,
     ) -> Result<(), E> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         let node = core.node(ino)?;
         let _state = node.write(core)?;
         let inode = whole(core, &node)?;
@@ -91,6 +93,7 @@ impl Volume {
     /// As [`Volume::attributes`].
     pub fn set_accessed(&self, ino: Ino, accessed: i64) -> Result<()> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         let node = core.node(ino)?;
         let _state = node.write(core)?;
         let mut change = core.change();

@@ -43,7 +43,7 @@ impl Volume {
     ///
     /// # Errors
     /// [`everbyte_store::Error::WrongEngine`], [`everbyte_store::Error::Claimed`] while this
-    /// process has it open, [`Error::NewerFormat`], [`Error::Damaged`].
+    /// process has it open, [`Error::NewerFormat`], [`Error::OldFormat`], [`Error::Damaged`].
     pub fn open(object: Object) -> Result<Volume> {
         Volume::open_with(object, &OpenVolume::default())
     }
@@ -69,12 +69,14 @@ impl Volume {
         };
         let recovery = VolumeRecovery { undone, head_repaired, ..scan.recovery };
         let core = Core {
-            space: Space::new(object, scan.free),
+            space: Space::new(object, scan.free, scan.shared),
             head,
             lanes,
             table: scan.table,
             nodes: Nodes::new(&recovery.damaged, options.files),
             tree: RwLock::new(()),
+            freeze: Default::default(),
+            snapshots: Default::default(),
             clock: options.clock,
         };
         if !recovery.damaged.is_empty() {
@@ -98,7 +100,8 @@ impl Volume {
         let media = core.media();
         media.require_opener()?;
         if !media.opened().read_only {
-            if !core.requires_scan() {
+            // Shared pages are counted by a scan.
+            if !core.requires_scan() && core.shared_pages().is_empty() {
                 saved::save(&core)?;
             }
             media.barrier()?;

@@ -65,7 +65,7 @@ fn either_head_is_written_again_from_the_other() {
 }
 
 #[test]
-fn a_newer_volume_is_refused() {
+fn a_newer_or_older_volume_is_refused() {
     use everbyte_media::Checked;
     let image = image();
     let (media, start) = (image.media(), start(&image));
@@ -76,6 +76,11 @@ fn a_newer_volume_is_refused() {
     }
     let text = open(&media).unwrap_err().to_string();
     assert!(text.contains("newer"), "{text}");
+    let older = layout::Head { format: 1, ..head }.sealed();
+    for at in [layout::HEAD_AT, layout::HEAD_COPY_AT] {
+        media.put(start + at, &older);
+    }
+    assert!(matches!(open(&media), Err(Error::OldFormat { .. })));
 }
 
 /// Reads all that a volume holds, as far as it can be, and changes some of it.
@@ -212,7 +217,7 @@ fn the_check_finds_each_contradiction() {
         media.put(at(directory, 0), &inode);
     });
     finds("leads to no file", &|media| media.store(at(small, 0), 0));
-    finds("has another type", &|media| add(media, at(small, 0), u64::from(0o040_000_u16.wrapping_sub(0o100_000))));
+    finds("has another type", &|media| media.store(at(small, 0), media.load(at(small, 0)) ^ (0o040_000 ^ 0o100_000)));
     finds("share", &|media| {
         let place = media.load(at(large, layout::inode::INLINE + 8));
         media.store(at(link, layout::inode::INLINE + 8), place);

@@ -70,7 +70,7 @@ fn a_length(random: &mut Random) -> u64 {
 
 fn an_op(random: &mut Random, tree: &Tree) -> Op {
     let seed = random.below(256) as u8;
-    match random.below(25) {
+    match random.below(32) {
         0..4 => {
             let kind = random.pick(&[
                 FileKind::Regular,
@@ -116,7 +116,29 @@ fn an_op(random: &mut Random, tree: &Tree) -> Op {
             let mode = random.pick(&[Rename::Replace, Rename::Replace, Rename::NoReplace, Rename::Exchange]);
             Op::Rename { from, to, mode }
         }
-        23 => Op::MakeUnnamed { path: a_new_path(random, tree), len: a_length(random), seed },
+        23..28 => {
+            let (path, to) =
+                (a_path(random, tree, Some(FileKind::Regular)), a_path(random, tree, Some(FileKind::Regular)));
+            let (pages, to_pages) = (4096 * random.below(6), 4096 * random.below(10));
+            match random.below(4) {
+                0 => Op::Clone { path, at: 0, to, to_at: to_pages, len: 0 },
+                1 => Op::Clone {
+                    path,
+                    at: pages,
+                    to,
+                    to_at: to_pages,
+                    len: 4096 * random.below(4) + random.pick(&[0, 0, 9]),
+                },
+                2 => {
+                    let within = random.pick(&[0, 1, 500, 4095]);
+                    Op::Copy { path, at: pages + within, to, to_at: to_pages + within, len: a_length(random) }
+                }
+                _ => Op::Copy { path, at: an_offset(random), to, to_at: an_offset(random), len: a_length(random) },
+            }
+        }
+        28 => Op::Snapshot { name: vec![random.pick(b"abc")] },
+        29 => Op::RemoveSnapshot { name: vec![random.pick(b"abc")] },
+        30 => Op::MakeUnnamed { path: a_new_path(random, tree), len: a_length(random), seed },
         _ => {
             let path = a_path(random, tree, None);
             Op::Set { path, permissions: random.below(0o10000) as u16, uid: random.below(5) as u32 }
@@ -166,8 +188,10 @@ fn a_volume_is_what_its_twin_is() {
                     drop(volume)
                 }
                 volume = Volume::open_with(object, &OpenVolume { files, clock, ..OpenVolume::default() }).unwrap();
-                let recovery = VolumeRecovery { saved: is_closed, ..Default::default() };
+                // The state is not saved while pages are shared.
+                let recovery = VolumeRecovery { saved: volume.recovery().saved, ..Default::default() };
                 assert_eq!(volume.recovery(), &recovery, "nothing was interrupted");
+                assert!(is_closed || !recovery.saved);
                 assert_eq!(volume.check(), [], "the saved state is what the inodes say");
                 // Closing a volume without free pages adds some for the saved state.
                 let added = volume.usage().pages - usage.pages;

@@ -126,6 +126,38 @@ fn a_write_to_a_small_file() {
 }
 
 #[test]
+fn a_clone() {
+    golden("clone", |volume| assert_eq!(volume.clone_range(THREE, 0, ONE, 4096, 8192).unwrap(), 8192));
+}
+
+#[test]
+fn a_copy_of_a_range() {
+    golden("copy_range", |volume| assert_eq!(volume.copy_range(THREE, 4000, ONE, 4000, 5000).unwrap(), 5000));
+}
+
+#[test]
+fn a_write_of_a_few_bytes_of_a_shared_page() {
+    golden("write_shared", |volume| {
+        volume.clone_range(THREE, 0, ONE, 0, 4096).unwrap();
+        volume.write(ONE, 20, &[6; 64]).unwrap();
+    });
+}
+
+/// Of the whole tree: the root, one directory and four files.
+#[test]
+fn a_snapshot() {
+    golden("snapshot", |volume| assert_eq!(volume.snapshot(b"one").unwrap().root, Ino(7)));
+}
+
+#[test]
+fn a_snapshot_that_is_removed() {
+    golden("snapshot_remove", |volume| {
+        volume.snapshot(b"one").unwrap();
+        volume.remove_snapshot(b"one").unwrap();
+    });
+}
+
+#[test]
 fn a_smaller_size() {
     golden("resize", |volume| volume.resize(THREE, 4096).unwrap());
 }

@@ -55,7 +55,7 @@ numbers! {
     EOPNOTSUPP "not supported",
     ESTALE "the file of this handle was removed",
     EDQUOT "the quota is reached",
-    EPROTONOSUPPORT "the volume was written by a newer Everbyte",
+    EPROTONOSUPPORT "the volume has the format of another Everbyte",
     EINTR "interrupted",
 }
 
@@ -139,10 +139,11 @@ impl PartialEq<Errno> for Error {
 fn errno_of(error: &FsError) -> Errno {
     match error {
         FsError::Store(_) | FsError::Media(_) | FsError::Log(_) => errno_of_kind(error.kind()),
-        FsError::NewerFormat { .. } => Errno::EPROTONOSUPPORT,
+        FsError::NewerFormat { .. } | FsError::OldFormat { .. } => Errno::EPROTONOSUPPORT,
+        FsError::ReadOnly { .. } => Errno::EROFS,
         FsError::Damaged(_) => Errno::EUCLEAN,
         FsError::BadOption { .. } | FsError::BadName | FsError::NotAFile { .. } => Errno::EINVAL,
-        FsError::Unaligned { .. } | FsError::Loop { .. } => Errno::EINVAL,
+        FsError::Unaligned { .. } | FsError::Overlap { .. } | FsError::Loop { .. } => Errno::EINVAL,
         FsError::InUse { .. } => Errno::EBUSY,
         FsError::NotFound => Errno::ENOENT,
         FsError::Exists => Errno::EEXIST,

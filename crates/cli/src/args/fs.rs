@@ -24,14 +24,16 @@ pub(crate) enum FsCommand {
     Mkfs(MkfsArgs),
     /// Verifies a volume: inodes, pages, names and links; each finding names the paths of its file
     Fsck(VolumeArgs),
-    /// Prints the properties of a volume
-    Stat(VolumeArgs),
+    /// Prints the properties of a volume, or of a snapshot
+    Stat(FsStatArgs),
     /// Lists a directory of a volume
     Ls(FsLsArgs),
     /// Copies files and trees into a volume: holes, links, rights, owners and times too
     Put(PutArgs),
     /// Copies files and trees out of a volume
     Get(GetArgs),
+    /// Makes, lists and removes snapshots: read-only trees that share their pages with the volume
+    Snapshot(SnapshotCommands),
 }
 
 /// A volume by its name.
@@ -39,6 +41,44 @@ pub(crate) enum FsCommand {
 pub(crate) struct VolumeArgs {
     /// The volume
     pub volume: String,
+}
+
+/// `everbyte fs stat`.
+#[derive(ClapArgs)]
+pub(crate) struct FsStatArgs {
+    /// The volume
+    pub volume: String,
+    /// A snapshot of it
+    #[arg(long, value_name = "NAME")]
+    pub snapshot: Option<String>,
+}
+
+/// `everbyte fs snapshot ..`.
+#[derive(ClapArgs)]
+pub(crate) struct SnapshotCommands {
+    /// The command
+    #[command(subcommand)]
+    pub command: SnapshotCommand,
+}
+
+/// One variant per `fs snapshot` command.
+#[derive(Subcommand)]
+pub(crate) enum SnapshotCommand {
+    /// Makes a snapshot of a volume
+    Create(SnapshotArgs),
+    /// Lists the snapshots of a volume
+    List(VolumeArgs),
+    /// Removes a snapshot, and frees the pages that nothing else shares
+    Remove(SnapshotArgs),
+}
+
+/// A snapshot by its name.
+#[derive(ClapArgs)]
+pub(crate) struct SnapshotArgs {
+    /// The volume
+    pub volume: String,
+    /// The name of the snapshot; escapes as in paths
+    pub name: String,
 }
 
 /// `everbyte fs mkfs`.
@@ -62,6 +102,9 @@ pub(crate) struct MkfsArgs {
 pub(crate) struct FsLsArgs {
     /// A directory or a file, as VOLUME:PATH
     pub place: String,
+    /// Reads a snapshot of the volume
+    #[arg(long, value_name = "NAME")]
+    pub snapshot: Option<String>,
     /// Also rights, links, owner, size and time
     #[arg(long, short)]
     pub long: bool,
@@ -85,6 +128,9 @@ pub(crate) struct PutArgs {
 pub(crate) struct GetArgs {
     /// A file or a directory, as VOLUME:PATH
     pub source: String,
+    /// Reads a snapshot of the volume
+    #[arg(long, value_name = "NAME")]
+    pub snapshot: Option<String>,
     /// The directory of this machine that it goes to
     pub target: PathBuf,
     /// Replaces files that exist

@@ -1,12 +1,14 @@
 //! `everbyte fs ..`: file volumes.
 
-use crate::args::{FsCommand, FsCommands, FsLsArgs, GetArgs, MkfsArgs, PutArgs};
+use crate::args::{
+    FsCommand, FsCommands, FsLsArgs, FsStatArgs, GetArgs, MkfsArgs, PutArgs, SnapshotArgs, SnapshotCommand,
+};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::escape;
 use crate::volume::{self, Copied, Place};
 use crate::{open, progress};
-use everbyte_fs::{Attributes, FileKind, Ino, Volume, VolumeOptions};
+use everbyte_fs::{Attributes, Error, FileKind, Ino, Volume, VolumeOptions};
 use everbyte_store::Store;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
@@ -17,15 +19,73 @@ pub(crate) fn run(args: &FsCommands, output: &Output) -> Result<(), Failure> {
     match &args.command {
         FsCommand::Mkfs(made) => mkfs(to_write()?, made, output),
         FsCommand::Fsck(checked) => fsck(&to_read()?, &checked.volume, output),
-        FsCommand::Stat(shown) => stat(&to_read()?, &shown.volume, output),
+        FsCommand::Stat(shown) => stat(&to_read()?, shown, output),
         FsCommand::Ls(listed) => ls(&to_read()?, listed, output),
         FsCommand::Put(copied) => put(to_write()?, copied, output),
         FsCommand::Get(copied) => get(&to_read()?, copied, output),
+        FsCommand::Snapshot(snapshots) => match &snapshots.command {
+            SnapshotCommand::Create(made) => snapshot(to_write()?, made, output),
+            SnapshotCommand::List(listed) => list_snapshots(&to_read()?, &listed.volume, output),
+            SnapshotCommand::Remove(removed) => remove_snapshot(to_write()?, removed, output),
+        },
     }
 }
 
 fn volume(store: &Store, name: &str) -> Result<Volume, Failure> {
     Ok(Volume::open(store.object(name)?)?)
+}
+
+/// The bytes of a snapshot's name.
+fn snapshot_name(text: &str) -> Result<Vec<u8>, Failure> {
+    crate::text::unescape(text).map_err(Failure::Words)
+}
+
+/// The root of a volume's tree, or of that of a snapshot.
+fn root(volume: &Volume, name: &str, snapshot: Option<&str>) -> Result<Ino, Failure> {
+    let Some(snapshot) = snapshot else { return Ok(Ino::ROOT) };
+    match volume.snapshot_root(&snapshot_name(snapshot)?) {
+        Err(Error::NotFound) => Err(Failure::No(format!("volume {name} has no snapshot `{snapshot}`"))),
+        found => Ok(found?),
+    }
+}
+
+fn snapshot(store: Store, args: &SnapshotArgs, output: &Output) -> Result<(), Failure> {
+    let volume = volume(&store, &args.volume)?;
+    let made = match volume.snapshot(&snapshot_name(&args.name)?) {
+        Err(Error::Exists) => {
+            return Err(Failure::Words(format!("volume {} has a snapshot `{}` already", args.volume, args.name)));
+        }
+        made => made?,
+    };
+    volume.settle()?;
+    drop(volume);
+    store.close()?;
+    let value = json!({ "volume": args.volume, "snapshot": escape(&made.name), "taken_ns": made.taken });
+    output.say(format!("made snapshot {} of volume {}", escape(&made.name), args.volume), value)
+}
+
+fn list_snapshots(store: &Store, name: &str, output: &Output) -> Result<(), Failure> {
+    for found in volume(store, name)?.snapshots()? {
+        let value = json!({ "snapshot": escape(&found.name), "root": found.root.0, "taken_ns": found.taken });
+        output.say(escape(&found.name), value)?;
+    }
+    Ok(())
+}
+
+fn remove_snapshot(store: Store, args: &SnapshotArgs, output: &Output) -> Result<(), Failure> {
+    let volume = volume(&store, &args.volume)?;
+    let name = snapshot_name(&args.name)?;
+    match volume.remove_snapshot(&name) {
+        Err(Error::NotFound) => {
+            return Err(Failure::No(format!("volume {} has no snapshot `{}`", args.volume, args.name)));
+        }
+        removed => removed?,
+    }
+    volume.settle()?;
+    drop(volume);
+    store.close()?;
+    let value = json!({ "volume": args.volume, "snapshot": escape(&name) });
+    output.say(format!("removed snapshot {} of volume {}", escape(&name), args.volume), value)
 }
 
 fn mkfs(store: Store, args: &MkfsArgs, output: &Output) -> Result<(), Failure> {
@@ -40,7 +100,7 @@ fn mkfs(store: Store, args: &MkfsArgs, output: &Output) -> Result<(), Failure> {
 fn fsck(store: &Store, name: &str, output: &Output) -> Result<(), Failure> {
     let volume = volume(store, name)?;
     let findings = volume.check_files();
-    let paths = if findings.is_empty() { Default::default() } else { volume::paths(&volume) };
+    let paths = if findings.is_empty() { Default::default() } else { volume::all_paths(&volume) };
     for (ino, finding) in &findings {
         let paths: &[String] = paths.get(ino).map_or(&[], |paths| paths);
         let places = if paths.is_empty() { String::new() } else { format!(" ({})", paths.join(", ")) };
@@ -59,16 +119,32 @@ fn fsck(store: &Store, name: &str, output: &Output) -> Result<(), Failure> {
 /// The work of opening a volume, as a sentence.
 fn recovered(volume: &Volume) -> String {
     let recovery = volume.recovery();
-    match (recovery.undone, recovery.orphans.len(), recovery.trimmed) {
+    match (recovery.undone, recovery.orphans.len() as u64 + recovery.snapshot_files, recovery.trimmed) {
         (0, 0, 0) => "nothing was interrupted".into(),
         (undone, orphans, trimmed) => {
-            format!("opening undoes {undone} changes, frees {orphans} files without a name and trims {trimmed} runs")
+            format!(
+                "opening undoes {undone} changes, frees {orphans} files that no name leads to and trims {trimmed} runs"
+            )
         }
     }
 }
 
-fn stat(store: &Store, name: &str, output: &Output) -> Result<(), Failure> {
+fn stat(store: &Store, args: &FsStatArgs, output: &Output) -> Result<(), Failure> {
+    let name = &args.volume;
     let volume = volume(store, name)?;
+    let snapshots = volume.snapshots()?;
+    if let Some(snapshot) = &args.snapshot {
+        let root = root(&volume, name, Some(snapshot))?;
+        let found = snapshots.iter().find(|found| found.root == root);
+        let files = volume::paths(&volume, root).len();
+        return output.table(&json!({
+            "volume": name,
+            "snapshot": snapshot,
+            "taken_ns": found.map(|found| found.taken),
+            "root": root.0,
+            "inodes": files,
+        }));
+    }
     let usage = volume.usage();
     let uuid: String = volume.uuid().iter().map(|byte| format!("{byte:02x}")).collect();
     output.table(&json!({
@@ -82,13 +158,15 @@ fn stat(store: &Store, name: &str, output: &Output) -> Result<(), Failure> {
         "inodes": usage.inodes,
         "free_inodes": usage.free_inodes,
         "sealed_percent": 0,
+        "snapshots": snapshots.len(),
     }))
 }
 
 fn ls(store: &Store, args: &FsLsArgs, output: &Output) -> Result<(), Failure> {
     let place = Place::of(&args.place)?;
     let volume = volume(store, &place.volume)?;
-    let ino = volume::resolve(&volume, &place)?;
+    let root = root(&volume, &place.volume, args.snapshot.as_deref())?;
+    let ino = volume::resolve(&volume, &place, root)?;
     let found = volume.attributes(ino)?;
     if found.kind != FileKind::Directory {
         let name = place.path.last().expect("the root is a directory");
@@ -159,7 +237,7 @@ fn show(bar: &ProgressBar, copied: &Copied) {
 fn put(store: Store, args: &PutArgs, output: &Output) -> Result<(), Failure> {
     let place = Place::of(&args.target)?;
     let volume = volume(&store, &place.volume)?;
-    let directory = volume::resolve(&volume, &place)?;
+    let directory = volume::resolve(&volume, &place, Ino::ROOT)?;
     let bar = bar();
     let mut all = Copied::default();
     let copied = args.sources.iter().try_for_each(|source| {
@@ -181,9 +259,10 @@ fn put(store: Store, args: &PutArgs, output: &Output) -> Result<(), Failure> {
 fn get(store: &Store, args: &GetArgs, output: &Output) -> Result<(), Failure> {
     let place = Place::of(&args.source)?;
     let volume = volume(store, &place.volume)?;
-    let source = volume::resolve(&volume, &place)?;
+    let root = root(&volume, &place.volume, args.snapshot.as_deref())?;
+    let source = volume::resolve(&volume, &place, root)?;
     let target = match place.path.last() {
-        Some(name) if args.target.is_dir() && source != Ino::ROOT => {
+        Some(name) if args.target.is_dir() && source != root => {
             use std::os::unix::ffi::OsStrExt;
             args.target.join(std::ffi::OsStr::from_bytes(name))
         }

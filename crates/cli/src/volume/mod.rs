@@ -6,7 +6,7 @@ mod tree;
 
 pub(crate) use get::get;
 pub(crate) use put::put;
-pub(crate) use tree::{Place, paths, resolve};
+pub(crate) use tree::{Place, all_paths, paths, resolve};
 
 /// What a copy has done.
 #[derive(Clone, Copy, Debug, Default)]

@@ -27,9 +27,9 @@ impl Place {
     }
 }
 
-/// The inode of a place. Symbolic links are not followed.
-pub(crate) fn resolve(volume: &Volume, place: &Place) -> Result<Ino, Failure> {
-    let mut at = Ino::ROOT;
+/// The inode of a place in the tree below `root`. Symbolic links are not followed.
+pub(crate) fn resolve(volume: &Volume, place: &Place, root: Ino) -> Result<Ino, Failure> {
+    let mut at = root;
     for name in &place.path {
         at = match &name[..] {
             b".." => volume.parent(at)?,
@@ -42,10 +42,22 @@ pub(crate) fn resolve(volume: &Volume, place: &Place) -> Result<Ino, Failure> {
     Ok(at)
 }
 
-/// The paths of every inode that names lead to.
-pub(crate) fn paths(volume: &Volume) -> HashMap<Ino, Vec<String>> {
-    let mut found = HashMap::from([(Ino::ROOT, vec!["/".to_string()])]);
-    let mut open = vec![(Ino::ROOT, String::new())];
+/// The paths of every inode that names lead to, those of snapshots behind `@NAME`.
+pub(crate) fn all_paths(volume: &Volume) -> HashMap<Ino, Vec<String>> {
+    let mut found = paths(volume, Ino::ROOT);
+    for snapshot in volume.snapshots().unwrap_or_default() {
+        let name = escape(&snapshot.name);
+        let of_snapshot = paths(volume, snapshot.root).into_iter();
+        found
+            .extend(of_snapshot.map(|(ino, paths)| (ino, paths.iter().map(|path| format!("@{name}{path}")).collect())));
+    }
+    found
+}
+
+/// The paths of every inode that names lead to from `root` on.
+pub(crate) fn paths(volume: &Volume, root: Ino) -> HashMap<Ino, Vec<String>> {
+    let mut found = HashMap::from([(root, vec!["/".to_string()])]);
+    let mut open = vec![(root, String::new())];
     while let Some((directory, path)) = open.pop() {
         let mut cookie = 0;
         while let Ok(entries) = volume.entries(directory, cookie, 1000) {

@@ -83,3 +83,41 @@ fn a_tree_goes_into_a_volume_and_out_of_it() {
     place.good(&["kv", "put", "a", "b"]);
     place.bad(&["fs", "ls", "kv:/"], 3, &["kv"]);
 }
+
+#[test]
+fn snapshots_are_made_read_and_removed() {
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home"]);
+    fs::create_dir_all(place.path("notes/inner")).unwrap();
+    fs::write(place.path("notes/today"), "remember").unwrap();
+    fs::write(place.path("notes/inner/large"), vec![7; 100_000]).unwrap();
+    place.good(&["fs", "put", "notes", "home"]);
+    assert_eq!(place.good(&["fs", "snapshot", "list", "home"]), "");
+    assert_eq!(place.good(&["fs", "snapshot", "create", "home", "monday"]), "made snapshot monday of volume home\n");
+    place.bad(&["fs", "snapshot", "create", "home", "monday"], 2, &["monday", "already"]);
+    fs::write(place.path("notes/today"), "forget").unwrap();
+    place.good(&["fs", "put", "--replace", "notes", "home"]);
+    let made = place.good(&["--json", "fs", "snapshot", "create", "home", "tues day"]);
+    let made: serde_json::Value = serde_json::from_str(&made).unwrap();
+    assert_eq!((&made["volume"], &made["snapshot"]), (&"home".into(), &"tues day".into()));
+    assert_eq!(place.good(&["fs", "snapshot", "list", "home"]), "monday\ntues day\n");
+
+    assert_eq!(place.good(&["fs", "ls", "--snapshot", "monday", "home:/notes"]), "inner\ntoday\n");
+    place.good(&["fs", "get", "--snapshot", "monday", "home:/notes", "copy"]);
+    assert_eq!(fs::read(place.path("copy/today")).unwrap(), b"remember");
+    assert_eq!(fs::read(place.path("copy/inner/large")).unwrap(), vec![7; 100_000]);
+    place.good(&["fs", "get", "home:/notes/today", "today"]);
+    assert_eq!(fs::read(place.path("today")).unwrap(), b"forget");
+    let json = |words: &[&str]| serde_json::from_str::<serde_json::Value>(&place.good(words)).unwrap();
+    let stat = json(&["--json", "fs", "stat", "home", "--snapshot", "monday"]);
+    assert!(stat["inodes"] == 5 && stat["taken_ns"].as_i64() > Some(0), "{stat}");
+    assert_eq!(json(&["--json", "fs", "stat", "home"])["snapshots"], 2);
+    assert_eq!(place.good(&["fs", "fsck", "home"]), "volume home is whole: nothing was interrupted\n");
+    place.good(&["check", "--deep"]);
+
+    place.bad(&["fs", "ls", "--snapshot", "friday", "home:/"], 1, &["friday"]);
+    place.bad(&["fs", "snapshot", "remove", "home", "friday"], 1, &["friday"]);
+    assert_eq!(place.good(&["fs", "snapshot", "remove", "home", "monday"]), "removed snapshot monday of volume home\n");
+    assert_eq!(place.good(&["fs", "snapshot", "list", "home"]), "tues day\n");
+    place.bad(&["fs", "get", "--snapshot", "monday", "home:/notes", "again"], 1, &["monday"]);
+}

@@ -1,7 +1,7 @@
 //! Pages ahead of use, and holes.
 
 use super::supply::{self, Supply};
-use super::{inline, is_inline, lock, read_page, require_range, zero_tail};
+use super::{inline, is_inline, lock, own_tail, read_page, require_range, zero_tail};
 use crate::core::Core;
 use crate::extents::{Extents, NewRun, Piece};
 use crate::layout::{PAGE, PLACE_UNWRITTEN, Place, inode};
@@ -33,6 +33,7 @@ impl Volume {
     /// As [`Volume::write`].
     pub fn allocate(&self, ino: Ino, at: u64, len: u64, mode: Allocate) -> Result<()> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         let end = require_range(at, len)?;
         let node = core.node(ino)?;
         let mut state = lock(core, &node)?;
@@ -45,6 +46,9 @@ impl Volume {
         }
         let size = node.word(core, inode::SIZE);
         let extents = state.extents(core, &node)?;
+        if matches!(mode, Allocate::Grow | Allocate::Zero) && end > size {
+            own_tail(core, &node, extents, size)?;
+        }
         match mode {
             Allocate::Punch => {
                 let size_end = end.min(size.next_multiple_of(PAGE));
@@ -69,6 +73,10 @@ pub(super) fn pieces(extents: &Extents, range: &Range<u64>, flags: impl Fn(u8) -
         NewRun { first: from, len: to - from, place }
     };
     extents.overlapping(range.clone()).into_iter().map(cut).collect()
+}
+
+fn unwritten(place: Place) -> Place {
+    Place { flags: place.flags | PLACE_UNWRITTEN, ..place }
 }
 
 /// A change of the pages of a range, together with the size.
@@ -135,10 +143,13 @@ fn clear(
         kept.push(NewRun { first: page, len: 1, place: Place::page(to) });
     }
     let outcome = if keep {
-        // The pages between the copied ones stay, as unwritten ones.
+        // The pages between the copied ones stay, as unwritten ones; but shared ones: what is
+        // written to unwritten pages later is stored at their place.
         let mut next = pages.start;
         for &page in copied.iter().chain([&pages.end]) {
-            kept.extend(pieces(extents, &(next..page), |flags| flags | PLACE_UNWRITTEN));
+            let stays = |run: &NewRun| !run.place.is_shared();
+            let between = pieces(extents, &(next..page), |flags| flags).into_iter().filter(stays);
+            kept.extend(between.map(|run| NewRun { place: unwritten(run.place), ..run }));
             next = page + 1;
         }
         kept.sort_unstable_by_key(|run| run.first);

@@ -14,12 +14,16 @@
 //!          with old bytes, and never new bytes with old times.
 //!   FS-11  Bytes of the last page behind the end of the file are undefined on media; a write or a
 //!          resize that moves the end over them zeroes them first.
+//!   FS-20  No page that several extents lead to is stored to (`shared_pages`). Stores to data pages
+//!          are: `write::change_bytes` and `write::append`, each of a page that is not shared;
+//!          `zero_tail`, after `own_tail`; and stores to pages that were taken for the change.
 
 mod allocate;
 mod inline;
 mod read;
 mod resize;
 mod seek;
+mod share;
 mod shift;
 mod supply;
 mod write;
@@ -27,10 +31,11 @@ mod write;
 pub use allocate::Allocate;
 
 use crate::core::Core;
-use crate::extents::Extents;
-use crate::layout::{FILE_MAX, PAGE, STATE_INLINE, inode};
+use crate::extents::{Extents, NewRun, Piece};
+use crate::layout::{FILE_MAX, PAGE, Place, STATE_INLINE, inode};
 use crate::node::{Node, Writing};
 use crate::{Error, FileKind, Result};
+use everbyte_media::seeded;
 
 /// Refuses a range that ends beyond the largest file.
 fn require_range(at: u64, len: u64) -> Result<u64> {
@@ -40,7 +45,15 @@ fn require_range(at: u64, len: u64) -> Result<u64> {
 
 /// Locks a regular file to change it.
 fn lock<'n>(core: &'n Core, node: &'n Node) -> Result<Writing<'n>> {
-    let state = node.write(core)?;
+    require_regular(core, node, node.write(core)?)
+}
+
+/// Locks a regular file whose pages are going to be shared; it may belong to a snapshot.
+fn lock_source<'n>(core: &'n Core, node: &'n Node) -> Result<Writing<'n>> {
+    require_regular(core, node, node.write_index(core)?)
+}
+
+fn require_regular<'n>(core: &Core, node: &Node, state: Writing<'n>) -> Result<Writing<'n>> {
     match node.kind(core)? {
         FileKind::Regular => Ok(state),
         FileKind::Directory => Err(Error::IsADirectory { ino: node.ino }),
@@ -70,14 +83,49 @@ fn publish_size(core: &Core, node: &Node, size: u64) {
     media.fence();
 }
 
+/// Whether other extents lead to a page of the file, too: it is not stored to (FS-20). A page that
+/// has the flag and one extent is stored to as others are.
+fn is_shared(core: &Core, (first, piece): (u64, Piece), page: u64) -> bool {
+    piece.place.is_shared() && core.is_shared(piece.place.page + (page - first)) && !seeded("fs-share-in-place")
+}
+
+/// Gives the file a last page of its own if others lead there, too, before the end moves over it:
+/// bytes behind this end may be bytes of another file. The content stays the same, so a crash may
+/// fall between this change and the one that it is for.
+fn own_tail(core: &Core, node: &Node, extents: &mut Extents, size: u64) -> Result<()> {
+    let page = size / PAGE;
+    let shared = extents.find(page).filter(|&found| !size.is_multiple_of(PAGE) && is_shared(core, found, page));
+    if shared.is_none() {
+        return Ok(());
+    }
+    let mut content = [0; PAGE as usize];
+    read_page(core, extents, size, page, &mut content);
+    let own = core.take_run(1)?;
+    let run = NewRun { first: page, len: 1, place: Place::page(own) };
+    let change = |extents: &mut Extents| {
+        extents.reserve_for(core, node.at, &(page..page + 1), &[run])?;
+        let _section = core.media().section();
+        core.media().copy_nt_unless("fs-own-tail-unflushed", core.at(own), &content);
+        let mut change = core.change();
+        let remapped = extents.remap(core, node.at, &mut change, page..page + 1, &[run]);
+        change.commit()?;
+        Ok::<_, Error>(remapped)
+    };
+    let remapped = change(extents).inspect_err(|_| core.give_pages(own, 1))?;
+    extents.apply(&remapped);
+    core.give_runs(&remapped.freed);
+    Ok(())
+}
+
 /// Zeroes the last page of a file behind its end, before the end moves over it (FS-11); flushed,
-/// not fenced.
+/// not fenced. The page is the file's own, see [`own_tail`].
 fn zero_tail(core: &Core, extents: &Extents, size: u64) {
     if size.is_multiple_of(PAGE) {
         return;
     }
     let (media, len) = (core.media(), PAGE - size % PAGE);
     if let Some((first, piece)) = extents.find(size / PAGE).filter(|(_, piece)| !piece.place.is_unwritten()) {
+        debug_assert!(!is_shared(core, (first, piece), size / PAGE), "FS-20");
         let at = core.at(piece.place.page + (size / PAGE - first)) + size % PAGE;
         let _section = media.section();
         media.zero(at, len);

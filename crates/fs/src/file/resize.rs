@@ -1,6 +1,6 @@
 //! Changing the size of a file.
 
-use super::{inline, is_inline, lock, publish_size, require_range, store_times, zero_tail};
+use super::{inline, is_inline, lock, own_tail, publish_size, require_range, store_times, zero_tail};
 use crate::layout::{INLINE, PAGE, inode};
 use crate::volume::Volume;
 use crate::{Ino, Result};
@@ -13,6 +13,7 @@ impl Volume {
     /// As [`Volume::write`].
     pub fn resize(&self, ino: Ino, to: u64) -> Result<()> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         require_range(0, to)?;
         let node = core.node(ino)?;
         let mut state = lock(core, &node)?;
@@ -26,6 +27,7 @@ impl Volume {
         let (media, size) = (core.media(), node.word(core, inode::SIZE));
         let extents = state.extents(core, &node)?;
         if to > size {
+            own_tail(core, &node, extents, size)?;
             zero_tail(core, extents, size);
         }
         store_times(core, &node, core.now() as u64);

@@ -32,6 +32,7 @@ impl Volume {
 
     fn shift(&self, ino: Ino, at: u64, len: u64, is_insert: bool) -> Result<()> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         let end = require_range(at, len)?;
         let node = core.node(ino)?;
         let mut state = lock(core, &node)?;

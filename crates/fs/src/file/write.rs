@@ -1,6 +1,9 @@
 //! Writing: each call is whole or absent after a crash.
 
-use super::{inline, is_inline, lock, publish_size, read_page, require_range, store_times, supply, zero_tail};
+use super::{
+    inline, is_inline, is_shared, lock, own_tail, publish_size, read_page, require_range, store_times, supply,
+    zero_tail,
+};
 use crate::core::Core;
 use crate::extents::{Extents, NewRun, Piece};
 use crate::layout::{INLINE, PAGE, PLACE_UNWRITTEN, Place, inode};
@@ -23,6 +26,7 @@ impl Volume {
     /// [`crate::Error::IsADirectory`], [`crate::Error::NotAFile`]: nothing has changed.
     pub fn write(&self, ino: Ino, at: u64, bytes: &[u8]) -> Result<()> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         let node = core.node(ino)?;
         let mut state = lock(core, &node)?;
         write(core, &node, &mut state, at, bytes)
@@ -35,6 +39,7 @@ impl Volume {
     /// As [`Volume::write`].
     pub fn append(&self, ino: Ino, bytes: &[u8]) -> Result<u64> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         let node = core.node(ino)?;
         let mut state = lock(core, &node)?;
         let at = node.word(core, inode::SIZE);
@@ -59,11 +64,15 @@ pub(crate) fn write(core: &Core, node: &Node, state: &mut NodeState, at: u64, by
     let size = node.word(core, inode::SIZE);
     let extents = state.extents(core, node)?;
     if end <= size && bytes.len() as u64 <= IN_PLACE && at / PAGE == (end - 1) / PAGE {
-        let plain = extents.find(at / PAGE).filter(|(_, piece)| piece.place.flags == 0);
+        let plain = extents.find(at / PAGE).filter(|(_, piece)| !piece.place.is_unwritten());
+        let plain = plain.filter(|&found| !is_shared(core, found, at / PAGE));
         if let Some((first, piece)) = plain {
             let page_at = core.at(piece.place.page + (at / PAGE - first));
             return change_bytes(core, node, page_at + at % PAGE, bytes);
         }
+    }
+    if at >= size {
+        own_tail(core, node, extents, size)?;
     }
     let is_free_behind = extents.last().is_none_or(|(first, piece)| first + piece.len <= size.div_ceil(PAGE));
     // A hole in the last page would get a page before its bytes are ordered.
@@ -193,7 +202,7 @@ fn overwrite(core: &Core, node: &Node, extents: &mut Extents, size: u64, at: u64
     extents.reserve_for(core, node.at, &range, &runs).map_err(|error| supply.give_back(core, error))?;
     let mut change = core.change();
     let _section = media.section();
-    if end > size {
+    if at > size {
         zero_tail(core, extents, size);
     }
     store_pages(core, &runs, at, bytes, |page, into| read_page(core, extents, size, page, into));

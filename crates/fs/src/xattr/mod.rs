@@ -92,6 +92,7 @@ impl Volume {
 
     fn change_xattrs(&self, ino: Ino, change: impl FnOnce(&mut Xattrs) -> Result<()>) -> Result<()> {
         let core = &*self.core;
+        let _change = core.freeze.enter();
         let node = core.node(ino)?;
         let _state = node.write(core)?;
         let mut all = load(core, &node)?;
@@ -105,7 +106,7 @@ impl Volume {
 
 /// The new run of a file's attributes, which a change will lead to, and the old one.
 pub(crate) struct Replaced {
-    old: Option<(u64, u64)>,
+    old: Option<(u64, u64, bool)>,
     new: Option<(u64, u64)>,
 }
 
@@ -124,7 +125,7 @@ impl Replaced {
     /// Commits the change.
     pub(crate) fn commit(self, core: &Core, words: Change<'_>) -> Result<()> {
         words.commit().inspect_err(|_| self.new.into_iter().for_each(|(page, count)| core.give_pages(page, count)))?;
-        if let Some((page, count)) = self.old {
+        if let Some((page, count, _)) = self.old {
             core.give_pages(page, count);
         }
         Ok(())

@@ -12,8 +12,9 @@ pub(crate) const HEAD: usize = size_of::<XattrsHead>();
 /// The attributes of a file, in the order of their names.
 pub(crate) type Xattrs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// The run of pages of a file's attributes: its first page, and the number of pages.
-pub(crate) fn run(pages: Pages<'_>, at: u64) -> Result<Option<(u64, u64)>, Damage> {
+/// The run of pages of a file's attributes: its first page, the number of pages, and whether the
+/// word that leads there has the flag of shared pages.
+pub(crate) fn run(pages: Pages<'_>, at: u64) -> Result<Option<(u64, u64, bool)>, Damage> {
     let media = pages.media;
     let word = media.load(at + inode::ATTRIBUTES);
     if word == 0 {
@@ -26,12 +27,12 @@ pub(crate) fn run(pages: Pages<'_>, at: u64) -> Result<Option<(u64, u64)>, Damag
     if !head.checksum_agrees() || u64::from(head.len) > XATTRS_MAX || place.page + count > pages.end {
         return Err(Damage::at(head_at, "the head of extended attributes fails its check"));
     }
-    Ok(Some((place.page, count)))
+    Ok(Some((place.page, count, place.is_shared())))
 }
 
 /// Reads the attributes of the inode at `at`.
 pub(crate) fn read(pages: Pages<'_>, at: u64) -> Result<Xattrs, Damage> {
-    let Some((page, _)) = run(pages, at)? else { return Ok(Xattrs::new()) };
+    let Some((page, ..)) = run(pages, at)? else { return Ok(Xattrs::new()) };
     let head_at = pages.start + page * PAGE;
     let head: XattrsHead = pages.media.get(head_at);
     let bytes = pages.media.read_vec(head_at + HEAD as u64, head.len as usize);

@@ -1,0 +1,269 @@
+//! Ranges that are copied inside of a volume: pages are shared where that is possible.
+//!
+//! One copy, a fence between the steps:
+//!   1. the slots of the source get the flag of shared pages (FS-21); pages that cannot be shared
+//!      are copied to new ones
+//!   2. old words of the target are logged
+//!   3. these words are stored: slots, size, times
+//!   4. the lane is retired
+//!
+//! Whole pages are shared where both offsets lie at the same place of a page. Pages that the source
+//! does not have, and unwritten ones, become holes of the target.
+//!
+//! Threads: two files are locked in the order of their numbers, under the tree lock for reading,
+//! which keeps a rename from locking the same two.
+
+use super::allocate::pieces;
+use super::supply::Supply;
+use super::{inline, is_inline, lock, lock_source, own_tail, read_page, require_range, write, zero_tail};
+use crate::core::Core;
+use crate::extents::{Extents, NewRun};
+use crate::layout::{INLINE, PAGE, PLACE_SHARED, Place, inode};
+use crate::node::{Node, NodeState};
+use crate::volume::Volume;
+use crate::{Error, Ino, Result};
+use everbyte_media::seeded;
+use std::ops::Range;
+
+impl Volume {
+    /// Copies bytes of a regular file to another one, or to another place of the same file. Returns
+    /// the number of bytes, which is less than `len` at the end of the source only. Whole pages are
+    /// shared where both offsets lie at the same place of a page, so that no byte is copied until
+    /// one side is written to; holes stay holes. Whole or absent after a crash, whatever its length;
+    /// ordered on return.
+    ///
+    /// # Errors
+    /// [`Error::Overlap`] if both ranges lie in one file and have bytes in common; otherwise as
+    /// [`Volume::write`]: nothing has changed.
+    pub fn copy_range(&self, from: Ino, from_at: u64, to: Ino, to_at: u64, len: u64) -> Result<u64> {
+        self.transfer(from, from_at, to, to_at, |source, _| Ok(len.min(source.saturating_sub(from_at))))
+    }
+
+    /// As [`Volume::copy_range`], for callers that want pages to be shared or an error. A `len` of 0
+    /// means all up to the end of the source. Returns the number of bytes.
+    ///
+    /// # Errors
+    /// [`Error::Unaligned`] if an offset is no multiple of 4096, if the range does not lie in the
+    /// source, or if its length is no multiple either, unless it ends at the end of the source and
+    /// not before the end of the target; otherwise as [`Volume::copy_range`].
+    pub fn clone_range(&self, from: Ino, from_at: u64, to: Ino, to_at: u64, len: u64) -> Result<u64> {
+        self.transfer(from, from_at, to, to_at, |source, target| {
+            let end = if len == 0 { Some(source) } else { from_at.checked_add(len) };
+            let count = end.filter(|&end| end <= source).and_then(|end| end.checked_sub(from_at));
+            let is_last = |count: u64| from_at + count == source && to_at.saturating_add(count) >= target;
+            match count {
+                Some(count) if !from_at.is_multiple_of(PAGE) || !to_at.is_multiple_of(PAGE) => {
+                    Err(Error::Unaligned { at: from_at, len: count })
+                }
+                Some(count) if count.is_multiple_of(PAGE) || is_last(count) => Ok(count),
+                _ => Err(Error::Unaligned { at: from_at, len }),
+            }
+        })
+    }
+
+    /// Copies as many bytes as `count` says, which is given the sizes of both files.
+    fn transfer(
+        &self,
+        from: Ino,
+        from_at: u64,
+        to: Ino,
+        to_at: u64,
+        count: impl FnOnce(u64, u64) -> Result<u64>,
+    ) -> Result<u64> {
+        let core = &*self.core;
+        let _change = core.freeze.enter();
+        let (source, target) = (core.node(from)?, core.node(to)?);
+        if from == to {
+            let mut state = lock(core, &source)?;
+            return Transfer { core, source: &source, target: &target, from_at, to_at }.run(&mut [&mut state], count);
+        }
+        let _tree = core.tree.read();
+        let (mut of_source, mut of_target);
+        if from < to {
+            of_source = lock_source(core, &source)?;
+            of_target = lock(core, &target)?;
+        } else {
+            of_target = lock(core, &target)?;
+            of_source = lock_source(core, &source)?;
+        }
+        let transfer = Transfer { core, source: &source, target: &target, from_at, to_at };
+        transfer.run(&mut [&mut of_target, &mut of_source], count)
+    }
+}
+
+/// A copy of a range.
+struct Transfer<'t> {
+    core: &'t Core,
+    source: &'t Node,
+    target: &'t Node,
+    from_at: u64,
+    to_at: u64,
+}
+
+/// The pages of the target after a copy.
+#[derive(Debug, Default)]
+struct Plan {
+    /// Pages of the range, those at its edges among them; the ones without a run become holes.
+    range: Range<u64>,
+    /// Runs that are shared with the source.
+    shared: Vec<NewRun>,
+    /// Pages that get bytes of their own.
+    copied: Vec<Range<u64>>,
+}
+
+impl Transfer<'_> {
+    /// Copies; `states` are that of the target, and that of the source if it is another file.
+    fn run(&self, states: &mut [&mut NodeState], count: impl FnOnce(u64, u64) -> Result<u64>) -> Result<u64> {
+        let (core, Transfer { source, target, .. }) = (self.core, self);
+        core.object().require_readable()?;
+        let size = target.word(core, inode::SIZE);
+        let len = count(source.word(core, inode::SIZE), size)?;
+        let end = require_range(self.to_at, len)?;
+        if source.ino == target.ino && self.from_at < end && self.to_at < self.from_at + len {
+            return Err(Error::Overlap { ino: source.ino });
+        }
+        if len == 0 {
+            return Ok(0);
+        }
+        if is_inline(core, source) {
+            let bytes: [u8; INLINE as usize] = core.media().get(source.at + inode::INLINE);
+            let bytes = &bytes[self.from_at as usize..(self.from_at + len) as usize];
+            write::write(core, target, states[0], self.to_at, bytes)?;
+            return Ok(len);
+        }
+        if is_inline(core, target) {
+            inline::to_pages(core, target, states[0])?;
+        }
+        if self.to_at > size {
+            let extents = states[0].extents(core, target)?;
+            own_tail(core, target, extents, size)?;
+            zero_tail(core, extents, size); // before the page is shared with another place of the file
+        }
+        let last = states.len() - 1;
+        let extents = states[last].extents(core, source)?;
+        let pages = self.from_at / PAGE..(self.from_at + len).div_ceil(PAGE);
+        let mut written = pieces(extents, &pages, |flags| flags | PLACE_SHARED);
+        written.retain(|run| !run.place.is_unwritten());
+        let plan = self.plan(len, size, &written, states[0].extents(core, target)?);
+        let is_late = seeded("fs-share-late");
+        let flag = |states: &mut [&mut NodeState]| {
+            if !plan.shared.is_empty() {
+                states[last].extents(core, source)?.mark_shared(core, source.at, pages.clone());
+            }
+            Ok::<_, Error>(())
+        };
+        if !is_late {
+            flag(states)?;
+        }
+        self.commit(&plan, len, size, &written, states[0].extents(core, target)?)?;
+        if is_late {
+            flag(states)?;
+        }
+        Ok(len)
+    }
+
+    /// Which pages are shared, and which ones are copied. The source's written pages are `written`.
+    fn plan(&self, len: u64, size: u64, written: &[NewRun], target: &Extents) -> Plan {
+        let (from_at, to_at, end) = (self.from_at, self.to_at, self.to_at + len);
+        let range = to_at / PAGE..end.div_ceil(PAGE);
+        // Bytes of the last page behind the end of the target are undefined (FS-11).
+        let whole = to_at.div_ceil(PAGE)..if end >= size { end.div_ceil(PAGE) } else { end / PAGE };
+        let is_whole = |page: u64| whole.contains(&page);
+        let mut plan = Plan { range, ..Plan::default() };
+        let is_aligned = from_at % PAGE == to_at % PAGE;
+        let mut copied = Vec::new();
+        for run in written {
+            // Its pages in the target, of which the first and the last one may lie there in part.
+            let from = (run.first * PAGE).max(from_at) - from_at + to_at;
+            let until = ((run.first + run.len) * PAGE).min(from_at + len) - from_at + to_at;
+            let pages = from / PAGE..until.div_ceil(PAGE);
+            if !is_aligned {
+                copied.push(pages);
+                continue;
+            }
+            let shared = pages.start.max(whole.start)..pages.end.min(whole.end);
+            if shared.is_empty() {
+                copied.push(pages);
+                continue;
+            }
+            copied.extend([pages.start..shared.start, shared.end..pages.end]);
+            // Page `pages.start` of the target is the run's first one.
+            let place = Place { page: run.place.page + (shared.start - pages.start), ..run.place };
+            plan.shared.push(NewRun { first: shared.start, len: shared.end - shared.start, place });
+        }
+        let has_bytes = |page: u64| target.find(page).is_some_and(|(_, piece)| !piece.place.is_unwritten());
+        let edges = [plan.range.start, plan.range.end - 1];
+        copied.extend(edges.into_iter().filter(|&page| !is_whole(page) && has_bytes(page)).map(|page| page..page + 1));
+        copied.retain(|pages| !pages.is_empty());
+        copied.sort_unstable_by_key(|pages| pages.start);
+        for pages in copied {
+            match plan.copied.last_mut().filter(|before| before.end >= pages.start) {
+                Some(before) => before.end = before.end.max(pages.end),
+                None => plan.copied.push(pages),
+            }
+        }
+        plan
+    }
+
+    /// Stores the copied pages, and changes the target.
+    fn commit(&self, plan: &Plan, len: u64, size: u64, written: &[NewRun], extents: &mut Extents) -> Result<()> {
+        let core = self.core;
+        let mut supply = Supply::take(core, plan.copied.iter().map(|pages| pages.end - pages.start).sum())?;
+        let mut runs = Vec::new();
+        plan.copied.iter().for_each(|pages| supply.fill(pages.clone(), 0, &mut runs));
+        runs.iter().for_each(|run| self.store(*run, len, size, written, extents));
+        runs.extend(&plan.shared);
+        runs.sort_unstable_by_key(|run| run.first);
+        let places = |runs: &[NewRun]| runs.iter().map(|run| (run.place.page, run.len)).collect::<Vec<_>>();
+        let shared = places(&plan.shared);
+        core.share_runs(&shared);
+        let outcome = self.change(&plan.range, &runs, size.max(self.to_at + len), extents);
+        let freed = outcome.map_err(|error| {
+            core.give_runs(&shared);
+            supply.give_back(core, error)
+        })?;
+        core.give_runs(&places(&freed));
+        Ok(())
+    }
+
+    /// Gives the target its new pages and its new size. Returns the runs that it had before: pages
+    /// that it has still are counted anew.
+    fn change(&self, range: &Range<u64>, runs: &[NewRun], size: u64, extents: &mut Extents) -> Result<Vec<NewRun>> {
+        let (core, node) = (self.core, self.target);
+        extents.reserve_for(core, node.at, range, runs)?;
+        let freed = pieces(extents, range, |flags| flags);
+        let mut change = core.change();
+        let remapped = extents.remap(core, node.at, &mut change, range.clone(), runs);
+        inline::set_size(&mut change, node, size);
+        change.commit()?;
+        extents.apply(&remapped);
+        Ok(freed)
+    }
+
+    /// Stores the pages of a run: bytes of the source, and at the edges bytes of the target.
+    fn store(&self, run: NewRun, len: u64, size: u64, written: &[NewRun], target: &Extents) {
+        let media = self.core.media();
+        let mut content = [0; PAGE as usize];
+        let _section = media.section();
+        for page in run.first..run.first + run.len {
+            let start = page * PAGE;
+            read_page(self.core, target, size, page, &mut content);
+            let (from, until) = (start.max(self.to_at), (start + PAGE).min(self.to_at + len));
+            let part = &mut content[(from - start) as usize..(until - start) as usize];
+            read_runs(self.core, written, from - self.to_at + self.from_at, part);
+            media.copy_nt_unless("fs-copy-unflushed", self.core.at(run.place.page + (page - run.first)), &content);
+        }
+    }
+}
+
+/// Reads bytes of a file whose written pages are `written`; all others are zeros.
+fn read_runs(core: &Core, written: &[NewRun], at: u64, into: &mut [u8]) {
+    into.fill(0);
+    let end = at + into.len() as u64;
+    let first = written.partition_point(|run| (run.first + run.len) * PAGE <= at);
+    for run in written[first..].iter().take_while(|run| run.first * PAGE < end) {
+        let (from, until) = ((run.first * PAGE).max(at), ((run.first + run.len) * PAGE).min(end));
+        let part = &mut into[(from - at) as usize..(until - at) as usize];
+        core.media().read(core.at(run.place.page) + (from - run.first * PAGE), part);
+    }
+}
