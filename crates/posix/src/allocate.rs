@@ -79,25 +79,15 @@ impl OpenFile {
     }
 
     /// Copies bytes of a file to another one, or to another place of it; returns their number, which
-    /// is less than `len` at the end of the source only. Each MiB is one write: a crash leaves a
-    /// number of whole ones.
+    /// is less than `len` at the end of the source only. Whole pages are shared where both offsets
+    /// lie at the same place of a page. Whole or absent after a crash.
     ///
     /// # Errors
     /// [`Errno::EBADF`] if the files are not open for reading and writing, and for `APPEND`;
     /// [`Errno::EINVAL`] for overlapping ranges of one file, and for other types of files;
-    /// [`Errno::EISDIR`], [`Errno::EFBIG`], [`Errno::ENOSPC`].
+    /// [`Errno::EXDEV`] for files of two volumes; [`Errno::EISDIR`], [`Errno::EFBIG`], [`Errno::ENOSPC`].
     pub fn copy_range(&self, at: u64, to: &OpenFile, to_at: u64, len: u64) -> Result<u64> {
-        const STEP: u64 = 1 << 20;
-        let kinds = [self.kind(), to.kind()];
-        if kinds.contains(&FileKind::Directory) {
-            return Err(Errno::EISDIR.into());
-        }
-        if kinds != [FileKind::Regular; 2] {
-            return Err(Errno::EINVAL.into());
-        }
-        if !self.flags().reads() || !to.flags().writes() || to.flags().contains(OpenFlags::APPEND) {
-            return Err(Errno::EBADF.into());
-        }
+        require_copy(self, to)?;
         let len = len.min(self.description.held.size().saturating_sub(at));
         let (end, to_end) = (at + len, to_at.saturating_add(len));
         if self.ino() == to.ino() && at < to_end && to_at < end {
@@ -106,17 +96,53 @@ impl OpenFile {
         if to_end > FILE_MAX {
             return Err(Errno::EFBIG.into());
         }
-        let mut bytes = vec![0; len.min(STEP) as usize];
-        let mut done = 0;
-        while done < len {
-            let part = &mut bytes[..(len - done).min(STEP) as usize];
-            let read = self.read_at(part, at + done)?;
-            if read == 0 {
-                break;
-            }
-            to.write_at(&part[..read], to_at + done)?;
-            done += read as u64;
-        }
+        to.require_writing()?;
+        let files = &to.description.files;
+        let done = files.logged(to.path(), || {
+            let volume = files.volume();
+            drop_set_ids(&to.description.user, volume, to.ino(), to.description.held.permissions())?;
+            Ok(volume.copy_range(self.ino(), at, to.ino(), to_at, len)?)
+        })?;
+        to.written()?;
+        self.accessed()?;
         Ok(done)
+    }
+
+    /// Makes a range share the pages of another file, or of another place of the file, as
+    /// `FICLONERANGE` does: no byte is copied until one side is written to. `len` 0 means all up to
+    /// the end of the source. Whole or absent after a crash.
+    ///
+    /// # Errors
+    /// [`Errno::EINVAL`] for ranges that are no pages, but for the last one of the source, and for
+    /// overlapping ranges; [`Errno::EXDEV`] for files of two volumes; as [`OpenFile::copy_range`].
+    pub fn clone_range(&self, at: u64, to: &OpenFile, to_at: u64, len: u64) -> Result<u64> {
+        require_copy(self, to)?;
+        to.require_writing()?;
+        let files = &to.description.files;
+        let done = files.logged(to.path(), || {
+            let volume = files.volume();
+            drop_set_ids(&to.description.user, volume, to.ino(), to.description.held.permissions())?;
+            Ok(volume.clone_range(self.ino(), at, to.ino(), to_at, len)?)
+        })?;
+        to.written()?;
+        Ok(done)
+    }
+}
+
+/// Refuses files that bytes cannot be copied between.
+fn require_copy(from: &OpenFile, to: &OpenFile) -> Result<()> {
+    let kinds = [from.kind(), to.kind()];
+    if kinds.contains(&FileKind::Directory) {
+        return Err(Errno::EISDIR.into());
+    }
+    if kinds != [FileKind::Regular; 2] {
+        return Err(Errno::EINVAL.into());
+    }
+    if !from.flags().reads() || !to.flags().writes() || to.flags().contains(OpenFlags::APPEND) {
+        return Err(Errno::EBADF.into());
+    }
+    match from.description.files.is(&to.description.files) {
+        true => Ok(()),
+        false => Err(Errno::EXDEV.into()),
     }
 }

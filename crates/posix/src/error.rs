@@ -35,6 +35,7 @@ numbers! {
     EACCES "permission denied",
     EBUSY "the file is in use",
     EEXIST "the file exists",
+    EXDEV "the files lie in two volumes",
     ENODEV "the file's type does not support this",
     ENOTDIR "not a directory",
     EISDIR "is a directory",

@@ -145,12 +145,16 @@ impl OpenFile {
             volume.write(self.ino(), at, bytes)?;
             Ok(at + len)
         })?;
-        if flags.contains(OpenFlags::DSYNC) {
-            files.sync_for(self.path())?;
-        } else {
-            files.settle_if_sync()?;
-        }
+        self.written()?;
         Ok(end)
+    }
+
+    /// Follows a write: makes it durable, where the flags or the options say so.
+    pub(crate) fn written(&self) -> Result<()> {
+        match self.flags().contains(OpenFlags::DSYNC) {
+            true => self.files().sync_for(self.path()),
+            false => self.files().settle_if_sync(),
+        }
     }
 
     /// Follows a read: sets the time of the last read, as the options say.

@@ -157,6 +157,11 @@ impl Files {
         self.logged(path, || Ok(self.volume().settle()?))
     }
 
+    /// Whether both are uses of one volume.
+    pub(crate) fn is(&self, other: &Files) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     pub(crate) fn options(&self) -> &FilesOptions {
         &self.0.options
     }

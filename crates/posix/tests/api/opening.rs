@@ -171,3 +171,35 @@ fn limits_of_paths() {
         assert_eq!(process.make_directory(&[byte], 0o700).unwrap_err(), Errno::EEXIST);
     }
 }
+
+/// A clone has the bytes of its source, takes no pages, and changes apart from it.
+#[test]
+fn a_clone_changes_apart() {
+    let files = files();
+    let process = root(&files);
+    let source = make(&process, "source", &[1; 40_960]);
+    let clone = process.open("clone", MAKE, 0o600).unwrap();
+    let before = files.status().free_blocks;
+    assert_eq!(source.clone_range(0, &clone, 0, 0).unwrap(), 40_960);
+    assert_eq!(files.status().free_blocks, before, "no page is copied");
+    clone.write_at(&[2; 5000], 4096).unwrap();
+    source.write_at(&[3; 100], 20_000).unwrap();
+    let bytes = |file: &everbyte_posix::OpenFile| {
+        let mut bytes = vec![0; 40_960];
+        file.read_at(&mut bytes, 0).unwrap();
+        bytes
+    };
+    let mut expected = vec![1; 40_960];
+    expected[4096..9096].fill(2);
+    assert!(bytes(&clone) == expected);
+    expected = vec![1; 40_960];
+    expected[20_000..20_100].fill(3);
+    assert!(bytes(&source) == expected);
+    assert_eq!(source.clone_range(1, &clone, 0, 4096).unwrap_err(), Errno::EINVAL);
+    assert_eq!(source.clone_range(0, &source, 4096, 8192).unwrap_err(), Errno::EINVAL, "they overlap");
+    let other = root(&crate::files()).open("other", MAKE, 0o600).unwrap();
+    assert_eq!(source.clone_range(0, &other, 0, 0).unwrap_err(), Errno::EXDEV);
+    let reader = process.open("clone", OpenFlags::empty(), 0).unwrap();
+    assert_eq!(source.clone_range(0, &reader, 0, 0).unwrap_err(), Errno::EBADF);
+    assert_eq!(files.volume().check(), []);
+}
