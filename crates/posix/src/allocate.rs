@@ -70,11 +70,12 @@ impl OpenFile {
         description.files.change(self.path(), |volume| {
             let ino = self.ino();
             drop_set_ids(&description.user, volume, ino, description.held.permissions())?;
-            Ok(match change {
-                Change::Allocate(mode) => volume.allocate(ino, at, len, mode)?,
-                Change::Collapse => volume.collapse(ino, at, len)?,
-                Change::Insert => volume.insert(ino, at, len)?,
-            })
+            let changed = match change {
+                Change::Allocate(mode) => volume.allocate(ino, at, len, mode),
+                Change::Collapse => volume.collapse(ino, at, len),
+                Change::Insert => volume.insert(ino, at, len),
+            };
+            Ok(changed?)
         })
     }
 

@@ -213,11 +213,11 @@ pub(crate) fn set_owner(user: &User, volume: &Volume, file: &Owner, uid: Option<
         let attributes = &present.attributes;
         let keeps_owner = uid.is_none_or(|uid| uid == attributes.uid);
         let takes_group = gid.is_none_or(|gid| gid == attributes.gid || user.is_in(gid));
-        if !user.is_root() && !(attributes.uid == user.uid && keeps_owner && takes_group) {
-            // A call that changes nothing is permitted to all users.
-            if uid.is_some() || gid.is_some() || without_set_ids(user, present) != attributes.permissions {
-                return Err(Errno::EPERM.into());
-            }
+        let is_permitted = user.is_root() || attributes.uid == user.uid && keeps_owner && takes_group;
+        // A call that changes nothing is permitted to all users.
+        let changes = uid.is_some() || gid.is_some() || without_set_ids(user, present) != attributes.permissions;
+        if changes && !is_permitted {
+            return Err(Errno::EPERM.into());
         }
         let permissions = Some(without_set_ids(user, present)).filter(|&new| new != attributes.permissions);
         let set = SetAttributes { uid, gid, permissions, ..SetAttributes::default() };

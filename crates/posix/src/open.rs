@@ -268,7 +268,7 @@ impl OpenFile {
         if (flags - old).contains(OpenFlags::NOATIME) && !self.description.user.owns(self.owner()?.uid) {
             return Err(Errno::EPERM.into());
         }
-        let new = old - settable | flags & settable;
+        let new = (old - settable) | (flags & settable);
         self.description.flags.store(new.bits(), Ordering::Release);
         Ok(())
     }
