@@ -25,6 +25,7 @@ mod cold;
 mod creation;
 mod disk;
 mod fs;
+mod fs_deaths;
 mod fs_lanes;
 mod fs_limits;
 mod fs_sequences;
@@ -120,6 +121,7 @@ pub fn cases() -> Vec<Case> {
         object_load::CASES,
         hkv::CASES,
         fs::CASES,
+        fs_deaths::CASES,
         fs_lanes::CASES,
         fs_limits::CASES,
         fs_sequences::CASES,

@@ -491,3 +491,33 @@ fn the_last_cluster_of_a_span_is_used() {
     volume.append(file, &vec![1; free as usize]).unwrap();
     assert_eq!(volume.check(), []);
 }
+
+/// A file or directory that another one replaces gives back its inode and its pages at once.
+#[test]
+fn a_replaced_file_gives_back_what_it_had() {
+    let (_store, volume) = volume(8 << 20);
+    for kind in [FILE, DIRECTORY] {
+        let usage = volume.usage();
+        let new = volume.make(Ino::ROOT, b"new", &kind).unwrap();
+        let alone = volume.usage();
+        let old = volume.make(Ino::ROOT, b"old", &kind).unwrap();
+        volume.set_xattr(old, b"user.a", &[1; 5000], everbyte_fs::SetXattr::Any).unwrap();
+        match kind.kind {
+            FileKind::Directory => {
+                volume.make(old, b"inner", &FILE).unwrap();
+                volume.unlink(old, b"inner").unwrap(); // leaves a page of lines
+            }
+            _ => volume.append(old, &[1; 9000]).map(drop).unwrap(),
+        }
+        volume.rename(Ino::ROOT, b"new", Ino::ROOT, b"old", Rename::Replace).unwrap();
+        assert_eq!(volume.usage(), alone);
+        assert_eq!(volume.lookup(Ino::ROOT, b"old").unwrap(), Some(new));
+        match kind.kind {
+            FileKind::Directory => volume.remove_directory(Ino::ROOT, b"old").unwrap(),
+            _ => volume.unlink(Ino::ROOT, b"old").unwrap(),
+        }
+        // The first name of the root took a page, which stays.
+        assert_eq!(volume.usage().free_inodes, usage.free_inodes);
+        assert_eq!(volume.check(), []);
+    }
+}

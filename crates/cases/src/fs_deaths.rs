@@ -1,0 +1,86 @@
+//! Words that a dead process stored and did not flush, and words that recovery stores itself: the
+//! next process rests on them, and a power cut must not take them away again (FS-13).
+//!
+//! Each program does one thing to a clean volume. On what a crash has left it uses the inodes and
+//! the pages that are free now, and moves ends over slots that were cleared.
+
+use crate::Case;
+use crate::fs::{Timed, append, case, image, make, observe, open, path, resize, step, unlink, write};
+use everbyte_fs::Volume;
+use everbyte_fs::model::{self, Op};
+use everbyte_media::Media;
+use everbyte_sim::{Explorer, Failure, Image, Order, Report, Twin};
+
+pub(crate) const CASES: &[Case] = &[
+    case(
+        "fs-orphan-reuse",
+        "opening frees a file without a name, whose number and pages are used at once",
+        3000,
+        orphan,
+    ),
+    case("fs-inode-reuse", "a process dies while a file without a name becomes free; its number is used", 3000, freed),
+    case("fs-chain-reuse", "a process dies while slots of a chain change alone; the pages are used", 6000, chain),
+];
+
+/// Starts of second runs of one recording, and images of each: most of what these cases show.
+const STARTS: u64 = 24;
+const IMAGES: u64 = 60;
+
+fn explore(
+    explorer: Explorer,
+    (image, tree): &(Image, Timed),
+    first: impl Fn(&Volume, &Twin<'_, Timed>),
+    then: &[Op],
+) -> Result<Report, Box<Failure>> {
+    let run = |media: Media, twin: &Twin<'_, Timed>| {
+        let volume = open(&media).expect("a whole image");
+        if volume.object().store().recovery().clean {
+            first(&volume, twin);
+        }
+        then.iter().for_each(|op| step(&volume, twin, op));
+    };
+    let explorer = explorer.again(STARTS, IMAGES);
+    explorer.explore_twin(image, tree, Order::InOrder, run, |media, seen| observe(&media, seen))
+}
+
+fn files() -> Vec<Op> {
+    vec![make("a"), append("a", 9000, 1), make("b"), append("b", 5000, 2)]
+}
+
+/// A process died with the file open: the program finds it without a name.
+fn orphan(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let (image, mut tree) = image(&files());
+    let image = image.then(|media| {
+        let volume = open(&media).expect("a whole image");
+        let held = volume.hold(model::find(&volume, &path("a")).expect("it exists")).expect("it lives");
+        model::apply(&volume, &unlink("a")).expect("it has a name");
+        std::mem::forget(held);
+    });
+    tree.0.apply(&unlink("a")).expect("it has a name");
+    explore(explorer, &(image, tree), |_, _| (), &[make("c"), append("c", 12_000, 3), append("b", 9000, 4)])
+}
+
+fn freed(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let first = |volume: &Volume, twin: &Twin<'_, Timed>| {
+        let held = model::find(volume, &path("a")).and_then(|ino| volume.hold(ino)).expect("it lives");
+        step(volume, twin, &unlink("a"));
+        twin.on_its_thread(move || drop(held));
+    };
+    explore(explorer, &image(&files()), first, &[make("c"), append("c", 12_000, 3), append("b", 9000, 4)])
+}
+
+fn chain(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let mut before = files();
+    before.push(make("sparse"));
+    before.extend((0..14).map(|number| write("sparse", number * 8192, 5, number as u8)));
+    let first = |volume: &Volume, twin: &Twin<'_, Timed>| {
+        step(volume, twin, &write("sparse", 12 * 8192, 4096, 7)); // one word of a slot
+        step(volume, twin, &resize("sparse", 11 * 8192)); // slots are cleared
+    };
+    explore(
+        explorer,
+        &image(&before),
+        first,
+        &[append("b", 20_000, 3), resize("sparse", 120_000), append("a", 9000, 4)],
+    )
+}
