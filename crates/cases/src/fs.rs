@@ -437,7 +437,7 @@ fn saved(explorer: Explorer) -> Result<Report, Box<Failure>> {
         [append("c", 5000, 5), make("d"), append("d", 300, 6), resize("c", 4000)],
         [make("e"), append("e", 12_000, 7), unlink("b"), append("d", 9000, 8)],
     ];
-    let run = |media: Media, twin: &Twin<'_, Tree>| {
+    let run = |media: Media, twin: &Twin<'_, Timed>| {
         for ops in &rounds {
             let volume = twin.on_its_thread(|| open(&media).expect("a whole image"));
             ops.iter().for_each(|op| step(&volume, twin, op));

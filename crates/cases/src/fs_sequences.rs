@@ -1,5 +1,5 @@
-//! Sequences of operations on a volume, all of them, in the manner of ACE (Mohan et al., OSDI 2018):
-//! nearly all crash bugs of file systems need one or two operations on a few files.
+//! Sequences of operations on a volume, all of them, in the manner of ACE (Mohan et al., OSDI
+//! 2018): nearly all crash bugs of file systems need one or two operations on a few files.
 //!
 //! Each sequence starts from a copy of one volume with files of every form, is crashed everywhere,
 //! and a recovered image takes the sequence once more, behind a few operations that use free pages

@@ -10,9 +10,9 @@
 //!      the volume changes
 //!
 //! Invariants
-//!   FS-20  The word leads to a state only from the end of a closing to the fence of the next
+//!   FS-24  The word leads to a state only from the end of a closing to the fence of the next
 //!          opening. Nothing of the volume changes in between.
-//!   FS-21  A state is used only if all of it agrees: checksums, the volume's identity, its size,
+//!   FS-25  A state is used only if all of it agrees: checksums, the volume's identity, its size,
 //!          the count of openings, and sections that this program knows. If not, the volume is
 //!          scanned.
 
@@ -43,7 +43,7 @@ pub(crate) struct Saved {
     inodes: Vec<u64>,
 }
 
-/// Reads the saved state, if there is one that can be used (FS-21). Changes nothing.
+/// Reads the saved state, if there is one that can be used (FS-25). Changes nothing.
 pub(crate) fn load(object: &Object, head: &Head) -> Option<Saved> {
     let pages = Pages::of(object);
     let media = pages.media;
@@ -107,7 +107,7 @@ fn sections(mut content: &[u8], count: u32) -> Option<Saved> {
 }
 
 /// Ends the validity of the saved state, and counts the opening. Nothing of the volume has changed
-/// before; ordered on return (FS-20). The word is stored and flushed also where it is 0: a process
+/// before; ordered on return (FS-24). The word is stored and flushed also where it is 0: a process
 /// that died may have left it so in the caches alone.
 pub(crate) fn invalidate(object: &Object) {
     if seeded("fs-saved-kept") {

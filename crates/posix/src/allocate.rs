@@ -6,8 +6,8 @@ use crate::{Errno, Result};
 use everbyte_fs::{Allocate, FILE_MAX, FileKind};
 
 bitflags::bitflags! {
-    /// Modes of [`OpenFile::allocate`], with the values of Linux. Without any, holes of the range get
-    /// pages and the file grows to its end.
+    /// Modes of [`OpenFile::allocate`], with the values of Linux. Without any, holes of the range
+    /// get pages and the file grows to its end.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct AllocateMode: u32 {
         /// The size stays.
@@ -79,14 +79,15 @@ impl OpenFile {
         })
     }
 
-    /// Copies bytes of a file to another one, or to another place of it; returns their number, which
-    /// is less than `len` at the end of the source only. Whole pages are shared where both offsets
-    /// lie at the same place of a page. Whole or absent after a crash.
+    /// Copies bytes of a file to another one, or to another place of it; returns their number,
+    /// which is less than `len` at the end of the source only. Whole pages are shared where both
+    /// offsets lie at the same place of a page. Whole or absent after a crash.
     ///
     /// # Errors
     /// [`Errno::EBADF`] if the files are not open for reading and writing, and for `APPEND`;
     /// [`Errno::EINVAL`] for overlapping ranges of one file, and for other types of files;
-    /// [`Errno::EXDEV`] for files of two volumes; [`Errno::EISDIR`], [`Errno::EFBIG`], [`Errno::ENOSPC`].
+    /// [`Errno::EXDEV`] for files of two volumes; [`Errno::EISDIR`], [`Errno::EFBIG`],
+    /// [`Errno::ENOSPC`].
     pub fn copy_range(&self, at: u64, to: &OpenFile, to_at: u64, len: u64) -> Result<u64> {
         require_copy(self, to)?;
         let len = len.min(self.description.held.size().saturating_sub(at));

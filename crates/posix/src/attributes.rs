@@ -80,8 +80,8 @@ impl Process {
         self.on_file(at.into(), LastLink::Follow, |volume, file| set_mode(self.user(), volume, file, permissions))
     }
 
-    /// Sets the owner and the group of a file; `None` keeps one. The set-id bits of a file that is no
-    /// directory go.
+    /// Sets the owner and the group of a file; `None` keeps one. The set-id bits of a file that is
+    /// no directory go.
     ///
     /// # Errors
     /// [`Errno::EPERM`] unless root; the owner may set a group that it is in.

@@ -16,8 +16,8 @@ pub struct DirectoryEntry {
     pub kind: FileKind,
     /// The name.
     pub name: Vec<u8>,
-    /// The cookie behind this entry, for [`OpenFile::seek`] and [`OpenFile::entries_from`]. It stays
-    /// valid while names come and go.
+    /// The cookie behind this entry, for [`OpenFile::seek`] and [`OpenFile::entries_from`]. It
+    /// stays valid while names come and go.
     pub next: u64,
 }
 

@@ -52,8 +52,8 @@ impl OpenFile {
         }
     }
 
-    /// Reads from an offset on; returns the number of bytes, which is less than the length of `into`
-    /// at the end of the file only.
+    /// Reads from an offset on; returns the number of bytes, which is less than the length of
+    /// `into` at the end of the file only.
     ///
     /// # Errors
     /// [`Errno::EBADF`] if it is not open for reading, [`Errno::EISDIR`]; [`Errno::EIO`].

@@ -10,8 +10,6 @@
 //! lock of a file while it holds one of them.
 
 use crate::locks::Locks;
-use crate::process::Process;
-use crate::user::User;
 use crate::{Errno, Error, Result};
 use everbyte_fs::{Held, Ino, Volume};
 use everbyte_media::{ErrorInfo, ErrorKind};
@@ -76,9 +74,9 @@ impl Default for FilesOptions {
 
 /// A volume in use. Cheap to clone.
 #[derive(Clone)]
-pub struct Files(Arc<Shared>);
+pub struct Files(Arc<VolumeInUse>);
 
-pub(crate) struct Shared {
+struct VolumeInUse {
     volume: Volume,
     options: FilesOptions,
     read_only: AtomicBool,
@@ -86,13 +84,13 @@ pub(crate) struct Shared {
     /// A write or a sync of the medium has failed: later changes would be lost.
     poisoned: AtomicBool,
     walks: [Walks; WALKS],
-    pub locks: Locks,
+    locks: Locks,
     next_id: AtomicU64,
 }
 
 const WALKS: usize = 8;
 
-/// One lock of [`Shared::walks`], in lines of its own.
+/// One lock of [`VolumeInUse::walks`], in lines of its own.
 #[derive(Default)]
 #[repr(align(128))]
 struct Walks(RwLock<()>);
@@ -108,7 +106,7 @@ thread_local! {
 impl Files {
     /// Begins to use a volume.
     pub fn new(volume: Volume, options: FilesOptions) -> Files {
-        Files(Arc::new(Shared {
+        Files(Arc::new(VolumeInUse {
             read_only: AtomicBool::new(options.read_only),
             stopped: AtomicBool::new(false),
             poisoned: AtomicBool::new(false),
@@ -120,21 +118,13 @@ impl Files {
         }))
     }
 
-    /// A process of this user: its working directory is the root, its mask is 022.
-    ///
-    /// # Errors
-    /// The root directory is damaged.
-    pub fn process(&self, user: User) -> Result<Process> {
-        Process::new(self.clone(), user)
-    }
-
     /// The volume.
     pub fn volume(&self) -> &Volume {
         &self.0.volume
     }
 
-    /// Ends the use of the volume and closes it, so that the next opening reads no inode. Durable on
-    /// return.
+    /// Ends the use of the volume and closes it, so that the next opening reads no inode. Durable
+    /// on return.
     ///
     /// # Errors
     /// [`Errno::EBUSY`] while processes, open files or other clones exist: the last of them may be

@@ -2,8 +2,8 @@
 //!
 //! [`Files`] is a volume in use, [`Process`] a caller with a user, a mask and a working directory,
 //! and [`OpenFile`] an open file. Calls have the meaning that Linux gives them, with its errors
-//! ([`Errno`]) and without a mount: the bytes of a file are copied between the medium and the caller
-//! in the caller's thread.
+//! ([`Errno`]) and without a mount: the bytes of a file are copied between the medium and the
+//! caller in the caller's thread.
 //!
 //! ```
 //! use everbyte_fs::{Volume, VolumeOptions};
@@ -44,6 +44,7 @@ mod handle;
 mod locks;
 mod names;
 mod open;
+mod open_locks;
 mod process;
 mod statfs;
 mod user;
@@ -59,9 +60,10 @@ pub use everbyte_fs::{Attributes, FileKind, Ino, SetXattr};
 pub use file::Seek;
 pub use files::{AccessTimes, Files, FilesOptions, OnDamage};
 pub use handle::FileHandle;
-pub use locks::{LockBy, LockKind, RangeLock};
+pub use locks::{LockKind, RangeLock};
 pub use names::RenameFlags;
 pub use open::{OpenFile, OpenFlags};
+pub use open_locks::LockBy;
 pub use process::Process;
 pub use statfs::VolumeStatus;
 pub use user::{Rights, User};

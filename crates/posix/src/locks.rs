@@ -7,7 +7,6 @@
 //!
 //! Threads: one lock guards all. A release wakes every waiter.
 
-use crate::open::OpenFile;
 use crate::{Errno, Result};
 use everbyte_fs::Ino;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -34,25 +33,15 @@ pub struct RangeLock {
     pub owner: u64,
 }
 
-/// The owner of a range lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockBy {
-    /// The process: the lock ends as soon as the process closes any open file of the same file, and
-    /// `fork` does not pass it on (`F_SETLK`).
-    Process,
-    /// The open file, which its clones share (`F_OFD_SETLK`).
-    OpenFile,
-}
-
 /// All locks of a volume.
 #[derive(Debug, Default)]
 pub(crate) struct Locks {
-    table: Mutex<Table>,
+    table: Mutex<LockTable>,
     released: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct LockTable {
     ranges: HashMap<Ino, Vec<RangeLock>>,
     /// Locks of whole files, as ranges over everything; they are apart from range locks.
     whole: HashMap<Ino, Vec<RangeLock>>,
@@ -61,16 +50,18 @@ struct Table {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Space {
+pub(crate) enum LockSpace {
+    /// Locks of ranges.
     Ranges,
+    /// Locks of whole files.
     Whole,
 }
 
-impl Table {
-    fn locks(&mut self, space: Space, ino: Ino) -> &mut Vec<RangeLock> {
+impl LockTable {
+    fn locks(&mut self, space: LockSpace, ino: Ino) -> &mut Vec<RangeLock> {
         let map = match space {
-            Space::Ranges => &mut self.ranges,
-            Space::Whole => &mut self.whole,
+            LockSpace::Ranges => &mut self.ranges,
+            LockSpace::Whole => &mut self.whole,
         };
         map.entry(ino).or_default()
     }
@@ -84,7 +75,7 @@ impl Table {
     }
 
     /// The locks of other owners that are in the way of a new one.
-    fn conflicts<'t>(&'t mut self, space: Space, ino: Ino, new: &RangeLock) -> impl Iterator<Item = &'t RangeLock> {
+    fn conflicts<'t>(&'t mut self, space: LockSpace, ino: Ino, new: &RangeLock) -> impl Iterator<Item = &'t RangeLock> {
         let is_in_way = move |lock: &&RangeLock| {
             let overlaps = lock.range.start < new.range.end && new.range.start < lock.range.end;
             let excludes = lock.kind == LockKind::Exclusive || new.kind == LockKind::Exclusive;
@@ -110,7 +101,7 @@ impl Table {
     }
 
     /// Takes a range from the locks of an owner.
-    fn release(&mut self, space: Space, ino: Ino, owner: u64, range: &Range<u64>) {
+    fn release(&mut self, space: LockSpace, ino: Ino, owner: u64, range: &Range<u64>) {
         let locks = self.locks(space, ino);
         let mut kept = Vec::with_capacity(locks.len() + 1);
         for lock in locks.drain(..) {
@@ -128,8 +119,9 @@ impl Table {
         self.tidy(ino);
     }
 
-    /// Adds a lock that nothing is in the way of, in the place of the owner's locks that it overlaps.
-    fn add(&mut self, space: Space, ino: Ino, mut new: RangeLock) {
+    /// Adds a lock that nothing is in the way of, in the place of the owner's locks that it
+    /// overlaps.
+    fn add(&mut self, space: LockSpace, ino: Ino, mut new: RangeLock) {
         let range = new.range.clone();
         self.release(space, ino, new.owner, &range);
         let locks = self.locks(space, ino);
@@ -146,7 +138,7 @@ impl Table {
 }
 
 impl Locks {
-    fn set(&self, space: Space, ino: Ino, new: RangeLock, waits: bool) -> Result<()> {
+    pub(crate) fn set(&self, space: LockSpace, ino: Ino, new: RangeLock, waits: bool) -> Result<()> {
         let mut table = self.table.lock();
         loop {
             let in_way: HashSet<u64> = table.conflicts(space, ino, &new).map(|lock| lock.owner).collect();
@@ -161,35 +153,43 @@ impl Locks {
                 return Err(Errno::EAGAIN.into());
             }
             // Locks of whole files never fail so: POSIX knows no deadlock of `flock`.
-            if space == Space::Ranges && in_way.iter().any(|&owner| table.waits(owner, new.owner)) {
+            if space == LockSpace::Ranges && in_way.iter().any(|&owner| table.waits(owner, new.owner)) {
                 return Err(Errno::EDEADLK.into());
             }
             self.wait(&mut table, space, new.owner, in_way);
         }
     }
 
-    fn wait(&self, table: &mut MutexGuard<'_, Table>, space: Space, owner: u64, for_owners: HashSet<u64>) {
-        if space == Space::Ranges {
+    fn wait(&self, table: &mut MutexGuard<'_, LockTable>, space: LockSpace, owner: u64, for_owners: HashSet<u64>) {
+        if space == LockSpace::Ranges {
             table.waiting.insert(owner, for_owners);
         }
         self.released.wait(table);
-        if space == Space::Ranges {
+        if space == LockSpace::Ranges {
             table.waiting.remove(&owner);
         }
     }
 
+    /// The first lock of another owner that is in the way of a new range lock.
+    pub(crate) fn first_conflict(&self, ino: Ino, new: &RangeLock) -> Option<RangeLock> {
+        let mut table = self.table.lock();
+        let found = table.conflicts(LockSpace::Ranges, ino, new).min_by_key(|lock| lock.range.start).cloned();
+        table.tidy(ino);
+        found
+    }
+
     /// Releases the range locks of a process on a file.
     pub(crate) fn release_records(&self, ino: Ino, owner: u64) {
-        self.release(Space::Ranges, ino, owner, &(0..u64::MAX));
+        self.release(LockSpace::Ranges, ino, owner, &(0..u64::MAX));
     }
 
     /// Releases all locks of an open file that ends.
     pub(crate) fn release_all(&self, ino: Ino, owner: u64) {
-        self.release(Space::Ranges, ino, owner, &(0..u64::MAX));
-        self.release(Space::Whole, ino, owner, &(0..u64::MAX));
+        self.release(LockSpace::Ranges, ino, owner, &(0..u64::MAX));
+        self.release(LockSpace::Whole, ino, owner, &(0..u64::MAX));
     }
 
-    fn release(&self, space: Space, ino: Ino, owner: u64, range: &Range<u64>) {
+    pub(crate) fn release(&self, space: LockSpace, ino: Ino, owner: u64, range: &Range<u64>) {
         let mut table = self.table.lock();
         if table.ranges.is_empty() && table.whole.is_empty() {
             return;
@@ -197,89 +197,6 @@ impl Locks {
         table.release(space, ino, owner, range);
         self.released.notify_all();
     }
-}
-
-impl OpenFile {
-    /// Locks the whole file, as `flock` does: the open file is the owner, and its clones with it. A
-    /// lock of another kind is replaced, not in one step.
-    ///
-    /// # Errors
-    /// [`Errno::EAGAIN`] if another owner has it and `waits` is not set; [`Errno::EBADF`] for an
-    /// open path.
-    pub fn lock_whole(&self, kind: LockKind, waits: bool) -> Result<()> {
-        self.require_opened()?;
-        let owner = self.description.id;
-        let locks = self.description.files.locks();
-        locks.set(Space::Whole, self.ino(), RangeLock { kind, range: 0..u64::MAX, owner }, waits)
-    }
-
-    /// Ends the lock of the whole file.
-    ///
-    /// # Errors
-    /// [`Errno::EBADF`] for an open path.
-    pub fn unlock_whole(&self) -> Result<()> {
-        self.require_opened()?;
-        self.description.files.locks().release(Space::Whole, self.ino(), self.description.id, &(0..u64::MAX));
-        Ok(())
-    }
-
-    fn lock_owner(&self, by: LockBy) -> u64 {
-        match by {
-            LockBy::Process => self.locks.id,
-            LockBy::OpenFile => self.description.id,
-        }
-    }
-
-    /// Locks a range, which may lie behind the end. A lock of the owner that it overlaps is replaced
-    /// there. `waits`: until no other owner is in the way.
-    ///
-    /// # Errors
-    /// [`Errno::EAGAIN`] if another owner is in the way and `waits` is not set;
-    /// [`Errno::EDEADLK`] if that owner waits for this one; [`Errno::EBADF`] if a shared lock is
-    /// asked of a file that is not open for reading, or an exclusive one of a file that is not open
-    /// for writing; [`Errno::EINVAL`] for an empty range.
-    pub fn lock_range(&self, by: LockBy, kind: LockKind, range: Range<u64>, waits: bool) -> Result<()> {
-        let flags = self.flags();
-        let is_open = match kind {
-            LockKind::Shared => flags.reads(),
-            LockKind::Exclusive => flags.writes(),
-        };
-        if !is_open {
-            return Err(Errno::EBADF.into());
-        }
-        require_range(&range)?;
-        let new = RangeLock { kind, range, owner: self.lock_owner(by) };
-        self.description.files.locks().set(Space::Ranges, self.ino(), new, waits)
-    }
-
-    /// Ends the locks of a range.
-    ///
-    /// # Errors
-    /// [`Errno::EINVAL`] for an empty range; [`Errno::EBADF`] for an open path.
-    pub fn unlock_range(&self, by: LockBy, range: Range<u64>) -> Result<()> {
-        self.require_opened()?;
-        require_range(&range)?;
-        self.description.files.locks().release(Space::Ranges, self.ino(), self.lock_owner(by), &range);
-        Ok(())
-    }
-
-    /// The lock that would be in the way of a new one; `None`: there is none now.
-    ///
-    /// # Errors
-    /// [`Errno::EINVAL`] for an empty range; [`Errno::EBADF`] for an open path.
-    pub fn blocking_lock(&self, by: LockBy, kind: LockKind, range: Range<u64>) -> Result<Option<RangeLock>> {
-        self.require_opened()?;
-        require_range(&range)?;
-        let new = RangeLock { kind, range, owner: self.lock_owner(by) };
-        let mut table = self.description.files.locks().table.lock();
-        let found = table.conflicts(Space::Ranges, self.ino(), &new).min_by_key(|lock| lock.range.start).cloned();
-        table.tidy(self.ino());
-        Ok(found)
-    }
-}
-
-fn require_range(range: &Range<u64>) -> Result<()> {
-    if range.is_empty() { Err(Errno::EINVAL.into()) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -296,16 +213,16 @@ mod tests {
     #[test]
     fn a_part_of_a_lock_is_released_or_changes_its_kind() {
         let locks = Locks::default();
-        locks.set(Space::Ranges, FILE, lock(1, LockKind::Exclusive, 10..50), false).unwrap();
-        locks.set(Space::Ranges, FILE, lock(1, LockKind::Shared, 20..30), false).unwrap();
-        locks.release(Space::Ranges, FILE, 1, &(40..45));
+        locks.set(LockSpace::Ranges, FILE, lock(1, LockKind::Exclusive, 10..50), false).unwrap();
+        locks.set(LockSpace::Ranges, FILE, lock(1, LockKind::Shared, 20..30), false).unwrap();
+        locks.release(LockSpace::Ranges, FILE, 1, &(40..45));
         let mut left = locks.table.lock().ranges[&FILE].clone();
         left.sort_by_key(|lock| lock.range.start);
         let parts = [(10..20, LockKind::Exclusive), (20..30, LockKind::Shared), (30..40, LockKind::Exclusive)];
         let parts = parts.into_iter().chain([(45..50, LockKind::Exclusive)]);
         assert_eq!(left, parts.map(|(range, kind)| lock(1, kind, range)).collect::<Vec<_>>());
-        locks.set(Space::Ranges, FILE, lock(2, LockKind::Shared, 20..30), false).unwrap();
-        let refused = locks.set(Space::Ranges, FILE, lock(2, LockKind::Shared, 0..11), false);
+        locks.set(LockSpace::Ranges, FILE, lock(2, LockKind::Shared, 20..30), false).unwrap();
+        let refused = locks.set(LockSpace::Ranges, FILE, lock(2, LockKind::Shared, 0..11), false);
         assert_eq!(refused.unwrap_err(), Errno::EAGAIN);
     }
 
@@ -321,7 +238,7 @@ mod tests {
             let range = from..(from + 1 + random.below(12)).min(LEN);
             let covered = range.start as usize..range.end as usize;
             if random.below(3) == 0 {
-                locks.release(Space::Ranges, FILE, owner, &range);
+                locks.release(LockSpace::Ranges, FILE, owner, &range);
                 bytes[covered].iter_mut().for_each(|byte| byte.retain(|held| held.0 != owner));
                 continue;
             }
@@ -330,7 +247,7 @@ mod tests {
                 .iter()
                 .flatten()
                 .all(|&(other, held)| other == owner || held == LockKind::Shared && kind == LockKind::Shared);
-            let taken = locks.set(Space::Ranges, FILE, lock(owner, kind, range), false);
+            let taken = locks.set(LockSpace::Ranges, FILE, lock(owner, kind, range), false);
             assert_eq!(taken.is_ok(), is_free);
             if is_free {
                 for byte in &mut bytes[covered] {
@@ -347,20 +264,22 @@ mod tests {
     #[test]
     fn waiting_in_a_circle_fails() {
         let locks = Locks::default();
-        locks.set(Space::Ranges, FILE, lock(1, LockKind::Exclusive, 0..1), false).unwrap();
-        locks.set(Space::Ranges, FILE, lock(2, LockKind::Exclusive, 1..2), false).unwrap();
-        locks.set(Space::Ranges, FILE, lock(3, LockKind::Exclusive, 2..3), false).unwrap();
+        locks.set(LockSpace::Ranges, FILE, lock(1, LockKind::Exclusive, 0..1), false).unwrap();
+        locks.set(LockSpace::Ranges, FILE, lock(2, LockKind::Exclusive, 1..2), false).unwrap();
+        locks.set(LockSpace::Ranges, FILE, lock(3, LockKind::Exclusive, 2..3), false).unwrap();
         std::thread::scope(|scope| {
             let wait = |owner: u64, at: u64| {
                 let locks = &locks;
-                scope.spawn(move || locks.set(Space::Ranges, FILE, lock(owner, LockKind::Exclusive, at..at + 1), true))
+                scope.spawn(move || {
+                    locks.set(LockSpace::Ranges, FILE, lock(owner, LockKind::Exclusive, at..at + 1), true)
+                })
             };
             let second = wait(2, 0);
             let third = wait(3, 1);
             while locks.table.lock().waiting.len() < 2 {
                 std::thread::yield_now();
             }
-            let first = locks.set(Space::Ranges, FILE, lock(1, LockKind::Exclusive, 2..3), true);
+            let first = locks.set(LockSpace::Ranges, FILE, lock(1, LockKind::Exclusive, 2..3), true);
             assert_eq!(first.unwrap_err(), Errno::EDEADLK);
             locks.release_records(FILE, 1);
             second.join().unwrap().unwrap();

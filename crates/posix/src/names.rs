@@ -48,7 +48,8 @@ impl NewAttributes {
 }
 
 impl Process {
-    /// Makes a directory. Its mode lacks the bits of the mask, unless the parent has a default list.
+    /// Makes a directory. Its mode lacks the bits of the mask, unless the parent has a default
+    /// list.
     ///
     /// # Errors
     /// [`Errno::EEXIST`], [`Errno::EACCES`], [`Errno::EMLINK`], [`Errno::ENOSPC`]; those of paths.

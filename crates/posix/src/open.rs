@@ -108,9 +108,9 @@ impl Process {
     ///
     /// # Errors
     /// [`Errno::ENOENT`], [`Errno::EEXIST`], [`Errno::EACCES`]; [`Errno::EISDIR`] for writing to a
-    /// directory; [`Errno::ELOOP`] for a link with `NOFOLLOW`; [`Errno::ENXIO`] for a device, a pipe
-    /// or a socket, which have no bytes here; [`Errno::EROFS`]; [`Errno::EPERM`] for `NOATIME` on a
-    /// file of another user; those of paths.
+    /// directory; [`Errno::ELOOP`] for a link with `NOFOLLOW`; [`Errno::ENXIO`] for a device, a
+    /// pipe or a socket, which have no bytes here; [`Errno::EROFS`]; [`Errno::EPERM`] for `NOATIME`
+    /// on a file of another user; those of paths.
     pub fn open<'a>(&self, at: impl Into<At<'a>>, flags: OpenFlags, permissions: u16) -> Result<OpenFile> {
         let at = at.into();
         let path_only = OpenFlags::PATH | OpenFlags::DIRECTORY | OpenFlags::NOFOLLOW;
@@ -291,6 +291,12 @@ impl OpenFile {
     #[must_use]
     pub fn inherited(&self, by: &Process) -> OpenFile {
         OpenFile { description: Arc::clone(&self.description), locks: Arc::clone(by.lock_owner()) }
+    }
+}
+
+impl<'a, P: Into<At<'a>>> From<(&OpenFile, P)> for At<'a> {
+    fn from((start, path): (&OpenFile, P)) -> At<'a> {
+        At { start: Some(start.ino()), ..path.into() }
     }
 }
 

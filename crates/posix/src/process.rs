@@ -27,8 +27,18 @@ pub(crate) struct LockOwner {
     pub id: u64,
 }
 
+impl Files {
+    /// A process of this user: its working directory is the root, its mask is 022.
+    ///
+    /// # Errors
+    /// The root directory is damaged.
+    pub fn process(&self, user: User) -> Result<Process> {
+        Process::new(self.clone(), user)
+    }
+}
+
 impl Process {
-    pub(crate) fn new(files: Files, user: User) -> Result<Process> {
+    fn new(files: Files, user: User) -> Result<Process> {
         let working = files.volume().hold(Ino::ROOT)?;
         let locks = Arc::new(LockOwner { id: files.new_id() });
         Ok(Process { files, user, mask: 0o022, working, locks })

@@ -66,12 +66,6 @@ impl<'a, P: Into<At<'a>>> From<(Ino, P)> for At<'a> {
     }
 }
 
-impl<'a, P: Into<At<'a>>> From<(&crate::OpenFile, P)> for At<'a> {
-    fn from((start, path): (&crate::OpenFile, P)) -> At<'a> {
-        At { start: Some(start.ino()), ..path.into() }
-    }
-}
-
 /// The last component of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Last<'a> {
@@ -138,7 +132,8 @@ impl Process {
         Ok(walked)
     }
 
-    /// [`Process::walk`] that leaves a last component which is too long to the caller: it is absent.
+    /// [`Process::walk`] that leaves a last component which is too long to the caller: it is
+    /// absent.
     pub(crate) fn walk_to<'a>(&self, volume: &Volume, at: At<'a>, last_link: LastLink) -> Result<Walked<'a>> {
         if at.path.is_empty() {
             return Err(Errno::ENOENT.into());

@@ -176,14 +176,14 @@ pub(crate) fn run(input: &[u8]) -> String {
 /// Reads everything that the names lead to; the first error of each is told.
 fn walk(volume: &Volume) -> String {
     let mut first = None;
-    let mut keep = |error: Error| drop(first.get_or_insert(class(&error.to_string())));
+    let mut keep = |error: Error| _ = first.get_or_insert_with(|| class(&error.to_string()));
     let mut directories = vec![(Ino::ROOT, 0)];
     let mut seen = 0;
     while let Some((directory, depth)) = directories.pop() {
         seen += 1;
         let entries = volume.entries(directory, 0, 300).map_err(&mut keep).unwrap_or_default();
         for entry in entries {
-            drop(volume.lookup(directory, &entry.name).map_err(&mut keep));
+            _ = volume.lookup(directory, &entry.name).map_err(&mut keep);
             let size = volume.attributes(entry.ino).map_err(&mut keep).map_or(0, |found| found.size);
             let mut bytes = vec![0; 20_000];
             drop(volume.read(entry.ino, size.saturating_sub(10_000), &mut bytes));

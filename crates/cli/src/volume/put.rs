@@ -72,6 +72,7 @@ impl Put<'_> {
             gid: found.gid(),
             device: if is_device { found.rdev() } else { 0 },
             target: target.as_bytes(),
+            xattrs: &[],
         };
         let file = self.volume.make_unnamed(&new)?;
         if kind == FileKind::Regular {

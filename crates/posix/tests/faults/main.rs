@@ -1,5 +1,5 @@
-//! Bad days: damage and its policies, a disk whose syncs fail, a volume that is full in the middle of
-//! each call.
+//! Bad days: damage and its policies, a disk whose syncs fail, a volume that is full in the middle
+//! of each call.
 
 use everbyte_fs::{Volume, VolumeOptions, layout};
 use everbyte_media::{BackendChoice, Media, OpenOptions as OpenMedia, Options};
@@ -121,8 +121,8 @@ fn program(process: &Process) -> Result<()> {
     Ok(())
 }
 
-/// Each allocation of the store fails once, as on a full disk, and each barrier from one on: the call
-/// has the errno of a full volume or of a failed medium, and the volume is sound.
+/// Each allocation of the store fails once, as on a full disk, and each barrier from one on: the
+/// call has the errno of a full volume or of a failed medium, and the volume is sound.
 #[test]
 fn a_full_volume_refuses_and_stays_sound() {
     let image = Image::zeroed(CLUSTER).with_max(32 << 20).then(|media| {

@@ -1,5 +1,5 @@
-//! The kernel as the model: the same random calls go to a volume and to a directory of this machine,
-//! and have the same results and the same errno.
+//! The kernel as the model: the same random calls go to a volume and to a directory of this
+//! machine, and have the same results and the same errno.
 //!
 //! Calls of several users are compared where the test runs as root; else those of its own user.
 //! Results that file systems may choose are left out: sizes of directories, numbers of inodes,
