@@ -417,11 +417,13 @@ fn trim(explorer: Explorer) -> Result<Report, Box<Failure>> {
 fn long(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let mut before = vec![make("a"), make("b"), make("c")];
     for at in ["a", "c"] {
-        before.extend((0..100).map(|number| write(at, number * 8192, 10, number as u8)));
+        before.extend((0..120).map(|number| write(at, number * 8192, 10, number as u8)));
     }
     let insert = Op::Insert { path: path("a"), at: 0, len: 4096 };
-    let punch = allocate("c", 0, 90 * 8192, Allocate::Punch); // pages become free only with its end
-    explore(explorer, &before, &[insert, append("b", 20_000, 3), punch])
+    // Pages become free with the end of their change, and not for the records of it.
+    let punch = allocate("c", 0, 120 * 8192, Allocate::Punch);
+    let over = write("a", 0, 121 * 8192, 5);
+    explore(explorer, &before, &[insert, append("b", 20_000, 3), punch, over])
 }
 
 fn shrink(explorer: Explorer) -> Result<Report, Box<Failure>> {

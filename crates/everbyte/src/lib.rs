@@ -54,7 +54,7 @@ pub mod broker {
 pub mod fs {
     pub use everbyte_fs::{
         Allocate, Attributes, Entry, Error, FileKind, Held, Indexed, Ino, NewFile, OpenVolume, Owner, Present, Rename,
-        Result, SetAttributes, SetXattr, Update, Usage, Volume, VolumeOptions, VolumeRecovery,
+        Result, SetAttributes, SetXattr, Update, Usage, Volume, VolumeOptions, VolumeRecovery, VolumeSnapshot,
     };
 }
 

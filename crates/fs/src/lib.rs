@@ -80,7 +80,7 @@ pub use layout::{FILE_MAX, NAME_MAX};
 pub use options::{Clock, OpenVolume, VolumeOptions, system_clock};
 pub use recover::VolumeRecovery;
 pub use rename::Rename;
-pub use snapshot::Snapshot;
+pub use snapshot::VolumeSnapshot;
 pub use tools::FsTools;
 pub use update::{Present, Update};
 pub use volume::{Indexed, Usage, Volume};

@@ -4,16 +4,16 @@
 //!   1. the inode table is read
 //!   2. after a crash the words of each inode that change alone are flushed again; a fence
 //!   3. each live inode: without a name it is freed, since no process holds it, and so are those of
-//!      snapshots that are not published (FS-22); slots that a crash left behind its end are cleared;
-//!      its pages are marked
+//!      snapshots that are not published (FS-22); slots that a crash left behind its end are
+//!      cleared; its pages are marked
 //!   4. a fence, before any page has a new use
 //!
 //! Invariants
 //!   FS-13  A process that ended between a store and its flush leaves words that this one reads and
 //!          that a later power cut could still take away. All words that change without an undo
 //!          record are flushed again before anything rests on them.
-//!   FS-12  A page is free unless the table, a lane or the slots of a live inode lead to it. Several
-//!          slots lead to it only if all of them have the flag of shared pages (FS-20).
+//!   FS-12  A page is free unless the table, a lane or the slots of a live inode lead to it.
+//!          Several slots lead to it only if all of them have the flag of shared pages (FS-20).
 
 use crate::extents::{Extents, Pages};
 use crate::format::first_free;

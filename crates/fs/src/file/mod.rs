@@ -14,9 +14,10 @@
 //!          with old bytes, and never new bytes with old times.
 //!   FS-11  Bytes of the last page behind the end of the file are undefined on media; a write or a
 //!          resize that moves the end over them zeroes them first.
-//!   FS-20  No page that several extents lead to is stored to (`shared_pages`). Stores to data pages
-//!          are: `write::change_bytes` and `write::append`, each of a page that is not shared;
-//!          `zero_tail`, after `own_tail`; and stores to pages that were taken for the change.
+//!
+//! No shared page is stored to (FS-20). All stores to data pages are: `write::change_bytes` and
+//! `write::append`, each to a page that is not shared; `zero_tail`, after `own_tail`; and stores to
+//! pages that were taken for the change.
 
 mod allocate;
 mod inline;

@@ -29,8 +29,8 @@ impl Volume {
     /// Copies bytes of a regular file to another one, or to another place of the same file. Returns
     /// the number of bytes, which is less than `len` at the end of the source only. Whole pages are
     /// shared where both offsets lie at the same place of a page, so that no byte is copied until
-    /// one side is written to; holes stay holes. Whole or absent after a crash, whatever its length;
-    /// ordered on return.
+    /// one side is written to; holes stay holes. Whole or absent after a crash, whatever its
+    /// length; ordered on return.
     ///
     /// # Errors
     /// [`Error::Overlap`] if both ranges lie in one file and have bytes in common; otherwise as
@@ -39,8 +39,8 @@ impl Volume {
         self.transfer(from, from_at, to, to_at, |source, _| Ok(len.min(source.saturating_sub(from_at))))
     }
 
-    /// As [`Volume::copy_range`], for callers that want pages to be shared or an error. A `len` of 0
-    /// means all up to the end of the source. Returns the number of bytes.
+    /// As [`Volume::copy_range`], for callers that want pages to be shared or an error. A `len` of
+    /// 0 means all up to the end of the source. Returns the number of bytes.
     ///
     /// # Errors
     /// [`Error::Unaligned`] if an offset is no multiple of 4096, if the range does not lie in the

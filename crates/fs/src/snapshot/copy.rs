@@ -24,8 +24,8 @@ pub(super) struct Twins {
     pages: Vec<(u64, u64)>,
 }
 
-/// Makes a twin of every file that has a name; all are free still, flushed and not fenced. No change
-/// of the volume runs meanwhile.
+/// Makes a twin of every file that has a name; all are free still, flushed and not fenced. No
+/// change of the volume runs meanwhile.
 pub(super) fn prepare(core: &Core, taken: i64) -> Result<Twins> {
     let mut twins = Twins::default();
     match twins.make(core, taken) {

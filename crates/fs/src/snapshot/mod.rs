@@ -1,8 +1,8 @@
 //! Snapshots: copies of the whole tree that cannot be changed, and share the pages of files.
 //!
 //! Making one, a fence between the steps; changes of the volume wait meanwhile (`freeze`):
-//!   1. every file with a name gets a twin, still free: inode, pages of names, pages of extents; the
-//!      slots of the files get the flag of shared pages
+//!   1. every file with a name gets a twin, still free: inode, pages of names, pages of extents;
+//!      the slots of the files get the flag of shared pages
 //!   2. the twins become live; nothing leads to them, so a crash frees them (FS-22)
 //!   3. a change publishes the root's entry in the directory of snapshots
 //!
@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 /// A snapshot of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct VolumeSnapshot {
     /// Its name: any bytes that a file's name may have.
     pub name: Vec<u8>,
     /// The root directory of its tree.
@@ -41,17 +41,17 @@ pub struct Snapshot {
 impl Volume {
     /// Makes a snapshot: a tree of files that is the volume's tree at one moment and does not
     /// change. It has inodes of its own, whose numbers differ, and shares the pages of files and
-    /// extended attributes; directories are copied. Files that have no name are left out. Ordered on
-    /// return; a crash leaves the snapshot whole or absent.
+    /// extended attributes; directories are copied. Files that have no name are left out. Ordered
+    /// on return; a crash leaves the snapshot whole or absent.
     ///
     /// The time grows with the number of files and extents, and changes of the volume wait for it.
     /// Reading goes on.
     ///
     /// # Errors
     /// [`Error::Exists`] if a snapshot has the name; [`Error::BadName`], [`Error::NameTooLong`],
-    /// [`Error::NoSpace`], [`Error::NoInodes`]; [`Error::Damaged`] if a file is damaged: there is no
-    /// snapshot of that name then, and no page is lost.
-    pub fn snapshot(&self, name: &[u8]) -> Result<Snapshot> {
+    /// [`Error::NoSpace`], [`Error::NoInodes`]; [`Error::Damaged`] if a file is damaged: there is
+    /// no snapshot of that name then, and no page is lost.
+    pub fn snapshot(&self, name: &[u8]) -> Result<VolumeSnapshot> {
         let core = &*self.core;
         require_name(name)?;
         let _one = core.snapshots.lock();
@@ -66,14 +66,14 @@ impl Volume {
         let twins = copy::prepare(core, taken)?;
         let published = publish(core, name, &twins).map(|()| twins.root());
         let root = published.inspect_err(|_| twins.give_back(core))?;
-        Ok(Snapshot { name: name.to_vec(), root, taken })
+        Ok(VolumeSnapshot { name: name.to_vec(), root, taken })
     }
 
     /// The snapshots of the volume, in the order of their names.
     ///
     /// # Errors
     /// [`Error::Damaged`].
-    pub fn snapshots(&self) -> Result<Vec<Snapshot>> {
+    pub fn snapshots(&self) -> Result<Vec<VolumeSnapshot>> {
         let core = &*self.core;
         let Some(directory) = directory(core)? else { return Ok(Vec::new()) };
         let mut found = Vec::new();
@@ -85,7 +85,7 @@ impl Volume {
             for entry in entries {
                 let at = core.table.at(entry.ino).ok_or(Error::Stale { ino: entry.ino })?;
                 let taken = core.media().get::<Inode>(at).taken;
-                found.push(Snapshot { name: entry.name, root: entry.ino, taken });
+                found.push(VolumeSnapshot { name: entry.name, root: entry.ino, taken });
             }
         }
         found.sort_unstable_by(|one, other| one.name.cmp(&other.name));
@@ -105,9 +105,10 @@ impl Volume {
         }
     }
 
-    /// Removes a snapshot, and frees the pages that no other file shares. Ordered on return; a crash
-    /// leaves the snapshot whole or absent. Files of it that are held stay until they are released.
-    /// The time grows with the number of its files and extents; changes of the volume go on.
+    /// Removes a snapshot, and frees the pages that no other file shares. Ordered on return; a
+    /// crash leaves the snapshot whole or absent. Files of it that are held stay until they are
+    /// released. The time grows with the number of its files and extents; changes of the volume go
+    /// on.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::BadName`], [`Error::NameTooLong`], [`Error::Damaged`]: nothing
