@@ -105,11 +105,16 @@ impl PartialEq for Timed {
 
 impl Timed {
     /// Applies an operation at the time after the latest one. A short write falls into the same
-    /// tick of the clock as the operation before: its change may be of one word.
+    /// tick of the clock as the operation before: its change may be of one word. An operation that
+    /// changes nothing leaves no time on media, and none here.
     fn apply(&mut self, op: &Op) -> Result<(), model::Refused> {
-        let now = self.0.now;
+        let before = self.0.clone();
         self.0.now += i64::from(!matches!(op, Op::Write { len: ..=8, .. }));
-        self.0.apply(op).inspect_err(|_| self.0.now = now)
+        let applied = self.0.apply(op);
+        if applied.is_err() || self.0 == before && self.0.times() == before.times() {
+            self.0.now = before.now;
+        }
+        applied
     }
 }
 
