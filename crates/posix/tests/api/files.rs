@@ -91,14 +91,17 @@ fn modes_of_allocation() {
     assert_eq!(reader.allocate(keep, 0, 1).unwrap_err(), Errno::EBADF);
 }
 
+/// A name, and the size of its file; `None`: there is none.
+type NamedSize = (&'static str, Option<u64>);
+
 /// Copies of a store, each as a power cut would leave it then, and the sizes of files in it.
 struct PowerCuts<'a> {
     store: &'a Path,
-    copies: Vec<(PathBuf, Vec<(&'static str, Option<u64>)>)>,
+    copies: Vec<(PathBuf, Vec<NamedSize>)>,
 }
 
 impl PowerCuts<'_> {
-    fn expect(&mut self, sizes: &[(&'static str, Option<u64>)]) {
+    fn expect(&mut self, sizes: &[NamedSize]) {
         let copy = self.store.with_extension(self.copies.len().to_string());
         std::fs::copy(self.store, &copy).unwrap();
         self.copies.push((copy, sizes.to_vec()));

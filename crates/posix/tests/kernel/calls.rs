@@ -44,7 +44,7 @@ pub(crate) fn status(path: &[u8], flags: i32) -> Answer {
     let status = unsafe { status.assume_init() };
     let is_directory = status.st_mode & libc::S_IFMT == libc::S_IFDIR;
     let size = if is_directory { 0 } else { status.st_size as u64 };
-    Ok(Outcome::Status(status.st_mode, status.st_nlink as u64, status.st_uid, status.st_gid, size, status.st_rdev))
+    Ok(Outcome::Status(status.st_mode, status.st_nlink, status.st_uid, status.st_gid, size, status.st_rdev))
 }
 
 /// Gives this thread, and no other, the rights of a user.
