@@ -69,7 +69,7 @@ impl OpenFile {
             entries.extend(rest.into_iter().map(named));
             Ok(entries)
         })?;
-        self.accessed()?;
+        self.accessed();
         Ok(entries)
     }
 }

@@ -61,7 +61,7 @@ impl OpenFile {
         self.require_reading()?;
         let len = self.files().logged(self.path(), || Ok(self.files().volume().read(self.ino(), at, into)?))?;
         if !into.is_empty() {
-            self.accessed()?;
+            self.accessed();
         }
         Ok(len)
     }
@@ -157,8 +157,9 @@ impl OpenFile {
         }
     }
 
-    /// Follows a read: sets the time of the last read, as the options say.
-    pub(crate) fn accessed(&self) -> Result<()> {
+    /// Follows a read: sets the time of the last read, as the options say. A file that cannot be
+    /// changed, such as one of a snapshot, keeps its time.
+    pub(crate) fn accessed(&self) {
         let policy = self.files().options().access_times;
         let is_directory = self.kind() == FileKind::Directory;
         let never = policy == AccessTimes::Never
@@ -166,15 +167,14 @@ impl OpenFile {
             || self.flags().contains(OpenFlags::NOATIME)
             || self.files().is_read_only();
         if never {
-            return Ok(());
+            return;
         }
         let [accessed, modified, changed] = self.description.held.times();
         let is_old = || accessed <= modified || accessed <= changed || self.files().volume().now() - accessed >= DAY;
         if policy == AccessTimes::Strict || is_old() {
             let volume = self.files().volume();
-            volume.set_accessed(self.ino(), volume.now())?;
+            drop(volume.set_accessed(self.ino(), volume.now()));
         }
-        Ok(())
     }
 
     /// Moves the offset; returns it. In a directory [`Seek::Start`] takes what

@@ -38,6 +38,36 @@ fn a_read_only_volume_refuses_changes() {
     assert!(files.status().read_only);
 }
 
+/// A snapshot is read by paths from its root, and refuses changes; a clone brings a file back.
+#[test]
+fn a_snapshot_is_read_by_paths() {
+    let files = files();
+    let process = root(&files);
+    process.make_directory("d", 0o755).unwrap();
+    make(&process, "d/file", b"old bytes");
+    let snapshot = files.volume().snapshot(b"monday").unwrap().root;
+    make(&process, "d/file", b"new").set_size(3).unwrap();
+    let file = process.open((snapshot, "d/file"), OpenFlags::empty(), 0).unwrap();
+    let mut bytes = [0; 20];
+    assert_eq!(file.read(&mut bytes).unwrap(), 9);
+    assert_eq!(&bytes[..9], b"old bytes");
+    assert_eq!(process.status((snapshot, "d/../d/file")).unwrap().size, 9);
+    let listed = process.open((snapshot, "."), OpenFlags::DIRECTORY, 0).unwrap().entries(9).unwrap();
+    assert_eq!(listed.len(), 3);
+    let refused = [
+        process.set_mode((snapshot, "d"), 0o700),
+        process.remove((snapshot, "d/file")),
+        process.open((snapshot, "d/file"), OpenFlags::RDWR, 0).and_then(|file| file.write(b"x")).map(drop),
+        process.open((snapshot, "d/new"), MAKE, 0o600).map(drop),
+        process.rename((snapshot, "d/file"), "taken", RenameFlags::empty()),
+    ];
+    refused.into_iter().for_each(|refused| assert_eq!(refused.unwrap_err(), Errno::EROFS));
+    let back = process.open("d/back", MAKE, 0o644).unwrap();
+    file.clone_range(0, &back, 0, 0).unwrap();
+    assert_eq!(back.status().unwrap().size, 9);
+    assert_eq!(files.volume().check(), []);
+}
+
 /// The figures follow what files take and give back.
 #[test]
 fn figures_follow_the_files() {

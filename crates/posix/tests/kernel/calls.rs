@@ -61,9 +61,25 @@ pub(crate) fn become_user(uid: u32, gid: u32, groups: &[u32]) {
     assert_eq!(set, 0, "setgroups");
 }
 
-pub(crate) fn is_root() -> bool {
-    // SAFETY: takes nothing.
-    unsafe { libc::geteuid() == 0 }
+/// Why calls of this machine cannot be compared: an older kernel has other rules for set-id bits and
+/// lists, and root may lack rights in a container. `None`: they can.
+pub(crate) fn refusal() -> Option<String> {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map(|number| number.trim().parse::<u32>().unwrap_or(0));
+    if (numbers.next(), numbers.next()) < (Some(6), Some(6)) {
+        return Some(format!("kernel {}", release.trim()));
+    }
+    let folder = tempfile::tempdir().ok()?;
+    let [device, file] = ["device", "file"].map(|name| text(folder.path().join(name).as_os_str().as_encoded_bytes()));
+    std::fs::write(folder.path().join("file"), b"").ok()?;
+    // SAFETY: the paths end with a zero byte; no group is passed.
+    let is_root = unsafe {
+        libc::geteuid() == 0
+            && libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<u32>()) == 0
+            && libc::mknod(device.as_ptr(), libc::S_IFCHR | 0o600, 0x103) == 0
+            && libc::chown(file.as_ptr(), 1001, 2001) == 0
+    };
+    if is_root { None } else { Some("without the rights of root".into()) }
 }
 
 /// A number of /proc/sys/fs, 0 where the kernel has none.

@@ -1,8 +1,8 @@
 //! The kernel as the model: the same random calls go to a volume and to a directory of this
 //! machine, and have the same results and the same errno.
 //!
-//! Calls of several users are compared where the test runs as root; else those of its own user.
-//! Results that file systems may choose are left out: sizes of directories, numbers of inodes,
+//! Calls by path are those of several users, so that this test compares them as root, and on
+//! kernels from 6.6 on. Results that file systems may choose are left out: sizes of directories, numbers of inodes,
 //! times.
 
 #![allow(clippy::multiple_unsafe_ops_per_block, reason = "each table of system calls has one proof")]
