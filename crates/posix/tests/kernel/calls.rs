@@ -61,8 +61,8 @@ pub(crate) fn become_user(uid: u32, gid: u32, groups: &[u32]) {
     assert_eq!(set, 0, "setgroups");
 }
 
-/// Why calls of this machine cannot be compared: an older kernel has other rules for set-id bits and
-/// lists, and root may lack rights in a container. `None`: they can.
+/// Why calls of this machine cannot be compared: an older kernel has other rules for set-id bits
+/// and lists, and root may lack rights in a container. `None`: they can.
 pub(crate) fn refusal() -> Option<String> {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(['.', '-']).map(|number| number.trim().parse::<u32>().unwrap_or(0));

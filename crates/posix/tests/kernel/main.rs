@@ -2,8 +2,8 @@
 //! machine, and have the same results and the same errno.
 //!
 //! Calls by path are those of several users, so that this test compares them as root, and on
-//! kernels from 6.6 on. Results that file systems may choose are left out: sizes of directories, numbers of inodes,
-//! times.
+//! kernels from 6.6 on. Results that file systems may choose are left out: sizes of directories,
+//! numbers of inodes, times.
 
 #![allow(clippy::multiple_unsafe_ops_per_block, reason = "each table of system calls has one proof")]
 
