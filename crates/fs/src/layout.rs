@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// `b"EVRBVOLU"`.
 pub const MAGIC: [u8; 8] = *b"EVRBVOLU";
 /// The newest format this program reads and writes.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 /// Offset of the head from the start of the prime page.
