@@ -2,6 +2,8 @@
 
 mod collections;
 mod files;
+mod files_latencies;
+mod files_synced;
 mod files_systems;
 mod heap;
 mod hkv;
