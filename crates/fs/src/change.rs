@@ -9,7 +9,8 @@
 //! A single word of an inode, a slot or an entry needs no log: a fence, the store, a fence.
 //!
 //! Invariants
-//!   FS-1  Nothing leads to new bytes before the fence that follows their flush.
+//!   FS-1  Nothing leads to new bytes before the fence that follows their flush: `order` holds this
+//!         by types.
 //!   FS-2  A word that exists is logged and the log is fenced before the word changes, unless it
 //!         changes alone.
 //!   FS-3  The locks of all files whose words change are held until the lane is retired and that is
@@ -17,14 +18,16 @@
 
 use crate::Result;
 use crate::lanes::Lanes;
-use crate::layout::PAGE;
+use crate::layout::{PAGE, inode};
+use crate::order::{Fresh, Linked, NewEntry, NewInode};
 use crate::space::Space;
 use everbyte_log::{Error as LogError, Journal};
+use everbyte_media::sealed::seal_low;
 use everbyte_media::{Flusher, Ordered, seeded};
 
 /// Words that will change, and have not yet. Dropped without [`Change::commit`] it has no effect.
 #[must_use = "nothing changes before the commit"]
-pub(crate) struct Change<'v> {
+pub struct Change<'v> {
     space: &'v Space,
     lanes: &'v Lanes,
     words: Vec<(u64, u64)>,
@@ -55,6 +58,21 @@ impl<'v> Change<'v> {
             Some((_, word)) => *word = value,
             None => self.words.push((at, value)),
         }
+    }
+
+    /// The word at `at` leads to new bytes, which are flushed; the commit fences before (FS-1).
+    pub fn link<T: Linked>(&mut self, at: u64, new: &Fresh<T>) {
+        self.set(at, new.word());
+    }
+
+    /// An inode becomes live.
+    pub fn make_live(&mut self, inode: &Fresh<NewInode>) {
+        self.set(inode.at + inode::STATE, inode.state.word());
+    }
+
+    /// A new entry leads to its inode.
+    pub fn name(&mut self, entry: &Fresh<NewEntry>) {
+        self.set(entry.at, seal_low(entry.ino.0));
     }
 
     /// [`Change::set`] of a place that has no value in this change yet.

@@ -56,6 +56,8 @@ mod names;
 mod node;
 mod nodes;
 mod options;
+#[doc(hidden)]
+pub mod order;
 mod pieces;
 mod recover;
 mod remove;

@@ -2,7 +2,7 @@
 
 use crate::change::Change;
 use crate::core::Core;
-use crate::create::{NewFile, Prepared, prepare, put, require_links, touch};
+use crate::create::{NewFile, Prepared, prepare, require_links, touch};
 use crate::layout::{EntryHead, inode};
 use crate::names::{Named, Names, require_name};
 use crate::node::{Node, NodeState, Writing};
@@ -98,7 +98,6 @@ struct Left(Option<Whiteout>);
 /// A new file, still free.
 struct Whiteout {
     ino: Ino,
-    at: u64,
     kind: FileKind,
     prepared: Prepared,
 }
@@ -110,10 +109,8 @@ impl Left {
             return Err(Error::BadOption { detail: "a whiteout is no directory".into() });
         }
         let ino = core.table.take(core)?;
-        let at = core.table.at(ino).expect("the table has it");
-        let prepared = prepare(core, at, &new, core.now() as u64).inspect_err(|_| core.table.give(ino))?;
-        put(core, at, &prepared.content);
-        Ok(Left(Some(Whiteout { ino, at, kind: new.kind, prepared })))
+        let prepared = prepare(core, ino, &new, core.now() as u64, |_| ()).inspect_err(|_| core.table.give(ino))?;
+        Ok(Left(Some(Whiteout { ino, kind: new.kind, prepared })))
     }
 
     fn give_back(&self, core: &Core) {
@@ -126,8 +123,8 @@ impl Left {
     /// Changes the old entry.
     fn set(&self, change: &mut Change<'_>, entry: u64, name: &[u8]) {
         let Some(left) = &self.0 else { return change.set(entry, 0) };
-        change.set(left.at + inode::STATE, left.prepared.state.word());
-        change.set(entry, seal_low(left.ino.0));
+        change.make_live(&left.prepared.inode);
+        change.link(entry, &left.prepared.inode);
         change.set(entry + 8, EntryHead::new(name, left.kind.byte()).word());
     }
 
@@ -185,9 +182,9 @@ fn rename(core: &Core, both: &mut Directories<'_>, moved: (&[u8], Named), to_nam
     let line = both.target().free_line(core, to, to_name)?;
     let _file = node.write(core)?;
     let names = both.target().names(core, to)?;
-    names.write(core, line, to_name, kind);
+    let entry = names.write(core, line, to_name, kind, node.ino);
     let mut change = core.change();
-    change.set(names.at(core, line), seal_low(node.ino.0));
+    change.name(&entry);
     left.set(&mut change, both.from_state.names(core, from)?.at(core, moved.1.line), moved.0);
     touch(&mut change, from);
     touch(&mut change, to);

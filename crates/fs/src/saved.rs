@@ -24,11 +24,12 @@ use crate::layout::{
     GROUP_INODES, GROUP_PAGES, Head, LIST_HEAD, OPENED_AT, PAGE, Place, SAVED_AT, SAVED_INODES, SAVED_MAGIC,
     SAVED_PAGES, SavedHead, SavedSection,
 };
+use crate::order::publish;
 use crate::recover::{Scan, VolumeRecovery};
 use crate::shared_pages::SharedPages;
 use crate::table::InodeTable;
 use crate::{Error, Ino, Result};
-use everbyte_media::{Checked, Damage, PublishWord, seeded};
+use everbyte_media::{Checked, Damage, seeded};
 use everbyte_store::Object;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -190,6 +191,7 @@ pub(crate) fn save(core: &Core) -> Result<()> {
     bytes[..HEAD].copy_from_slice(head.sealed().as_bytes());
     let runs = core.take_runs(needed(core))?;
     let places: Vec<u64> = runs.iter().flat_map(|&(first, count)| first..first + count).collect();
+    let mut first = None;
     {
         let _section = media.section();
         for (index, part) in bytes.chunks(PART).enumerate() {
@@ -197,11 +199,12 @@ pub(crate) fn save(core: &Core) -> Result<()> {
             let next = places.get(index + 1).map_or(0, |&next| Place::page(next).word());
             page[..8].copy_from_slice(&next.to_le_bytes());
             page[LIST_HEAD as usize..][..part.len()].copy_from_slice(part);
-            media.copy_nt_unless("fs-saved-unflushed", core.at(places[index]), &page);
+            let part = core.copy_pages_unless("fs-saved-unflushed", places[index], &page);
+            first.get_or_insert(part);
         }
     }
-    let ordered = media.fence_after_unless("fs-saved-unfenced", ());
-    PublishWord::new((start + SAVED_AT).into()).publish(media, Place::page(places[0]).word(), &ordered);
+    let first = first.expect("a state has a head");
+    publish(media, start + SAVED_AT, &media.fence_after_unless("fs-saved-unfenced", first));
     media.fence();
     Ok(())
 }

@@ -5,7 +5,8 @@
 //! this order, each for one call.
 
 use crate::free_pages::FreePages;
-use crate::layout::PAGE;
+use crate::layout::{PAGE, Place};
+use crate::order::{Blank, Fresh};
 use crate::shared_pages::SharedPages;
 use crate::{Error, Result};
 use everbyte_media::{Damage, Media, seeded};
@@ -208,11 +209,15 @@ impl Space {
         Ok(())
     }
 
-    /// Stores zeros to pages; flushed, no fence.
-    pub(crate) fn zero_pages(&self, first: u64, count: u64) {
-        const ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
-        let _section = self.media().section();
-        (first..first + count).for_each(|page| self.media().copy_nt(self.at(page), &ZEROS));
+    /// Stores zeros to pages that were taken.
+    pub(crate) fn zero_pages(&self, first: u64, count: u64) -> Fresh<Place> {
+        Blank::new(Place::page(first)).zero(self.media(), self.at(first), count)
+    }
+
+    /// Stores bytes to pages that were taken.
+    #[track_caller]
+    pub(crate) fn copy_pages_unless(&self, bug: &'static str, first: u64, bytes: &[u8]) -> Fresh<Place> {
+        Blank::new(Place::page(first)).copy_nt_unless(self.media(), bug, self.at(first), bytes)
     }
 }
 

@@ -4,6 +4,7 @@ use super::allocate::pieces;
 use super::{inline, is_inline, lock, require_range};
 use crate::extents::NewRun;
 use crate::layout::{PAGE, inode};
+use crate::order::Fresh;
 use crate::volume::Volume;
 use crate::{Error, Ino, Result};
 
@@ -62,7 +63,7 @@ impl Volume {
         let gone = if is_insert { from..from } else { from..from + count };
         let freed = pieces(extents, &gone, |flags| flags);
         let mut change = core.change();
-        let remapped = extents.remap(core, node.at, &mut change, range, &runs);
+        let remapped = extents.remap(core, node.at, &mut change, range, &Fresh::linked(runs));
         inline::set_size(&mut change, &node, new_size);
         change.commit()?;
         extents.apply(&remapped);
