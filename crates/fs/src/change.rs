@@ -20,6 +20,7 @@ use crate::Result;
 use crate::lanes::Lanes;
 use crate::layout::{PAGE, inode};
 use crate::order::{Fresh, Linked, NewEntry, NewInode};
+use crate::quota::usage::{Delta, Owner};
 use crate::space::Space;
 use everbyte_log::{Error as LogError, Journal};
 use everbyte_media::sealed::seal_low;
@@ -31,6 +32,8 @@ pub struct Change<'v> {
     space: &'v Space,
     lanes: &'v Lanes,
     words: Vec<(u64, u64)>,
+    /// What files have more or less after the change.
+    deltas: Vec<Delta>,
     now: i64,
     always_logged: bool,
 }
@@ -38,7 +41,7 @@ pub struct Change<'v> {
 impl<'v> Change<'v> {
     /// A change of nothing, at the time `now`.
     pub(crate) fn new(space: &'v Space, lanes: &'v Lanes, now: i64) -> Change<'v> {
-        Change { space, lanes, words: Vec::with_capacity(12), now, always_logged: false }
+        Change { space, lanes, words: Vec::with_capacity(12), deltas: Vec::new(), now, always_logged: false }
     }
 
     /// A change of bytes of files: one word is logged, too, since recovery flushes words that
@@ -86,11 +89,37 @@ impl<'v> Change<'v> {
         set.map_or_else(|| self.space.media().load(at), |(_, value)| *value)
     }
 
+    /// The owners of the file at `at`, as they will be, are charged for pages and inodes; 0 or less
+    /// gives them back. A volume without quotas is not counted, nor are files of snapshots.
+    pub(crate) fn charge(&mut self, at: u64, pages: i64, inodes: i64) {
+        if self.space.quotas.is_on() && !self.space.is_of_snapshot(at) {
+            let [user, group] = [0, 8].map(|offset| self.get(at + inode::OWNER + offset));
+            let owner = Owner { uid: (user >> 32) as u32, gid: group as u32, project: (group >> 32) as u32 };
+            self.deltas.push(Delta { owner, pages, inodes });
+        }
+    }
+
+    /// The owners of a file are charged.
+    pub(crate) fn charge_owner(&mut self, delta: Delta) {
+        if self.space.quotas.is_on() {
+            self.deltas.push(delta);
+        }
+    }
+
     /// Changes all words, or none after a crash. Ordered on return.
     ///
     /// # Errors
-    /// No space for the lane's records, or an unreadable page: nothing has changed.
+    /// A quota that would be passed; no space for the lane's records, or an unreadable page:
+    /// nothing has changed.
     pub(crate) fn commit(mut self) -> Result<()> {
+        let space = self.space;
+        let charge = space.quotas.charge(space.name(), &self.deltas)?; // FS-27
+        self.commit_words()?;
+        charge.keep();
+        Ok(())
+    }
+
+    fn commit_words(&mut self) -> Result<()> {
         let media = self.space.media();
         self.words.retain(|&(at, value)| media.load(at) != value);
         match self.words[..] {

@@ -8,10 +8,11 @@
 
 use crate::change::Change;
 use crate::core::Core;
-use crate::layout::{INLINE, Inode, PAGE, Run, STATE_INLINE, State, inode};
+use crate::layout::{INLINE, Inode, PAGE, Run, STATE_INLINE, STATE_PROJECT, State, inode};
 use crate::names::require_name;
 use crate::node::{Node, NodeState};
 use crate::order::{Fresh, Linked, NewInode};
+use crate::quota::usage::{Delta, Owner};
 use crate::table::Body;
 use crate::volume::Volume;
 use crate::xattr;
@@ -85,13 +86,33 @@ impl Volume {
     /// # Errors
     /// As [`Volume::make`].
     pub fn make_unnamed(&self, new: &NewFile<'_>) -> Result<crate::Held> {
+        self.make_without_name(None, new)
+    }
+
+    /// As [`Volume::make_unnamed`], of the project that the directory passes on.
+    ///
+    /// # Errors
+    /// As [`Volume::make`].
+    pub fn make_unnamed_in(&self, directory: Ino, new: &NewFile<'_>) -> Result<crate::Held> {
+        self.make_without_name(Some(directory), new)
+    }
+
+    fn make_without_name(&self, directory: Option<Ino>, new: &NewFile<'_>) -> Result<crate::Held> {
         let core = &*self.core;
         let _change = core.freeze.enter();
+        let directory = directory.map(|ino| core.node(ino)).transpose()?;
+        let _names = directory.as_ref().map(|node| node.read(core)).transpose()?;
         let ino = core.table.take(core)?;
         let mut change = core.change();
-        let links = |content: &mut Inode| content.links = 0;
-        let prepared = prepare(core, ino, new, change.now(), links).inspect_err(|_| core.table.give(ino))?;
+        let unnamed = |content: &mut Inode, state: &mut State| {
+            content.links = 0;
+            if let Some(directory) = &directory {
+                inherit_project(core, directory, new.kind, content, state);
+            }
+        };
+        let prepared = prepare(core, ino, new, change.now(), unnamed).inspect_err(|_| core.table.give(ino))?;
         change.make_live(&prepared.inode);
+        change.charge_owner(prepared.delta);
         change.commit().inspect_err(|_| {
             prepared.give_back(core);
             core.table.give(ino);
@@ -102,7 +123,8 @@ impl Volume {
     /// Gives a file one more name. Ordered on return.
     ///
     /// # Errors
-    /// [`Error::IsADirectory`], [`Error::TooManyLinks`]; otherwise as [`Volume::create`].
+    /// [`Error::IsADirectory`], [`Error::TooManyLinks`]; [`Error::OtherProject`] where the directory
+    /// passes its project on; otherwise as [`Volume::make`].
     pub fn link(&self, ino: Ino, directory: Ino, name: &[u8]) -> Result<()> {
         let core = &*self.core;
         let _change = core.freeze.enter();
@@ -120,6 +142,7 @@ impl Volume {
         if links >= LINKS_MAX {
             return Err(Error::TooManyLinks { ino, max: LINKS_MAX });
         }
+        require_project(core, &parent, &node)?;
         let kind = node.kind(core)?;
         let entry = names.names(core, &parent)?.write(core, line, name, kind, ino);
         let mut change = core.change();
@@ -161,6 +184,8 @@ pub(crate) fn touch(change: &mut Change<'_>, directory: &Node) {
 pub(crate) struct Prepared {
     /// Its inode.
     pub inode: Fresh<NewInode>,
+    /// Its charge.
+    pub delta: Delta,
     /// The pages of a long target and of extended attributes.
     pages: Vec<(u64, u64)>,
 }
@@ -178,7 +203,7 @@ pub(crate) fn prepare(
     ino: Ino,
     new: &NewFile<'_>,
     now: u64,
-    adapt: impl FnOnce(&mut Inode),
+    adapt: impl FnOnce(&mut Inode, &mut State),
 ) -> Result<Prepared> {
     let at = core.table.at(ino).expect("the table has it");
     let old = State::of(core.media().load(at + inode::STATE));
@@ -202,9 +227,30 @@ pub(crate) fn prepare(
         content.inline[8..16].copy_from_slice(&place.word().to_le_bytes());
         state.flags &= !STATE_INLINE;
     }
-    adapt(&mut content);
+    adapt(&mut content, &mut state);
+    content.checksum = content.owner_sum();
     let inode = NewInode::blank(ino, at, state).put(core.media(), &content);
-    Ok(Prepared { inode, pages })
+    let delta = Delta::new_file(Owner::of(&content), pages.iter().map(|(_, count)| count).sum());
+    Ok(Prepared { inode, delta, pages })
+}
+
+/// The project of a new file, if its directory passes it on.
+pub(crate) fn inherit_project(core: &Core, directory: &Node, kind: FileKind, content: &mut Inode, state: &mut State) {
+    if directory.state_word(core).flags & STATE_PROJECT != 0 {
+        content.project = directory.inode(core).project;
+        if kind == FileKind::Directory {
+            state.flags |= STATE_PROJECT;
+        }
+    }
+}
+
+/// Refuses a file of another project than that which a directory passes on to all of its files.
+pub(crate) fn require_project(core: &Core, directory: &Node, node: &Node) -> Result<()> {
+    let project = directory.inode(core).project;
+    match directory.state_word(core).flags & STATE_PROJECT != 0 && project != node.inode(core).project {
+        true => Err(Error::OtherProject { ino: node.ino, project }),
+        false => Ok(()),
+    }
 }
 
 fn make(
@@ -217,15 +263,16 @@ fn make(
     new: &NewFile<'_>,
 ) -> Result<()> {
     let mut change = core.change();
-    let parent = |content: &mut Inode| {
+    let inherit = |content: &mut Inode, state: &mut State| {
         if new.kind == FileKind::Directory {
             content.parent = directory.ino.0;
-            content.checksum = content.owner_sum();
         }
+        inherit_project(core, directory, new.kind, content, state);
     };
-    let prepared = prepare(core, ino, new, change.now(), parent)?;
+    let prepared = prepare(core, ino, new, change.now(), inherit)?;
     let entry = names.names(core, directory)?.write(core, line, name, new.kind, ino);
     change.make_live(&prepared.inode);
+    change.charge_owner(prepared.delta);
     change.name(&entry);
     touch(&mut change, directory);
     if new.kind == FileKind::Directory {

@@ -81,6 +81,8 @@ pub(crate) struct Loaded {
 pub(crate) struct Remapped {
     removed: Vec<u64>,
     added: Vec<(u64, Piece)>,
+    /// Pages that the file has more, or less if below 0.
+    pub net: i64,
     /// Pages that the file no longer has.
     pub freed: Vec<(u64, u64)>,
 }
@@ -200,12 +202,14 @@ impl Extents {
     /// change of its own: a chain may have empty slots.
     pub(crate) fn reserve_slots(&mut self, space: &Space, inode_at: u64, count: usize) -> Result<()> {
         while self.pieces.free_count() < count {
+            let charge = space.charge(inode_at, 1)?;
             let page = space.take_run(1)?;
             let new = space.zero_pages(page, 1);
             let (media, link) =
                 (space.media(), self.list().next_back().map_or(inode_at + inode::LIST, |last| space.at(last)));
             publish(media, link, &media.fence_after_unless("fs-chain-unfenced", new));
             media.fence();
+            charge.keep();
             self.pieces.add_list(page);
         }
         Ok(())
@@ -247,6 +251,7 @@ impl Extents {
         let mut left_over = Vec::new();
         for (first, piece) in self.overlapping(range.clone()) {
             done.removed.push(first);
+            done.net -= piece.len as i64;
             let cut = |from: u64, to: u64| NewRun {
                 first: from,
                 len: to - from,
@@ -292,6 +297,7 @@ impl Extents {
             change.add(at + 8, 0);
         }
         done.freed.retain(|&(_, count)| count > 0);
+        done.net += done.added.iter().map(|(_, piece)| piece.len as i64).sum::<i64>();
         done
     }
 

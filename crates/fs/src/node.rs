@@ -229,6 +229,7 @@ impl NodeState {
         let size = node.word(space, inode::SIZE);
         let extents = self.extents(space, node)?;
         extents.reserve_slots(space, node.at, 1)?;
+        let charge = space.charge(node.at, 1)?;
         let page = space.take_run(1)?;
         let zeros = space.zero_pages(page, 1);
         let run = NewRun { first: size / PAGE, len: 1, place: *zeros };
@@ -238,6 +239,7 @@ impl NodeState {
         let at = (node.at + inode::SIZE).into();
         everbyte_media::PublishWord::new(at).publish(media, size + PAGE, &ordered);
         media.fence();
+        charge.keep();
         let first = (size / PAGE) as u32 * PAGE_LINES; // the page's first line
         let names = self.names(space, node)?;
         names.add_page(page, first);

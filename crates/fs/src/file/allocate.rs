@@ -95,6 +95,7 @@ fn commit(
     }
     let mut change = core.change();
     let remapped = extents.remap(core, node.at, &mut change, pages, runs);
+    change.charge(node.at, remapped.net, 0);
     inline::set_size(&mut change, node, sizes.1);
     change.commit()?;
     extents.apply(&remapped);

@@ -87,6 +87,7 @@ pub(super) fn to_pages(core: &Core, node: &Node, state: &mut NodeState) -> Resul
         let mut slots = [0; INLINE as usize];
         let mut moved = None;
         if size > 0 {
+            change.charge(node.at, 1, 0);
             let page = core.take_run(1)?;
             let mut content = [0; PAGE as usize];
             content[..size as usize].copy_from_slice(&old[..size as usize]);

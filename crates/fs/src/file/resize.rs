@@ -37,6 +37,7 @@ impl Volume {
         let freed = extents.cut_behind(core, node.at, to.div_ceil(PAGE));
         if !freed.is_empty() {
             media.fence_unless("fs-cut-unfenced"); // before the pages have another use
+            core.charge(node.at, -freed.iter().map(|&(_, count)| count as i64).sum::<i64>())?.keep();
             core.give_runs(&freed);
         }
         Ok(())

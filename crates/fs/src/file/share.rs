@@ -244,6 +244,7 @@ impl Transfer<'_> {
         let freed = pieces(extents, range, |flags| flags);
         let mut change = core.change();
         let remapped = extents.remap(core, node.at, &mut change, range.clone(), runs);
+        change.charge(node.at, remapped.net, 0);
         inline::set_size(&mut change, node, size);
         change.commit()?;
         extents.apply(&remapped);

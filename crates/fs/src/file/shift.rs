@@ -64,6 +64,7 @@ impl Volume {
         let freed = pieces(extents, &gone, |flags| flags);
         let mut change = core.change();
         let remapped = extents.remap(core, node.at, &mut change, range, &Fresh::linked(runs));
+        change.charge(node.at, remapped.net, 0);
         inline::set_size(&mut change, &node, new_size);
         change.commit()?;
         extents.apply(&remapped);

@@ -112,6 +112,7 @@ fn append(core: &Core, node: &Node, extents: &mut Extents, size: u64, at: u64, b
     // Pages that the file does not have yet.
     let first = size.div_ceil(PAGE).max(at / PAGE);
     let count = end.div_ceil(PAGE).saturating_sub(first);
+    let charge = core.charge(node.at, count as i64)?;
     let runs = take_behind(core, extents, first, count)?;
     if let Err(error) = extents.reserve_slots(core, node.at, runs.len()) {
         runs.iter().for_each(|run| core.give_pages(run.place.page, run.len));
@@ -135,6 +136,7 @@ fn append(core: &Core, node: &Node, extents: &mut Extents, size: u64, at: u64, b
     let runs = store_pages(core, Blank::new(runs), at, bytes, zeros);
     let covered = covered.and(extents.add_behind(core, node.at, &runs));
     publish_size(core, node, end, covered.and(store_times(core, node, core.now() as u64)));
+    charge.keep();
     Ok(())
 }
 
@@ -215,6 +217,7 @@ fn overwrite(core: &Core, node: &Node, extents: &mut Extents, size: u64, at: u64
     }
     let runs = store_pages(core, runs, at, bytes, |page, into| read_page(core, extents, size, page, into));
     let remapped = extents.remap(core, node.at, &mut change, range, &runs);
+    change.charge(node.at, remapped.net, 0);
     if end > size {
         inline::set_size(&mut change, node, end);
     } else {

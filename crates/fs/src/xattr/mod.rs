@@ -139,6 +139,9 @@ impl Replaced {
     pub(crate) fn write(core: &Core, node: &Node, words: &mut Change<'_>, all: &Xattrs) -> Result<Replaced> {
         let old = run::run(Pages::of(core.object()), node.at).map_err(|damage| damage.of_object(core.name()))?;
         let new = write_run(core, all)?;
+        let count = |run: Option<u64>| run.map_or(0, |count| count as i64);
+        let more = count(new.as_ref().map(|new| new.count)) - count(old.map(|(_, count, _)| count));
+        words.charge(node.at, more, 0);
         match &new {
             Some(new) => words.link(node.at + inode::ATTRIBUTES, new),
             None => words.set(node.at + inode::ATTRIBUTES, 0),
