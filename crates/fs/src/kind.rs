@@ -1,6 +1,6 @@
 //! [`Ino`], [`FileKind`] and [`Attributes`]: what callers see of an inode.
 
-use crate::layout::{Inode, State};
+use crate::layout::{Inode, STATE_PROJECT, State};
 
 /// The number of an inode; the root directory is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -94,6 +94,8 @@ pub struct Attributes {
     pub gid: u32,
     /// The project of quotas.
     pub project: u32,
+    /// Whether new files of the directory belong to its project.
+    pub inherits_project: bool,
     /// Bytes of the file; of a directory the bytes of its pages.
     pub size: u64,
     /// Bytes of the pages that the file has.
@@ -124,6 +126,7 @@ impl Attributes {
             uid: inode.uid,
             gid: inode.gid,
             project: inode.project,
+            inherits_project: state.flags & STATE_PROJECT != 0,
             size: inode.size,
             allocated: pages * crate::layout::PAGE,
             device: inode.device,
@@ -147,6 +150,8 @@ pub struct SetAttributes {
     pub gid: Option<u32>,
     /// The project of quotas.
     pub project: Option<u32>,
+    /// Whether new files of the directory belong to its project.
+    pub inherits_project: Option<bool>,
     /// Last read.
     pub accessed: Option<i64>,
     /// Last change of the bytes.

@@ -56,7 +56,10 @@ mod names;
 mod node;
 mod nodes;
 mod options;
+#[doc(hidden)]
+pub mod order;
 mod pieces;
+mod quota;
 mod recover;
 mod remove;
 mod rename;
@@ -78,6 +81,7 @@ pub use held::Held;
 pub use kind::{Attributes, FileKind, Ino, SetAttributes};
 pub use layout::{FILE_MAX, NAME_MAX};
 pub use options::{Clock, OpenVolume, VolumeOptions, system_clock};
+pub use quota::{Quota, QuotaKind, QuotaLimit, QuotaLimits};
 pub use recover::VolumeRecovery;
 pub use rename::Rename;
 pub use snapshot::VolumeSnapshot;

@@ -1,12 +1,13 @@
 //! [`Volume`]: making and opening a volume, and its figures.
 
 use crate::core::Core;
+use crate::extents::Pages;
 use crate::lanes::Lanes;
 use crate::layout::PAGE;
 use crate::nodes::Nodes;
 use crate::recover::{self, VolumeRecovery};
 use crate::space::Space;
-use crate::{Error, OpenVolume, Result, VolumeOptions, format, saved};
+use crate::{Error, OpenVolume, Result, VolumeOptions, format, quota, saved};
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -69,7 +70,7 @@ impl Volume {
         };
         let recovery = VolumeRecovery { undone, head_repaired, ..scan.recovery };
         let core = Core {
-            space: Space::new(object, scan.free, scan.shared),
+            space: Space::new(object, scan.free, scan.shared, options.clock),
             head,
             lanes,
             table: scan.table,
@@ -79,6 +80,10 @@ impl Volume {
             snapshots: Default::default(),
             clock: options.clock,
         };
+        // The limits of a damaged list are none: `check` tells.
+        let limits = quota::list::read(Pages::of(core.object())).unwrap_or_default();
+        core.quotas.load(scan.used);
+        core.quotas.set_limits(&limits);
         if !recovery.damaged.is_empty() {
             core.require_scan();
         }
@@ -100,8 +105,7 @@ impl Volume {
         let media = core.media();
         media.require_opener()?;
         if !media.opened().read_only {
-            // Shared pages are counted by a scan.
-            if !core.requires_scan() && core.shared_pages().is_empty() {
+            if !core.requires_scan() {
                 saved::save(&core)?;
             }
             media.barrier()?;
