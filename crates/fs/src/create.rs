@@ -181,6 +181,9 @@ pub(crate) fn prepare(core: &Core, at: u64, new: &NewFile<'_>, now: u64) -> Resu
     (body.uid, body.gid, body.device) = (new.uid, new.gid, new.device);
     let (mut content, mut state) = (body.inode(old), body.state(old.generation));
     content.size = new.target.len() as u64;
+    if new.kind == FileKind::Regular {
+        state.flags |= core.page_size.flag();
+    }
     let xattrs = new.xattrs.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
     let mut pages: Vec<(u64, u64)> = xattr::write_run(core, &xattrs)?.into_iter().collect();
     content.attributes = pages.first().map_or(0, |&(page, _)| Place::page(page).word());
