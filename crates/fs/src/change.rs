@@ -6,7 +6,9 @@
 //!   2. the words are stored and flushed
 //!   3. the lane is retired
 //!
-//! A single word of an inode, a slot or an entry needs no log: a fence, the store, a fence.
+//! A single word of an inode, a slot or an entry needs no log: a fence, the store, a fence. Bytes of
+//! files that change at their place are part of a change as words are; long ranges are logged in
+//! bulk, in further segments of the lane.
 //!
 //! Invariants
 //!   FS-1  Nothing leads to new bytes before the fence that follows their flush: `order` holds this
@@ -34,6 +36,10 @@ pub struct Change<'v> {
     words: Vec<(u64, u64)>,
     /// What files have more or less after the change.
     deltas: Vec<Delta>,
+    /// Bytes that change at their place: offsets in the store, and the new bytes.
+    ranges: Vec<(u64, &'v [u8])>,
+    /// Lines that are flushed with the words: see [`Change::flush`].
+    flushed: Option<(u64, u64)>,
     now: i64,
     always_logged: bool,
 }
@@ -41,7 +47,8 @@ pub struct Change<'v> {
 impl<'v> Change<'v> {
     /// A change of nothing, at the time `now`.
     pub(crate) fn new(space: &'v Space, lanes: &'v Lanes, now: i64) -> Change<'v> {
-        Change { space, lanes, words: Vec::with_capacity(12), deltas: Vec::new(), now, always_logged: false }
+        let (words, deltas, ranges) = (Vec::with_capacity(12), Vec::new(), Vec::new());
+        Change { space, lanes, words, deltas, ranges, flushed: None, now, always_logged: false }
     }
 
     /// A change of bytes of files: one word is logged, too, since recovery flushes words that
@@ -81,6 +88,19 @@ impl<'v> Change<'v> {
     /// [`Change::set`] of a place that has no value in this change yet.
     pub(crate) fn add(&mut self, at: u64, value: u64) {
         self.words.push((at, value));
+    }
+
+    /// The bytes from `at` on become `bytes`. Ranges do not overlap each other or words.
+    pub(crate) fn put(&mut self, at: u64, bytes: &'v [u8]) {
+        if !bytes.is_empty() {
+            self.ranges.push((at, bytes));
+        }
+    }
+
+    /// Flushes these lines with the words, whether or not the words there change: a word that has
+    /// its new value already may have it from a mapping, which has not flushed it.
+    pub(crate) fn flush(&mut self, at: u64, len: u64) {
+        self.flushed = Some((at, len));
     }
 
     /// The word at `at` as it will be.
@@ -123,8 +143,13 @@ impl<'v> Change<'v> {
         let media = self.space.media();
         self.words.retain(|&(at, value)| media.load(at) != value);
         match self.words[..] {
+            _ if !self.ranges.is_empty() => self.commit_logged(),
             [] => {
-                media.fence(); // new bytes that the caller has flushed
+                if let Some((at, len)) = self.flushed {
+                    let _section = media.section();
+                    media.flush(at, len);
+                }
+                media.fence(); // new bytes that the caller has flushed, too
                 Ok(())
             }
             [_] if !self.always_logged => {
@@ -143,7 +168,8 @@ impl<'v> Change<'v> {
         self.words.sort_unstable();
         let places: Vec<u64> = self.words.iter().map(|&(at, _)| at).collect();
         let mut lane = self.lanes.take();
-        if let Err(error) = log(space, &mut lane, &places) {
+        let logged = log(space, &mut lane, &places).and_then(|()| log_ranges(space, &mut lane, &self.ranges));
+        if let Err(error) = logged {
             lane.rollback()?;
             give_segments(space, &mut lane);
             return Err(error);
@@ -164,9 +190,17 @@ impl<'v> Change<'v> {
         let mut flusher = Flusher::new(media);
         for &(at, value) in &self.words {
             media.store(at, value);
-            flusher.touch(at, 8);
+            if !self.flushed.is_some_and(|(first, len)| (first..first + len).contains(&at)) {
+                flusher.touch(at, 8);
+            }
+        }
+        if let Some((at, len)) = self.flushed {
+            flusher.touch(at, len);
         }
         flusher.finish_unless("fs-change-unflushed");
+        for &(at, bytes) in &self.ranges {
+            media.copy_nt_unless("fs-in-place-unflushed", at, bytes);
+        }
     }
 }
 
@@ -179,6 +213,23 @@ fn log(space: &Space, lane: &mut Journal, places: &[u64]) -> Result<()> {
         let (page, count) = space.take_pages((64 * places.len() as u64).div_ceil(PAGE) + 1)?;
         lane.extend(space.at(page)..space.at(page + count))?;
         from = 0;
+    }
+    Ok(())
+}
+
+/// Logs the bytes that ranges have now; takes pages for further segments of the lane.
+fn log_ranges(space: &Space, lane: &mut Journal, ranges: &[(u64, &[u8])]) -> Result<()> {
+    for &(at, bytes) in ranges.iter().skip(usize::from(seeded("fs-in-place-half-logged"))) {
+        let mut added = 0;
+        while let Err(error) = lane.log(at, bytes.len() as u64) {
+            let LogError::Full { needed, .. } = error else { return Err(error.into()) };
+            // Nothing was appended. A page that follows no other costs a line for its link, and one
+            // for the head of its part of the bytes.
+            let wanted = needed.saturating_sub(added).div_ceil(PAGE).max(1);
+            let (page, count) = space.take_pages(wanted)?;
+            lane.extend(space.at(page)..space.at(page + count))?;
+            added += count * PAGE;
+        }
     }
     Ok(())
 }

@@ -211,6 +211,9 @@ pub(crate) fn prepare(
     (body.uid, body.gid, body.device) = (new.uid, new.gid, new.device);
     let (mut content, mut state) = (body.inode(old), body.state(old.generation));
     content.size = new.target.len() as u64;
+    if new.kind == FileKind::Regular {
+        state.flags |= core.page_size.flag();
+    }
     let xattrs = new.xattrs.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
     let run = xattr::write_run(core, &xattrs)?;
     let mut pages: Vec<(u64, u64)> = run.iter().map(|run| run.pages()).collect();

@@ -133,6 +133,22 @@ pub enum Error {
         /// The volume.
         volume: String,
     },
+    /// The call would move, free or share pages of a range that is mapped.
+    #[error("a range of inode {ino} is mapped: its pages stay until the mapping ends")]
+    Mapped {
+        /// The inode.
+        ino: Ino,
+    },
+    /// An access lies outside of a mapping, or a mapping outside of its file.
+    #[error("offset {at} and length {len} lie outside of the {end} bytes that are there")]
+    Outside {
+        /// The offset.
+        at: u64,
+        /// The length.
+        len: u64,
+        /// Bytes of the mapping, or of the file.
+        end: u64,
+    },
     /// The inode belongs to a snapshot.
     #[error("inode {ino} belongs to a snapshot, which cannot be changed")]
     ReadOnly {
@@ -192,12 +208,12 @@ impl ErrorInfo for Error {
             Error::OldFormat { .. } => ErrorKind::Foreign,
             Error::Damaged(_) => ErrorKind::Damaged,
             Error::BadOption { .. } | Error::BadName | Error::Loop { .. } => ErrorKind::Invalid,
-            Error::Unaligned { .. } | Error::Overlap { .. } => ErrorKind::Invalid,
+            Error::Unaligned { .. } | Error::Overlap { .. } | Error::Outside { .. } => ErrorKind::Invalid,
             Error::OtherProject { .. } => ErrorKind::Invalid,
             Error::Quota { .. } => ErrorKind::Quota,
             Error::NotFound | Error::NoAttribute { .. } | Error::Stale { .. } => ErrorKind::NotFound,
             Error::Exists => ErrorKind::Exists,
-            Error::InUse { .. } => ErrorKind::Busy,
+            Error::InUse { .. } | Error::Mapped { .. } => ErrorKind::Busy,
             Error::NotADirectory { .. } | Error::IsADirectory { .. } | Error::NotAFile { .. } => ErrorKind::Invalid,
             Error::NotEmpty { .. } => ErrorKind::Conflict,
             Error::NameTooLong { .. } | Error::TooLarge { .. } => ErrorKind::TooLarge,

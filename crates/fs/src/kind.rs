@@ -1,5 +1,6 @@
 //! [`Ino`], [`FileKind`] and [`Attributes`]: what callers see of an inode.
 
+use crate::PageSize;
 use crate::layout::{Inode, STATE_PROJECT, State};
 
 /// The number of an inode; the root directory is 1.
@@ -100,6 +101,8 @@ pub struct Attributes {
     pub size: u64,
     /// Bytes of the pages that the file has.
     pub allocated: u64,
+    /// The size of the pages that a regular file asks for; see [`crate::Volume::pages`].
+    pub page_size: PageSize,
     /// The number of a device; 0 in other files.
     pub device: u64,
     /// Last read.
@@ -115,7 +118,8 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// The attributes that an inode holds; `None` if its mode is that of no kind.
+    /// The attributes that an inode holds; `None` if its mode is that of no kind, or its
+    /// page size none.
     pub(crate) fn of(ino: Ino, inode: &Inode, pages: u64) -> Option<Attributes> {
         let state = State::of(inode.state);
         Some(Attributes {
@@ -129,6 +133,7 @@ impl Attributes {
             inherits_project: state.flags & STATE_PROJECT != 0,
             size: inode.size,
             allocated: pages * crate::layout::PAGE,
+            page_size: PageSize::of_flags(state.flags)?,
             device: inode.device,
             accessed: inode.accessed,
             modified: inode.modified,

@@ -12,6 +12,10 @@ pub const MAGIC: [u8; 8] = *b"EVRBVOLU";
 pub const FORMAT: u32 = 3;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
+/// Pages of a large page of 2 MiB.
+pub const LARGE_PAGES: u64 = 512;
+/// Pages of a large page of 1 GiB.
+pub const GIANT_PAGES: u64 = LARGE_PAGES * LARGE_PAGES;
 /// Offset of the head from the start of the prime page.
 pub const HEAD_AT: u64 = 512;
 /// Offset of the head's copy from the start of the object.
@@ -55,8 +59,8 @@ pub struct Head {
     pub created: i64,
     /// Number of lanes, each of [`LANE_LEN`] bytes, from [`LANES_PAGE`] on.
     pub lanes: u32,
-    /// Zeros.
-    pub reserved_word: u32,
+    /// The binary logarithm of the page size of new files: 21, 30, or 0 for pages of 4 KiB.
+    pub page_size: u32,
     /// Bytes of a lane.
     pub lane_len: Length,
     /// Zeros.
@@ -291,7 +295,7 @@ impl Inode {
 pub struct State {
     /// Type and permission bits as `stat` has them; 0: the inode is free.
     pub mode: u16,
-    /// [`STATE_INLINE`], [`STATE_SNAPSHOT`], [`STATE_PROJECT`].
+    /// [`STATE_INLINE`], [`STATE_SNAPSHOT`], [`STATE_LARGE`], [`STATE_GIANT`], [`STATE_PROJECT`].
     pub flags: u16,
     /// Counts the files that the inode held.
     pub generation: u32,
@@ -303,6 +307,11 @@ pub const STATE_INLINE: u16 = 1;
 pub const STATE_SNAPSHOT: u16 = 2;
 /// New files of the directory belong to its project.
 pub const STATE_PROJECT: u16 = 16;
+
+/// The file has pages of 2 MiB, where aligned ones are free.
+pub const STATE_LARGE: u16 = 4;
+/// The file has pages of 1 GiB, where aligned ones are free. Not together with [`STATE_LARGE`].
+pub const STATE_GIANT: u16 = 8;
 
 impl State {
     /// The fields of a word.

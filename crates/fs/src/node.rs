@@ -23,6 +23,8 @@ pub(crate) struct Node {
     is_removed: AtomicBool,
     /// The node was used since [`crate::nodes`] last looked.
     pub is_used: AtomicBool,
+    /// Ranges of the file are mapped: see [`crate::maps`].
+    pub is_mapped: AtomicBool,
     state: RwLock<NodeState>,
 }
 const _: () = assert!(size_of::<Node>() == 64);
@@ -74,6 +76,7 @@ impl Node {
             holds: AtomicU32::new(0),
             is_removed: AtomicBool::new(false),
             is_used: AtomicBool::new(false),
+            is_mapped: AtomicBool::new(false),
             state: RwLock::default(),
         }
     }

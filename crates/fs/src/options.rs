@@ -1,5 +1,6 @@
 //! Options of making and of opening a volume.
 
+use crate::PageSize;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Nanoseconds since 1970.
@@ -25,13 +26,16 @@ pub struct VolumeOptions {
     /// Bytes of the span, a power of two; `None`: the largest free one, half of the store's
     /// addresses for its first object.
     pub span: Option<u64>,
+    /// The page size of new files, unless an opening says otherwise.
+    pub page_size: PageSize,
     /// The clock of all times.
     pub clock: Clock,
 }
 
 impl Default for VolumeOptions {
     fn default() -> VolumeOptions {
-        VolumeOptions { label: String::new(), uuid: None, lanes: 8, owner: (0, 0), span: None, clock: system_clock }
+        let (page_size, clock) = (PageSize::Small, system_clock as Clock);
+        VolumeOptions { label: String::new(), uuid: None, lanes: 8, owner: (0, 0), span: None, page_size, clock }
     }
 }
 
@@ -43,6 +47,8 @@ pub struct OpenVolume {
     /// Files whose indexes are in memory at a time, beside those in use; see
     /// [`OpenVolume::FILES`].
     pub files: usize,
+    /// The page size of new files; `None`: the volume's own.
+    pub page_size: Option<PageSize>,
 }
 
 impl OpenVolume {
@@ -53,6 +59,6 @@ impl OpenVolume {
 
 impl Default for OpenVolume {
     fn default() -> OpenVolume {
-        OpenVolume { clock: system_clock, files: OpenVolume::FILES }
+        OpenVolume { clock: system_clock, files: OpenVolume::FILES, page_size: None }
     }
 }

@@ -19,8 +19,8 @@ use crate::extents::{Extents, Pages};
 use crate::format::first_free;
 use crate::free_pages::FreePages;
 use crate::layout::{
-    FILE_MAX, GROUP_PAGES, Head, INLINE, INODE, Inode, LINE, PAGE, STATE_INLINE, STATE_PROJECT, STATE_SNAPSHOT, State,
-    inode,
+    FILE_MAX, GROUP_PAGES, Head, INLINE, INODE, Inode, LINE, PAGE, STATE_GIANT, STATE_INLINE, STATE_LARGE,
+    STATE_PROJECT, STATE_SNAPSHOT, State, inode,
 };
 use crate::quota::list;
 use crate::quota::usage::{Counters, Key, Owner, Used};
@@ -29,7 +29,7 @@ use crate::shared_pages::SharedPages;
 use crate::snapshot::published::Published;
 use crate::table::InodeTable;
 use crate::xattr::run as xattr;
-use crate::{Error, FileKind, Ino, Result};
+use crate::{Error, FileKind, Ino, PageSize, Result};
 use everbyte_media::{Damage, Media};
 use everbyte_store::Object;
 
@@ -178,10 +178,14 @@ pub(crate) fn require_plausible(media: &Media, ino: Ino, at: u64) -> Result<(), 
     let size = media.load(at + inode::SIZE);
     let state = State::of(media.load(at + inode::STATE));
     let is_inline = state.flags & STATE_INLINE != 0;
+    let regular = Some(FileKind::Regular);
     let wrong = match FileKind::of_mode(state.mode) {
         None => "has a mode of no kind",
-        _ if state.flags & !(STATE_INLINE | STATE_SNAPSHOT | STATE_PROJECT) != 0 => {
+        _ if state.flags & !(STATE_INLINE | STATE_SNAPSHOT | STATE_LARGE | STATE_GIANT | STATE_PROJECT) != 0 => {
             "has flags that this program does not know"
+        }
+        kind if PageSize::of_flags(state.flags).is_none_or(|size| size > PageSize::Small && kind != regular) => {
+            "has a page size that its file cannot have"
         }
         Some(FileKind::Directory) if is_inline || !size.is_multiple_of(PAGE) => "is a directory with a page in part",
         Some(FileKind::Link) if size >= PAGE => "is a link with a target that is too long",

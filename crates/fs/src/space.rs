@@ -9,7 +9,7 @@ use crate::layout::{PAGE, Place, STATE_SNAPSHOT, State, inode};
 use crate::order::{Blank, Fresh};
 use crate::quota::usage::{Charge, Delta, Owner, Quotas};
 use crate::shared_pages::SharedPages;
-use crate::{Clock, Error, Result};
+use crate::{Clock, Error, PageSize, Result};
 use everbyte_media::{Damage, Media, seeded};
 use everbyte_store::{CLUSTER, ErrorInfo, ErrorKind, Object};
 use parking_lot::Mutex;
@@ -182,6 +182,23 @@ impl Space {
             }
             self.grow(count)?;
         }
+    }
+
+    /// Takes an aligned run of the pages of a large page; the first one. `None`: the volume has none
+    /// and cannot grow by one.
+    pub(crate) fn take_large(&self, size: PageSize) -> Result<Option<u64>> {
+        // The volume may end inside of a large page; a part of that may be in use.
+        for _ in 0..2 {
+            if let Some(page) = self.free.lock().take_large(size.pages()) {
+                return Ok(Some(page));
+            }
+            let end = self.end_page();
+            match self.grow((end + 1).next_multiple_of(size.pages()) - end) {
+                Err(Error::NoSpace { .. }) => break,
+                outcome => outcome?,
+            }
+        }
+        Ok(self.free.lock().take_large(size.pages()))
     }
 
     /// An extent leads to these pages no more, and the fence of the change that removed it has

@@ -7,7 +7,7 @@ use crate::layout::PAGE;
 use crate::nodes::Nodes;
 use crate::recover::{self, VolumeRecovery};
 use crate::space::Space;
-use crate::{Error, OpenVolume, Result, VolumeOptions, format, quota, saved};
+use crate::{Error, OpenVolume, PageSize, Result, VolumeOptions, format, quota, saved};
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -68,6 +68,7 @@ impl Volume {
             Some(scan) => scan,
             None => recover::scan(&object, &head)?,
         };
+        let page_size = options.page_size.or(PageSize::of_word(head.page_size)).unwrap_or_default();
         let recovery = VolumeRecovery { undone, head_repaired, ..scan.recovery };
         let core = Core {
             space: Space::new(object, scan.free, scan.shared, options.clock),
@@ -75,10 +76,12 @@ impl Volume {
             lanes,
             table: scan.table,
             nodes: Nodes::new(&recovery.damaged, options.files),
+            maps: Default::default(),
             tree: RwLock::new(()),
             freeze: Default::default(),
             snapshots: Default::default(),
             clock: options.clock,
+            page_size,
         };
         // The limits of a damaged list are none: `check` tells.
         let limits = quota::list::read(Pages::of(core.object())).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Pages ahead of use, and holes.
 
 use super::supply::{self, Supply};
-use super::{inline, is_inline, lock, own_tail, read_page, require_range, zero_tail};
+use super::{inline, is_inline, large, lock, own_tail, read_page, require_range, require_unmapped, zero_tail};
 use crate::core::Core;
 use crate::extents::{Extents, NewRun, Piece};
 use crate::layout::{PAGE, PLACE_UNWRITTEN, Place, inode};
@@ -28,7 +28,8 @@ pub enum Allocate {
 
 impl Volume {
     /// Gives pages to a range of a regular file, or takes them away. Whole or absent after a
-    /// crash; ordered on return.
+    /// crash; ordered on return. In an empty file a range of at least 2 MiB or 1 GiB that gets
+    /// pages selects the page size of the file.
     ///
     /// # Errors
     /// As [`Volume::write`].
@@ -47,6 +48,9 @@ impl Volume {
         }
         let size = node.word(core, inode::SIZE);
         let extents = state.extents(core, &node)?;
+        if matches!(mode, Allocate::Grow | Allocate::KeepSize) {
+            large::hint(core, &node, extents, len);
+        }
         if matches!(mode, Allocate::Grow | Allocate::Zero) && end > size {
             own_tail(core, &node, extents, size)?;
         }
@@ -106,13 +110,16 @@ fn commit(
 /// Gives unwritten pages to the holes of a range.
 fn fill(core: &Core, node: &Node, extents: &mut Extents, range: Range<u64>, sizes: (u64, u64)) -> Result<()> {
     let mut pages = range.start / PAGE..range.end.div_ceil(PAGE);
+    let reserved = large::reserve(core, node, extents, &pages)?;
     // Whole pieces, which keep their slots.
     for (first, piece) in extents.overlapping(pages.clone()) {
         pages = pages.start.min(first)..pages.end.max(first + piece.len);
     }
     let kept = Fresh::linked(pieces(extents, &pages, |flags| flags));
-    let (runs, supply) = supply::reserve(core, &pages, kept)?;
-    commit(core, node, extents, pages, &runs, sizes).map_err(|error| supply.give_back(core, error))
+    let outcome = supply::reserve(core, &pages, kept).and_then(|(runs, supply)| {
+        commit(core, node, extents, pages, &runs, sizes).map_err(|error| supply.give_back(core, error))
+    });
+    outcome.inspect_err(|_| large::release(core, node, extents, &reserved))
 }
 
 /// Makes a range zeros. Its whole pages become holes, or unwritten if `keep`; a page at an edge
@@ -127,6 +134,7 @@ fn clear(
     keep: bool,
 ) -> Result<()> {
     let pages = range.start / PAGE..range.end.div_ceil(PAGE);
+    require_unmapped(core, node, &pages)?;
     let is_edge =
         |page: u64| page * PAGE < range.start || ((page + 1) * PAGE > range.end && range.end < sizes.0.max(sizes.1));
     let is_written = |page: u64| extents.find(page).is_some_and(|(_, piece)| !piece.place.is_unwritten());

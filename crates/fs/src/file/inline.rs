@@ -1,13 +1,13 @@
 //! Small files, whose bytes lie in the inode.
 
-use super::{publish_size, store_times};
-use crate::Result;
+use super::{large, publish_size, store_times};
 use crate::change::Change;
 use crate::core::Core;
 use crate::extents::{Extents, Pages};
-use crate::layout::{INLINE, PAGE, Run, STATE_INLINE, State, inode};
+use crate::layout::{INLINE, PAGE, PLACE_UNWRITTEN, Place, Run, STATE_INLINE, State, inode};
 use crate::node::{Node, NodeState};
 use crate::order::{Blank, Fresh};
+use crate::{PageSize, Result};
 
 type Bytes = [u8; INLINE as usize];
 
@@ -85,18 +85,28 @@ pub(super) fn to_pages(core: &Core, node: &Node, state: &mut NodeState) -> Resul
         let mut change = core.change();
         change.set(node.at + inode::STATE, plain);
         let mut slots = [0; INLINE as usize];
-        let mut moved = None;
+        let (mut taken, mut moved) = (None, None);
         if size > 0 {
-            change.charge(node.at, 1, 0);
-            let page = core.take_run(1)?;
+            let large = match large::size_of(core, node) {
+                PageSize::Small => None,
+                size => large::take_any(core, size)?,
+            };
+            let (page, count) = large.map_or_else(|| core.take_run(1).map(|page| (page, 1)), Ok)?;
+            taken = Some((page, count));
+            change.charge(node.at, count as i64, 0);
             let mut content = [0; PAGE as usize];
             content[..size as usize].copy_from_slice(&old[..size as usize]);
             moved = Some(core.copy_pages_unless("fs-inline-moved-unflushed", page, &content));
             slots[..8].copy_from_slice(&Run { first: 0, len: 1 }.word().to_le_bytes());
+            if count > 1 {
+                let rest = Place { flags: PLACE_UNWRITTEN, ..Place::page(page + 1) };
+                slots[16..24].copy_from_slice(&Run { first: 1, len: count - 1 }.word().to_le_bytes());
+                slots[24..32].copy_from_slice(&rest.word().to_le_bytes());
+            }
         }
         set_bytes(&mut change, node, &slots);
         moved.iter().for_each(|place| change.link(node.at + inode::INLINE + 8, place));
-        change.commit().inspect_err(|_| moved.iter().for_each(|place| core.give_pages(place.page, 1)))?;
+        change.commit().inspect_err(|_| taken.into_iter().for_each(|(page, count)| core.give_pages(page, count)))?;
     }
     state.extents = Some(match Extents::load(Pages::of(core.object()), node.at) {
         Ok(loaded) => loaded.extents,

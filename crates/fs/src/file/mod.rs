@@ -6,6 +6,7 @@
 //! | of pages that one slot maps exactly | new pages, then one word of the slot | 2 |
 //! | of other pages | new pages, then words under undo records | 3 |
 //! | of up to 512 bytes inside a page | words under undo records | 3 |
+//! | in a mapped range | bytes at their place under undo records, in bulk | 3 |
 //! | in a small file | words under undo records; behind its end as above | 3 or 2 |
 //!
 //! Invariants
@@ -15,12 +16,17 @@
 //!   FS-11  Bytes of the last page behind the end of the file are undefined on media; a write or a
 //!          resize that moves the end over them zeroes them first.
 //!
-//! No shared page is stored to (FS-20). All stores to data pages are: `write::change_bytes` and
-//! `write::append`, each to a page that is not shared; `zero_tail`, after `own_tail`; and stores to
+//! No shared page is stored to (FS-20). All stores to data pages are: `write::change_bytes`,
+//! `in_place::put` and `write::append`, each to a page that is not shared; those of a [`FileMap`],
+//! whose pages are not shared while it lives (FS-23); `zero_tail`, after `own_tail`; and stores to
 //! pages that were taken for the change.
 
 mod allocate;
+mod in_place;
 mod inline;
+mod large;
+mod map;
+mod map_range;
 mod read;
 mod resize;
 mod seek;
@@ -30,6 +36,8 @@ mod supply;
 mod write;
 
 pub use allocate::Allocate;
+pub use large::FilePages;
+pub use map::{FileMap, MapOptions};
 
 use crate::core::Core;
 use crate::extents::{Extents, NewRun, Piece};
@@ -38,6 +46,7 @@ use crate::node::{Node, Writing};
 use crate::order::{Blank, Fresh};
 use crate::{Error, FileKind, Result};
 use everbyte_media::seeded;
+use std::ops::Range;
 
 /// Refuses a range that ends beyond the largest file.
 fn require_range(at: u64, len: u64) -> Result<u64> {
@@ -83,6 +92,14 @@ fn publish_size<T>(core: &Core, node: &Node, size: u64, covered: Fresh<T>) {
     let _section = media.section();
     everbyte_media::PublishWord::new((node.at + inode::SIZE).into()).publish(media, size, &ordered);
     media.fence();
+}
+
+/// Refuses to free or to move pages of a mapped range (FS-23).
+fn require_unmapped(core: &Core, node: &Node, pages: &Range<u64>) -> Result<()> {
+    match core.maps.meet(node, pages) && !seeded("fs-mapped-freed") {
+        true => Err(Error::Mapped { ino: node.ino }),
+        false => Ok(()),
+    }
 }
 
 /// Whether other extents lead to a page of the file, too: it is not stored to (FS-20). A page that

@@ -8,7 +8,8 @@
 //!   4. the lane is retired
 //!
 //! Whole pages are shared where both offsets lie at the same place of a page. Pages that the source
-//! does not have, and unwritten ones, become holes of the target.
+//! does not have, and unwritten ones, become holes of the target. Mapped pages are not shared, and
+//! those of the target keep their places: bytes are copied then (FS-23).
 //!
 //! Threads: two files are locked in the order of their numbers, under the tree lock for reading,
 //! which keeps a rename from locking the same two.
@@ -145,7 +146,15 @@ impl Transfer<'_> {
         let pages = self.from_at / PAGE..(self.from_at + len).div_ceil(PAGE);
         let mut written = pieces(extents, &pages, |flags| flags | PLACE_SHARED);
         written.retain(|run| !run.place.is_unwritten());
-        let plan = self.plan(len, size, &written, states[0].extents(core, target)?);
+        if core.maps.meet(target, &(self.to_at / PAGE..end.div_ceil(PAGE))) {
+            // The pages stay, and their bytes change as in a write.
+            let mut bytes = vec![0; len as usize];
+            read_runs(core, &written, self.from_at, &mut bytes);
+            write::write(core, target, states[0], self.to_at, &bytes)?;
+            return Ok(len);
+        }
+        let is_mapped = core.maps.meet(source, &pages) && !seeded("fs-mapped-shared");
+        let plan = self.plan(len, size, &written, is_mapped, states[0].extents(core, target)?);
         let is_late = seeded("fs-share-late");
         let flag = |states: &mut [&mut NodeState]| match plan.shared.is_empty() {
             true => Ok::<_, Error>(Fresh::linked(())),
@@ -159,15 +168,16 @@ impl Transfer<'_> {
         Ok(len)
     }
 
-    /// Which pages are shared, and which ones are copied. The source's written pages are `written`.
-    fn plan(&self, len: u64, size: u64, written: &[NewRun], target: &Extents) -> Plan {
+    /// Which pages are shared, and which ones are copied: all, if the source is mapped (FS-23). Its
+    /// written pages are `written`.
+    fn plan(&self, len: u64, size: u64, written: &[NewRun], is_mapped: bool, target: &Extents) -> Plan {
         let (from_at, to_at, end) = (self.from_at, self.to_at, self.to_at + len);
         let range = to_at / PAGE..end.div_ceil(PAGE);
         // Bytes of the last page behind the end of the target are undefined (FS-11).
         let whole = to_at.div_ceil(PAGE)..if end >= size { end.div_ceil(PAGE) } else { end / PAGE };
         let is_whole = |page: u64| whole.contains(&page);
         let mut plan = Plan { range, ..Plan::default() };
-        let is_aligned = from_at % PAGE == to_at % PAGE;
+        let is_aligned = from_at % PAGE == to_at % PAGE && !is_mapped;
         let mut copied = Vec::new();
         for run in written {
             // Its pages in the target, of which the first and the last one may lie there in part.

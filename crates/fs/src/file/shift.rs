@@ -1,7 +1,7 @@
 //! Ranges that leave a file, or come into it: everything behind them moves.
 
 use super::allocate::pieces;
-use super::{inline, is_inline, lock, require_range};
+use super::{inline, is_inline, lock, require_range, require_unmapped};
 use crate::extents::NewRun;
 use crate::layout::{PAGE, inode};
 use crate::order::Fresh;
@@ -47,6 +47,7 @@ impl Volume {
         if is_inline(core, &node) {
             inline::to_pages(core, &node, &mut state)?;
         }
+        require_unmapped(core, &node, &(at / PAGE..size.div_ceil(PAGE)))?;
         let extents = state.extents(core, &node)?;
         let last = extents.last().map_or(0, |(first, piece)| first + piece.len);
         let (from, count) = (at / PAGE, len / PAGE);

@@ -1,8 +1,8 @@
 //! Writing: each call is whole or absent after a crash.
 
 use super::{
-    inline, is_inline, is_shared, lock, own_tail, publish_size, read_page, require_range, store_times, supply,
-    zero_tail,
+    in_place, inline, is_inline, is_shared, large, lock, own_tail, publish_size, read_page, require_range, store_times,
+    supply, zero_tail,
 };
 use crate::core::Core;
 use crate::extents::{Extents, NewRun, Piece};
@@ -75,21 +75,27 @@ pub(crate) fn write(core: &Core, node: &Node, state: &mut NodeState, at: u64, by
     if at >= size {
         own_tail(core, node, extents, size)?;
     }
-    let is_free_behind = extents.last().is_none_or(|(first, piece)| first + piece.len <= size.div_ceil(PAGE));
+    let reserved = large::reserve(core, node, extents, &(at / PAGE..end.div_ceil(PAGE)))?;
+    let is_free_behind = end <= size.next_multiple_of(PAGE)
+        || extents.last().is_none_or(|(first, piece)| first + piece.len <= size.div_ceil(PAGE));
     // A hole in the last page would get a page before its bytes are ordered.
     let is_last_written = size.is_multiple_of(PAGE)
         || extents.find(size / PAGE).is_some_and(|(_, piece)| !piece.place.is_unwritten())
         || seeded("fs-append-over-hole");
-    if at >= size && is_free_behind && is_last_written {
+    let outcome = if at >= size && is_free_behind && is_last_written {
         append(core, node, extents, size, at, bytes)
     } else {
         overwrite(core, node, extents, size, at, bytes)
-    }
+    };
+    outcome.inspect_err(|_| large::release(core, node, extents, &reserved))
 }
 
 /// Changes a few bytes of a page at their place, under undo records.
 fn change_bytes(core: &Core, node: &Node, at: u64, bytes: &[u8]) -> Result<()> {
     let mut change = core.change().of_bytes();
+    if !seeded("fs-map-equal-skipped") {
+        change.flush(at, bytes.len() as u64);
+    }
     let end = at + bytes.len() as u64;
     for word_at in (at & !7..end).step_by(8) {
         let mut word = core.media().load(word_at).to_le_bytes();
@@ -202,20 +208,33 @@ fn store_pages(
 }
 
 /// Writes to pages that the file has, at least in part: to new pages, which then take their place.
-/// Unwritten pages are kept: nothing reads their bytes.
+/// Unwritten pages are kept: nothing reads their bytes. Pages that may not move stay, and their
+/// bytes change under undo records of the same change.
 fn overwrite(core: &Core, node: &Node, extents: &mut Extents, size: u64, at: u64, bytes: &[u8]) -> Result<()> {
     let media = core.media();
     let end = at + bytes.len() as u64;
-    let range = at / PAGE..end.div_ceil(PAGE);
-    let kept = unwritten(extents, &range);
-    let (runs, supply) = supply::replace(core, &range, &kept)?;
-    extents.reserve_for(core, node.at, &range, &runs).map_err(|error| supply.give_back(core, error))?;
+    let pages = at / PAGE..end.div_ceil(PAGE);
+    let staying = in_place::staying(core, node, extents, &pages)?;
+    let mut range = in_place::replaced(&pages, &staying);
+    let unwritten = unwritten(extents, &range);
+    let mut kept = unwritten.clone();
+    kept.extend(staying.iter().filter(|run| range.contains(&run.first)));
+    kept.sort_unstable_by_key(|run| run.first);
+    let (new, supply) = supply::replace(core, &range, &kept)?;
+    let mut runs = new.to_vec();
+    let new = new.without(&staying);
+    large::grow_over_neighbours(extents, &mut range, &unwritten, &mut runs);
+    if !range.is_empty() {
+        extents.reserve_for(core, node.at, &range, &runs).map_err(|error| supply.give_back(core, error))?;
+    }
     let mut change = core.change();
     let _section = media.section();
     if at > size {
         let _before_the_commit = zero_tail(core, extents, size);
     }
-    let runs = store_pages(core, runs, at, bytes, |page, into| read_page(core, extents, size, page, into));
+    in_place::put(core, &mut change, &staying, (at, size), bytes);
+    let stored = store_pages(core, new, at, bytes, |page, into| read_page(core, extents, size, page, into));
+    let runs = stored.with(runs); // words lead to the other ones already
     let remapped = extents.remap(core, node.at, &mut change, range, &runs);
     change.charge(node.at, remapped.net, 0);
     if end > size {

@@ -10,8 +10,9 @@ use crate::order::{Blank, Copier, Fresh, NewInode};
 use crate::xattr::run as xattr;
 use crate::{Error, FileKind, Ino, Result};
 use everbyte_media::sealed::{seal_low, unseal_low};
-use everbyte_media::{Damage, Ordered};
+use everbyte_media::{Damage, Ordered, seeded};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Twins that nothing leads to yet.
 #[derive(Debug, Default)]
@@ -145,15 +146,16 @@ impl Twins {
         let Some(node) = core.nodes.loaded(ino) else {
             let loaded = Extents::load(Pages::of(core.object()), at);
             let mut extents = loaded.map_err(|damage| damage.of_object(core.name()))?.extents;
-            return self.runs_of(core, at, &mut extents, found, is_directory);
+            return self.runs_of(core, ino, at, &mut extents, found, is_directory);
         };
         let mut state = node.write_index(core)?;
-        self.runs_of(core, at, state.extents(core, &node)?, found, is_directory)
+        self.runs_of(core, ino, at, state.extents(core, &node)?, found, is_directory)
     }
 
     fn runs_of(
         &mut self,
         core: &Core,
+        ino: Ino,
         at: u64,
         extents: &mut Extents,
         found: &Inode,
@@ -163,13 +165,54 @@ impl Twins {
             return self.copy_names(core, extents, found.size / PAGE);
         }
         let marked = extents.mark_shared(core, at, 0..FILE_PAGES_MAX);
-        let written = extents.pieces().filter(|(_, piece)| !piece.place.is_unwritten());
-        let runs: Vec<NewRun> =
-            written.map(|(first, piece)| NewRun { first, len: piece.len, place: piece.place }).collect();
-        let pages: Vec<(u64, u64)> = runs.iter().map(|run| (run.place.page, run.len)).collect();
-        core.share_runs(&pages);
-        self.pages.extend(pages);
-        Ok(marked.with(runs))
+        let mapped = core.maps.of(ino, &(0..FILE_PAGES_MAX));
+        let mut runs = Vec::new();
+        for (first, piece) in extents.pieces().filter(|(_, piece)| !piece.place.is_unwritten()) {
+            let cut = |pages: Range<u64>| NewRun {
+                first: pages.start,
+                len: pages.end - pages.start,
+                place: Place { page: piece.place.page + (pages.start - first), ..piece.place },
+            };
+            let (mut next, end) = (first, first + piece.len);
+            for pages in &mapped {
+                let pages = pages.start.clamp(next, end)..pages.end.clamp(next, end);
+                if !pages.is_empty() {
+                    self.share(core, cut(next..pages.start), &mut runs);
+                    self.copy_pages(core, cut(pages.clone()), &mut runs)?;
+                    next = pages.end;
+                }
+            }
+            self.share(core, cut(next..end), &mut runs);
+        }
+        Ok(marked.with(runs)) // the copies among them are flushed, too
+    }
+
+    /// Shares a run of pages with the file.
+    fn share(&mut self, core: &Core, run: NewRun, runs: &mut Vec<NewRun>) {
+        if run.len > 0 {
+            core.share_runs(&[(run.place.page, run.len)]);
+            self.pages.push((run.place.page, run.len));
+            runs.push(run);
+        }
+    }
+
+    /// Copies a run of pages that is mapped (FS-23).
+    fn copy_pages(&mut self, core: &Core, run: NewRun, runs: &mut Vec<NewRun>) -> Result<()> {
+        if seeded("fs-mapped-shared") {
+            self.share(core, run, runs);
+            return Ok(());
+        }
+        let (mut content, mut done) = ([0; PAGE as usize], 0);
+        for (page, len) in core.take_runs(run.len)? {
+            self.pages.push((page, len));
+            for index in 0..len {
+                core.media().read(core.at(run.place.page + done + index), &mut content);
+                let _among = core.copy_pages_unless("fs-snapshot-mapped-unflushed", page + index, &content);
+            }
+            runs.push(NewRun { first: run.first + done, len, place: Place::page(page) });
+            done += len;
+        }
+        Ok(())
     }
 
     /// Copies the pages of a directory; entries lead to the twins.

@@ -8,3 +8,4 @@ pub(crate) mod readable;
 pub(crate) mod remap;
 pub(crate) mod signals;
 pub(crate) mod unreadable;
+pub(crate) mod view;
