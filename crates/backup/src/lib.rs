@@ -48,9 +48,10 @@ pub struct Options {
     pub since: Option<PathBuf>,
     /// How long to wait for open write sections, such as long transactions.
     pub wait: Duration,
-    /// The identity of the backup; `None`: random. Tests that compare bytes give one.
+    /// The identity of the backup and its moment; `None`: random, and now. Tests that compare bytes
+    /// give both.
     #[doc(hidden)]
-    pub identity: Option<[u8; 16]>,
+    pub fixed: Option<([u8; 16], u64)>,
     /// Pages between two reports of progress, for tests.
     #[doc(hidden)]
     pub step: Option<u64>,
@@ -58,7 +59,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { since: None, wait: Duration::from_secs(10), identity: None, step: None }
+        Options { since: None, wait: Duration::from_secs(10), fixed: None, step: None }
     }
 }
 

@@ -133,7 +133,7 @@ fn head(store: &Store, parent: Option<&BackupFile>, options: &Options) -> Result
         magic: MAGIC,
         format: FORMAT,
         store: store.identity(),
-        identity: options.identity.unwrap_or(random),
+        identity: options.fixed.map_or(random, |(identity, _)| identity),
         max: geometry.max,
         linear: geometry.len,
         log_at: geometry.log_at,
@@ -228,6 +228,7 @@ impl Image<'_> {
             media.read(page * PAGE, copy);
         }
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+        let time = options.fixed.map_or(time, |(_, time)| time);
         drop(closed);
         let moment = Moment { len, time, pause: start.elapsed() };
         let put = || {

@@ -297,6 +297,9 @@ mod tests {
         let mut newest = 0;
         std::thread::scope(|scope| {
             scope.spawn(write);
+            while counters[0].load(Relaxed) == 0 {
+                std::thread::yield_now();
+            }
             for _ in 0..200 {
                 let closed = gate.close_within(LONG).unwrap();
                 let found = [counters[0].load(Relaxed), counters[1].load(Relaxed)];
