@@ -297,6 +297,9 @@ pub(crate) struct ServeArgs {
     /// Declared maximum of a store that is created
     #[arg(long, value_parser = crate::text::size, value_name = "SIZE")]
     pub max: Option<u64>,
+    /// The directory of backups that clients may ask for with BACKUP START
+    #[arg(long, value_name = "DIRECTORY")]
+    pub backups: Option<PathBuf>,
     /// A TOML file with the same settings
     #[arg(long, env = "EVERBYTE_CONFIG")]
     pub config: Option<PathBuf>,
