@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod backup;
 mod cold;
 mod creation;
 mod disk;
@@ -133,6 +134,7 @@ pub fn cases() -> Vec<Case> {
         kv::CASES,
         kv_days::CASES,
         kv_paths::CASES,
+        backup::CASES,
         merge::CASES,
     ]
     .concat()
