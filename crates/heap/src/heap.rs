@@ -317,10 +317,12 @@ impl HeapState {
         self.object.name().into()
     }
 
+    #[cold]
     pub(crate) fn damaged(&self, at: u64, detail: impl Into<String>) -> Error {
         Error::from(Damage::at(at, detail).of_object(self.name()))
     }
 
+    #[cold]
     pub(crate) fn not_a_block(&self, at: u64, detail: &'static str) -> Error {
         Error::NotABlock { at, object: self.name(), detail }
     }
@@ -339,15 +341,21 @@ impl HeapState {
         zone.table + cluster % ZONE_CLUSTERS * RECORD
     }
 
-    /// The zone with this number, loaded if it is not yet.
-    #[inline]
+    /// The zone with this number, loaded if it is not yet. Every look-up of a block comes here, so
+    /// the way to a loaded zone is inlined; with the other way in it compilers decline that.
+    #[inline(always)]
     pub(crate) fn zone(&self, number: u64) -> Result<&Zone> {
         match self.zones.get(number) {
             Some(zone) if zone.ready.load(Ordering::Acquire) == self.zones.epoch() => Ok(zone),
-            // Not loaded, or another thread is loading it: that thread holds the pool's lock until
-            // the zone is whole.
-            _ => self.load_zone(number, &mut self.pool.lock()),
+            _ => self.unready_zone(number),
         }
+    }
+
+    /// A zone that is not loaded, or that another thread is loading: that thread holds the pool's
+    /// lock until the zone is whole.
+    #[cold]
+    fn unready_zone(&self, number: u64) -> Result<&Zone> {
+        self.load_zone(number, &mut self.pool.lock())
     }
 
     /// See [`Heap::may_hold_blocks`].
@@ -370,7 +378,7 @@ impl HeapState {
     }
 
     /// The cluster of an address, which may be any number; its zone is loaded.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place(&self, at: u64) -> Result<ClusterPlace<'_>> {
         if at < self.prime || at - self.prime >= self.end() * CLUSTER {
             return Err(self.not_a_block(at, "it lies outside the heap"));

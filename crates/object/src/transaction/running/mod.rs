@@ -57,16 +57,16 @@ pub(crate) struct Running {
     /// It has met other transactions: at a lock, a shared count, a volatile weak pointer
     /// (LOCK-4).
     pub met: Cell<bool>,
-    /// By buffer: elements that were there before the transaction; the places behind them may
-    /// be overwritten unlogged.
-    pub floors: RefCell<ByPlace<u64, u64>>,
-    /// By buffer of a queue: the places that held elements before the transaction.
-    pub rings: RefCell<ByPlace<u64, Ring>>,
+    /// By buffer of a vector or a queue: the places that held elements before the transaction; the
+    /// other ones may be overwritten unlogged. One map for both, since a buffer that is older than
+    /// the transaction keeps its type to the end of it, and each map costs an empty transaction.
+    pub held: RefCell<ByPlace<u64, Ring>>,
     /// The engine's transaction was started: there may be something to release.
     worked: bool,
 }
 
-/// Places of a ring, from `first` on, that go on at place 0 behind the last one.
+/// Places of a ring, from `first` on, that go on at place 0 behind the last one. Those of a vector
+/// begin at place 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ring {
     pub first: u64,
@@ -119,8 +119,7 @@ impl Running {
             changes: RefCell::default(),
             locks: RefCell::default(),
             met: Cell::new(false),
-            floors: RefCell::default(),
-            rings: RefCell::default(),
+            held: RefCell::default(),
             worked: false,
         }
     }

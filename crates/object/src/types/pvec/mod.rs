@@ -3,7 +3,7 @@
 //! Invariants
 //!   VEC-1  Elements that were there before the transaction are logged before they change; the
 //!          bytes behind them are unused and are overwritten without a log entry. Their number is
-//!          kept by buffer ([`Running::floors`]) from the first change of a length on.
+//!          kept by buffer ([`Running::held`]) from the first change of a length on.
 //!   VEC-2  `len <= cap`, and the block holds `cap` elements; without a block both are 0.
 //!
 //! Elsewhere: every `&mut PVec` of the pool comes from a loan that has logged its three words
@@ -13,7 +13,7 @@ mod whole;
 
 use crate::description::schema::{Schema, Shape, TypeName};
 use crate::migrate::{Moving, PartId, PartKind, Planner, Refusal};
-use crate::transaction::running::{self, Running};
+use crate::transaction::running::{self, Ring, Running};
 use crate::{Journal, MemPool, PSafe, Tracer, transaction::pool};
 use everbyte_media::seeded;
 use std::borrow::Borrow;
@@ -276,7 +276,7 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         if Self::SIZE == 0 || running.owns(self.offset, 1) {
             return 0;
         }
-        *running.floors.borrow_mut().entry(self.offset).or_insert(self.len)
+        running.held.borrow_mut().entry(self.offset).or_insert(Ring { first: 0, len: self.len }).len
     }
 
     /// VEC-1 for the place behind the last element.

@@ -3,7 +3,7 @@
 //! Invariants
 //!   DEQUE-1  Places that held elements before the transaction are logged before they change; the
 //!            other ones are unused and are overwritten without a log entry. Which they were is
-//!            kept by buffer ([`Running::rings`]) from the first change on.
+//!            kept by buffer ([`Running::held`]) from the first change on.
 //!   DEQUE-2  `len <= cap`, `first < cap`, and the block holds `cap` places; element `index` lies
 //!            at place `(first + index) % cap`. Without a block all are 0.
 //!
@@ -310,7 +310,7 @@ impl<T: PSafe<P>, P: MemPool> PVecDeque<T, P> {
         if Self::SIZE == 0 || running.owns(self.offset, 1) {
             return Ring::default();
         }
-        *running.rings.borrow_mut().entry(self.offset).or_insert(Ring { first: self.first, len: self.len })
+        *running.held.borrow_mut().entry(self.offset).or_insert(Ring { first: self.first, len: self.len })
     }
 
     /// Moves the elements to a larger block, the first one to its beginning.
