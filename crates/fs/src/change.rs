@@ -34,7 +34,7 @@ pub struct Change<'v> {
     space: &'v Space,
     lanes: &'v Lanes,
     words: Vec<(u64, u64)>,
-    /// What files have more or less after the change.
+    /// The pages and inodes that owners have more or less after the change.
     deltas: Vec<Delta>,
     /// Bytes that change at their place: offsets in the store, and the new bytes.
     ranges: Vec<(u64, &'v [u8])>,

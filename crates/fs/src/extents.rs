@@ -59,7 +59,7 @@ pub(crate) struct NewRun {
     pub first: u64,
     /// Pages.
     pub len: u64,
-    /// Where they are.
+    /// Their place in the volume.
     pub place: Place,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Extents {
     pieces: Pieces,
 }
 
-/// What recovery found in a file's slots.
+/// The slots of a file as recovery found them.
 pub(crate) struct Loaded {
     pub extents: Extents,
     /// Slots with one word of zeros.

@@ -57,7 +57,7 @@ pub(crate) struct Scan {
     pub table: InodeTable,
     pub free: FreePages,
     pub shared: SharedPages,
-    /// What each owner has, in a volume with quotas.
+    /// The pages and inodes of each owner, in a volume with quotas.
     pub used: Vec<(Key, Used)>,
     pub recovery: VolumeRecovery,
 }
@@ -86,7 +86,7 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
         media.fence_unless("fs-reflush-unfenced"); // FS-13
     }
     let mut recovery = VolumeRecovery::default();
-    // Where the snapshots cannot be read no inode of one is freed.
+    // No inode of a snapshot is freed if the list of snapshots cannot be read.
     let published = Published::read(pages, &table).ok();
     let is_left = |at: u64, state: State| {
         let inode: Inode = media.get(at);

@@ -12,7 +12,7 @@ use crate::{Error, FileKind, Ino, Result};
 use everbyte_media::sealed::seal_low;
 use std::sync::Arc;
 
-/// What happens to a file that has the new name.
+/// The fate of a file that has the new name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rename<'a> {
     /// It loses the name.

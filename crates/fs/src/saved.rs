@@ -132,7 +132,7 @@ pub(crate) fn invalidate(object: &Object) {
 }
 
 impl Saved {
-    /// What a scan would have found. `None` if the state contradicts the inode table.
+    /// The result that a scan would have. `None` if the state contradicts the inode table.
     pub(crate) fn scan(mut self, object: &Object, head: &Head) -> Option<Scan> {
         let fixed = first_free(head.lanes) - 2 - GROUP_PAGES;
         let free = FreePages::saved(std::mem::take(&mut self.pages));
@@ -176,7 +176,7 @@ impl Saved {
     }
 }
 
-/// What the owners of quotas have: five words each.
+/// The pages and inodes of the owners of quotas: five words each.
 fn of_words(words: &[u64]) -> Option<Vec<(Key, Used)>> {
     let (words, []) = words.as_chunks::<5>() else { return None };
     let owner = |&[key, pages, inodes, bytes_since, inodes_since]: &[u64; 5]| {

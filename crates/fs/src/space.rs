@@ -22,7 +22,7 @@ pub(crate) struct Space {
     shared: Mutex<SharedPages>,
     /// Serialises growth of the object.
     growing: Mutex<()>,
-    /// What users, groups and projects have.
+    /// The pages and inodes of users, groups and projects.
     pub(crate) quotas: Quotas,
     /// The next opening has to scan: see [`Space::require_scan`].
     is_unsure: AtomicBool,

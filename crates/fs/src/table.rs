@@ -24,7 +24,7 @@ pub(crate) struct InodeTable {
     free: Mutex<Vec<Ino>>,
 }
 
-/// What a new inode holds.
+/// The fields of a new inode.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Body {
     pub kind: FileKind,

@@ -19,7 +19,7 @@ pub struct Volume {
     opened: Arc<Opened>,
 }
 
-/// What opening the volume has left.
+/// The result of opening the volume.
 struct Opened {
     recovery: VolumeRecovery,
     /// Makes a second opening an error.
@@ -194,7 +194,7 @@ pub struct Usage {
     pub free_inodes: u64,
 }
 
-/// What a volume has indexed in memory, beside a bit for each of its pages.
+/// The indexes that a volume has in memory, beside a bit for each of its pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Indexed {
     /// Files.

@@ -20,7 +20,7 @@ struct Counter<P: MemPool> {
     twice: PCell<u64, P>,
 }
 
-/// What the threads were told: each number is settled.
+/// The answers that the threads got: each number is settled.
 #[derive(Default)]
 struct Acked {
     counted: AtomicU64,

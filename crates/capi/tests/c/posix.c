@@ -229,7 +229,7 @@ static void bytes(void) {
     REFUSED(eb_write(fd, "x", 1), EBADF);
     DONE(eb_close(fd));
     DONE(eb_volume_close(root));
-    /* What was written is there. */
+    /* The file has the bytes that were written. */
     MUST((root = eb_volume_open(volume, EB_SYNC)) >= 3);
     MUST((fd = eb_openat(root, "copy", O_RDONLY, 0)) >= 3 && !eb_close(fd));
     DONE(eb_volume_close(root));

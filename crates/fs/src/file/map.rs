@@ -132,7 +132,7 @@ impl Volume {
     }
 }
 
-/// Where the pages of a range lie.
+/// The places of the pages of a range.
 fn parts(core: &Core, extents: &crate::extents::Extents, pages: &Range<u64>, len: u64) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     let mut page = pages.start;
@@ -357,7 +357,7 @@ impl FileMap {
     }
 
     /// Orders: no later store of this thread survives a crash without what it has flushed before.
-    /// Where fences settle it is durable.
+    /// It is durable on media whose fences settle.
     #[inline]
     pub fn fence(&self) {
         self.media().fence();

@@ -68,7 +68,7 @@ impl Counters {
         }
     }
 
-    /// What each owner has, in the order of keys.
+    /// The pages and inodes of each owner, in the order of keys.
     pub(crate) fn into_used(self) -> Vec<(Key, Used)> {
         let mut all: Vec<(Key, Used)> = self.0.into_iter().map(|(key, counter)| (key, counter.used)).collect();
         all.retain(|(_, used)| used.pages > 0 || used.inodes > 0);
@@ -140,7 +140,7 @@ impl Quotas {
         all
     }
 
-    /// What each owner has.
+    /// The pages and inodes of each owner.
     pub(crate) fn used(&self) -> Vec<(Key, Used)> {
         self.counters.lock().clone().into_used()
     }
