@@ -25,13 +25,24 @@ pub struct VolumeOptions {
     /// Bytes of the span, a power of two; `None`: the largest free one, half of the store's
     /// addresses for its first object.
     pub span: Option<u64>,
+    /// Bytes that the volume may have at most, see [`crate::Volume::set_size`]; 0: as many as its
+    /// span has.
+    pub size: u64,
     /// The clock of all times.
     pub clock: Clock,
 }
 
 impl Default for VolumeOptions {
     fn default() -> VolumeOptions {
-        VolumeOptions { label: String::new(), uuid: None, lanes: 8, owner: (0, 0), span: None, clock: system_clock }
+        VolumeOptions {
+            label: String::new(),
+            uuid: None,
+            lanes: 8,
+            owner: (0, 0),
+            span: None,
+            size: 0,
+            clock: system_clock,
+        }
     }
 }
 

@@ -34,6 +34,10 @@ pub(crate) enum FsCommand {
     Get(GetArgs),
     /// Makes, lists and removes snapshots: read-only trees that share their pages with the volume
     Snapshot(SnapshotCommands),
+    /// Lists, sets and removes limits of users, groups and projects
+    Quota(QuotaCommands),
+    /// Sets the bytes that a volume may have at most
+    Grow(FsGrowArgs),
 }
 
 /// A volume by its name.
@@ -95,6 +99,83 @@ pub(crate) struct MkfsArgs {
     /// Addresses to reserve, a power of two such as 64GiB; half of the store's if absent
     #[arg(long, value_parser = crate::text::size, value_name = "SIZE")]
     pub span: Option<u64>,
+    /// Bytes that the volume may have at most; `fs grow` changes it. As many as its span has if
+    /// absent
+    #[arg(long, value_parser = crate::text::size, value_name = "SIZE")]
+    pub size: Option<u64>,
+}
+
+/// `everbyte fs grow`.
+#[derive(ClapArgs)]
+pub(crate) struct FsGrowArgs {
+    /// The volume
+    pub volume: String,
+    /// The new size, such as 4GiB, not below what is in use; `0` means as far as the span goes
+    #[arg(value_parser = crate::text::size)]
+    pub size: u64,
+}
+
+/// `everbyte fs quota ..`.
+#[derive(ClapArgs)]
+pub(crate) struct QuotaCommands {
+    /// The command
+    #[command(subcommand)]
+    pub command: QuotaCommand,
+}
+
+/// One variant per `fs quota` command.
+#[derive(Subcommand)]
+pub(crate) enum QuotaCommand {
+    /// Lists all limits of a volume, with what their owners use
+    List(VolumeArgs),
+    /// Sets the limits of a user, a group or a project; those that are not named stay
+    Set(QuotaSetArgs),
+    /// Removes the limits of a user, a group or a project
+    Remove(QuotaArgs),
+}
+
+/// A user, a group or a project of a volume.
+#[derive(ClapArgs)]
+pub(crate) struct QuotaArgs {
+    /// The volume
+    pub volume: String,
+    /// The kind of the owner
+    pub kind: QuotaOwner,
+    /// The number of the owner
+    pub id: u32,
+}
+
+/// The kinds of owners.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum QuotaOwner {
+    /// The files of a user
+    User,
+    /// The files of a group
+    Group,
+    /// The files of a project
+    Project,
+}
+
+/// `everbyte fs quota set`.
+#[derive(ClapArgs)]
+pub(crate) struct QuotaSetArgs {
+    #[command(flatten)]
+    pub owner: QuotaArgs,
+    /// Bytes that are not passed, such as 10GiB; 0: no limit
+    #[arg(long, value_parser = crate::text::size, value_name = "SIZE")]
+    pub bytes: Option<u64>,
+    /// Bytes that may be passed for the time of grace
+    #[arg(long, value_parser = crate::text::size, value_name = "SIZE")]
+    pub soft_bytes: Option<u64>,
+    /// Inodes that are not passed; 0: no limit
+    #[arg(long, value_name = "COUNT")]
+    pub inodes: Option<u64>,
+    /// Inodes that may be passed for the time of grace
+    #[arg(long, value_name = "COUNT")]
+    pub soft_inodes: Option<u64>,
+    /// Seconds above a soft limit; a week if absent
+    #[arg(long, value_name = "SECONDS")]
+    pub grace: Option<u32>,
 }
 
 /// `everbyte fs ls`.
