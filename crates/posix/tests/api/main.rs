@@ -5,6 +5,7 @@ mod directories;
 mod files;
 mod locks;
 mod opening;
+mod quotas;
 mod times;
 
 use everbyte_fs::{Volume, VolumeOptions};
