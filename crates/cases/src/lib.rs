@@ -30,6 +30,7 @@ mod fs_deaths;
 mod fs_lanes;
 mod fs_limits;
 mod fs_mapped;
+mod fs_quota;
 mod fs_sequences;
 mod fs_share;
 mod heap;
@@ -127,6 +128,7 @@ pub fn cases() -> Vec<Case> {
         fs_lanes::CASES,
         fs_limits::CASES,
         fs_mapped::CASES,
+        fs_quota::CASES,
         fs_sequences::CASES,
         fs_share::CASES,
         posix::CASES,

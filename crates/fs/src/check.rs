@@ -7,6 +7,7 @@ use crate::layout::{GROUP_PAGES, PAGE, PAGE_LINES, STATE_SNAPSHOT, State, inode}
 use crate::names;
 use crate::quota::usage::{Key, Used};
 use crate::quota::{self, list};
+use crate::size;
 use crate::snapshot::published::Published;
 use crate::table::InodeTable;
 use crate::volume::Volume;
@@ -116,6 +117,9 @@ impl Volume {
         check_snapshots(core, &reached, &mut report);
         check_counts(core, &owners, &mut report);
         check_quotas(core, &owners, &mut report);
+        if let Err(Damage { offset, detail, .. }) = size::read(pages) {
+            report(Ino::ROOT, offset.unwrap_or(pages.start), detail);
+        }
         if findings.is_empty() {
             check_free(core, &owners, &live, &mut findings);
         }

@@ -34,7 +34,7 @@ pub(crate) struct Core {
     pub tree: RwLock<()>,
     /// Held by each call that changes the volume.
     pub freeze: Freeze,
-    /// One snapshot is made or removed at a time.
+    /// Serialises making and removing snapshots, and changes of quotas and of the size.
     pub snapshots: Mutex<()>,
     pub clock: Clock,
     /// The page size of new files.

@@ -184,6 +184,14 @@ pub enum Error {
         /// The project of the directory.
         project: u32,
     },
+    /// The volume has as many bytes as it may have.
+    #[error("volume `{volume}` is full: it may have {size} bytes; `everbyte fs grow` raises that")]
+    SizeReached {
+        /// The volume.
+        volume: String,
+        /// Its size.
+        size: u64,
+    },
     /// The volume has as many inodes as the format allows.
     #[error("volume `{volume}` has no free inode")]
     NoInodes {
@@ -219,7 +227,7 @@ impl ErrorInfo for Error {
             Error::NameTooLong { .. } | Error::TooLarge { .. } => ErrorKind::TooLarge,
             Error::TooManyLinks { .. } => ErrorKind::TooLarge,
             Error::NoSpace { cause, .. } => cause.kind(),
-            Error::NoInodes { .. } => ErrorKind::NoSpace,
+            Error::NoInodes { .. } | Error::SizeReached { .. } => ErrorKind::NoSpace,
             Error::ReadOnly { .. } => ErrorKind::ReadOnly,
         }
     }

@@ -67,6 +67,7 @@ mod remove;
 mod rename;
 mod saved;
 mod shared_pages;
+mod size;
 mod snapshot;
 mod space;
 mod table;

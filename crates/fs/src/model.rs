@@ -1,7 +1,8 @@
 //! The plain twin of a volume, for tests: a tree of files in memory, operations on both, and what a
 //! volume holds as such a tree.
 
-use crate::{Allocate, Error, FileKind, Ino, MapOptions, NewFile, PageSize, Rename, SetAttributes, SetXattr, Volume};
+use crate::{Allocate, Error, FileKind, Ino, MapOptions, NewFile, PageSize, Quota, QuotaKind, QuotaLimit, QuotaLimits};
+use crate::{Rename, SetAttributes, SetXattr, Volume};
 use std::collections::BTreeMap;
 
 /// A path from the root: its names.
@@ -49,6 +50,10 @@ pub enum Op {
     RemoveSnapshot { name: Vec<u8> },
     /// [`Volume::set_attributes`].
     Set { path: Path, permissions: u16, uid: u32 },
+    /// [`Volume::set_quota`] of pages and inodes of a user; 0 and 0 removes it.
+    Quota { uid: u32, pages: u64, inodes: u64 },
+    /// [`Volume::set_size`].
+    Size { bytes: u64 },
     /// [`Volume::make_unnamed`], an append, and [`Volume::link`].
     MakeUnnamed { path: Path, len: u64, seed: u8 },
 }
@@ -93,6 +98,10 @@ pub struct Tree {
     /// The page size of new files.
     pub page_size: PageSize,
     snapshots: BTreeMap<Vec<u8>, BTreeMap<u64, File>>,
+    /// Limits of pages and inodes of users, which this twin does not enforce.
+    quotas: BTreeMap<u32, (u64, u64)>,
+    /// Bytes that the volume may have; 0: as many as its span has. Not enforced.
+    size: u64,
 }
 
 /// A path as it is shown: the file, and the first path of the same file.
@@ -123,13 +132,16 @@ impl Default for Tree {
             page_size: PageSize::Small,
         };
         let (files, page_size) = (BTreeMap::from([(1, root)]), PageSize::Small);
-        Tree { files, next: 2, now: 0, page_size, snapshots: BTreeMap::new() }
+        let (snapshots, quotas) = (BTreeMap::new(), BTreeMap::new());
+        Tree { files, next: 2, now: 0, page_size, snapshots, quotas, size: 0 }
     }
 }
 
 impl PartialEq for Tree {
     fn eq(&self, other: &Tree) -> bool {
-        self.shown() == other.shown() && self.all_snapshots() == other.all_snapshots()
+        self.shown() == other.shown()
+            && self.all_snapshots() == other.all_snapshots()
+            && (&self.quotas, self.size) == (&other.quotas, other.size)
     }
 }
 
@@ -148,6 +160,9 @@ impl std::fmt::Debug for Tree {
             let text = format!("{kind:?} {permissions:o} uid {uid} links {links} len {len} sum {sum:x} {xattrs:x}");
             let text = page_size.map_or(text.clone(), |size| format!("{text} of {size}"));
             map.entry(&String::from_utf8_lossy(&path), &text);
+        }
+        if !self.quotas.is_empty() || self.size > 0 {
+            map.entry(&"quotas and size", &(&self.quotas, self.size));
         }
         map.finish()
     }
@@ -433,6 +448,18 @@ impl Tree {
                 self.touch_inode(id);
                 Ok(())
             }
+            Op::Quota { uid, pages: 0, inodes: 0 } => {
+                self.quotas.remove(uid);
+                Ok(())
+            }
+            Op::Quota { uid, pages, inodes } => {
+                self.quotas.insert(*uid, (*pages, *inodes));
+                Ok(())
+            }
+            Op::Size { bytes } => {
+                self.size = *bytes;
+                Ok(())
+            }
             Op::MakeUnnamed { path, len, seed } => self.make(path, FileKind::Regular, 0o600, bytes(*len, *seed)),
         }
     }
@@ -612,6 +639,12 @@ pub fn apply(volume: &Volume, op: &Op) -> crate::Result<()> {
             let set = SetAttributes { permissions: Some(*permissions), uid: Some(*uid), ..SetAttributes::default() };
             volume.set_attributes(find(volume, path)?, &set)
         }
+        Op::Quota { uid, pages, inodes } => {
+            let limit = |hard| QuotaLimit { hard, ..QuotaLimit::default() };
+            let limits = QuotaLimits { bytes: limit(pages * 4096), inodes: limit(*inodes) };
+            volume.set_quota(QuotaKind::User, *uid, &limits)
+        }
+        Op::Size { bytes } => volume.set_size(*bytes),
         Op::MakeUnnamed { path, len, seed } => {
             let (directory, name) = parent(path)?;
             let held = volume.make_unnamed(&NewFile::new(FileKind::Regular, 0o600))?;
@@ -627,7 +660,12 @@ pub fn apply(volume: &Volume, op: &Op) -> crate::Result<()> {
 /// Damage.
 pub fn read(volume: &Volume) -> crate::Result<Tree> {
     let page_size = volume.core.page_size;
-    let mut tree = Tree { files: BTreeMap::new(), next: 0, now: 0, page_size, snapshots: BTreeMap::new() };
+    let quotas = volume.quotas()?.into_iter().map(|Quota { id, limits, .. }| {
+        (id, (limits.bytes.hard / 4096, limits.inodes.hard)) // users alone
+    });
+    let (files, snapshots) = (BTreeMap::new(), BTreeMap::new());
+    let (quotas, size) = (quotas.collect(), volume.size().unwrap_or(0));
+    let mut tree = Tree { files, next: 0, now: 0, page_size, snapshots, quotas, size };
     read_file(volume, Ino::ROOT, Ino::ROOT, &mut tree.files)?;
     for snapshot in volume.snapshots()? {
         let mut files = BTreeMap::new();

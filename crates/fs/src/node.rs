@@ -1,7 +1,7 @@
 //! [`Node`]: an inode that this process uses, with its lock and its indexes in memory.
 
 use crate::extents::{Extents, Loaded, NewRun, Pages};
-use crate::layout::{Inode, PAGE, PAGE_LINES, STATE_SNAPSHOT, State, inode, lines};
+use crate::layout::{Inode, PAGE, STATE_SNAPSHOT, State, inode, lines};
 use crate::names::Names;
 use crate::space::Space;
 use crate::volume::Indexed;
@@ -243,9 +243,8 @@ impl NodeState {
         everbyte_media::PublishWord::new(at).publish(media, size + PAGE, &ordered);
         media.fence();
         charge.keep();
-        let first = (size / PAGE) as u32 * PAGE_LINES; // the page's first line
         let names = self.names(space, node)?;
-        names.add_page(page, first);
+        names.add_page(page);
         Ok(names.find_free(count).expect("a page was added"))
     }
 }

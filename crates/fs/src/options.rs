@@ -28,6 +28,9 @@ pub struct VolumeOptions {
     pub span: Option<u64>,
     /// The page size of new files, unless an opening says otherwise.
     pub page_size: PageSize,
+    /// Bytes that the volume may have at most, see [`crate::Volume::set_size`]; 0: as many as its
+    /// span has.
+    pub size: u64,
     /// The clock of all times.
     pub clock: Clock,
 }
@@ -35,7 +38,8 @@ pub struct VolumeOptions {
 impl Default for VolumeOptions {
     fn default() -> VolumeOptions {
         let (page_size, clock) = (PageSize::Small, system_clock as Clock);
-        VolumeOptions { label: String::new(), uuid: None, lanes: 8, owner: (0, 0), span: None, page_size, clock }
+        let (label, owner) = (String::new(), (0, 0));
+        VolumeOptions { label, uuid: None, lanes: 8, owner, span: None, page_size, size: 0, clock }
     }
 }
 

@@ -111,6 +111,9 @@ fn sections(mut content: &[u8], count: u32) -> Option<Saved> {
         }
         content = rest;
     }
+    if !content.is_empty() {
+        return None;
+    }
     Some(Saved { pages: pages?, inodes: inodes?, shared: shared.unwrap_or_default(), used })
 }
 
@@ -207,9 +210,9 @@ pub(crate) fn save(core: &Core) -> Result<()> {
         let words = (shared.len() + used.as_ref().map_or(0, Vec::len)) as u64;
         (HEAD as u64 + 4 * size_of::<SavedSection>() as u64 + bits / 8 + words * 8).div_ceil(PART as u64)
     };
-    while core.free_count() < needed(core) {
+    while core.takeable_count() < needed(core) {
         match core.grow(needed(core)) {
-            Err(Error::NoSpace { .. }) => return Ok(()),
+            Err(Error::NoSpace { .. } | Error::SizeReached { .. }) => return Ok(()),
             outcome => outcome?,
         }
     }

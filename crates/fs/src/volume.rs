@@ -3,14 +3,14 @@
 use crate::core::Core;
 use crate::extents::Pages;
 use crate::lanes::Lanes;
-use crate::layout::PAGE;
 use crate::nodes::Nodes;
 use crate::recover::{self, VolumeRecovery};
 use crate::space::Space;
-use crate::{Error, OpenVolume, PageSize, Result, VolumeOptions, format, quota, saved};
+use crate::{Error, OpenVolume, PageSize, Result, VolumeOptions, format, quota, saved, size};
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use parking_lot::RwLock;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// An open volume. Cheap to clone; all clones are one volume.
 #[derive(Clone)]
@@ -85,6 +85,7 @@ impl Volume {
         };
         // The limits of a damaged list are none: `check` tells.
         let limits = quota::list::read(Pages::of(core.object())).unwrap_or_default();
+        core.limit.store(size::read(Pages::of(core.object())).unwrap_or(0), Ordering::Relaxed);
         core.quotas.load(scan.used);
         core.quotas.set_limits(&limits);
         if !recovery.damaged.is_empty() {
@@ -163,16 +164,14 @@ impl Volume {
         self.core.lanes.written()
     }
 
-    /// Space and inodes. Free counts are those of the present size: the volume grows up to its span
-    /// or quota.
+    /// Space and inodes. Free counts are those of the pages that the volume has now: it grows up to
+    /// its size or its span.
     pub fn usage(&self) -> Usage {
         let core = &*self.core;
-        let pages = (core.object().backed().get() - core.at(0)) / PAGE;
-        let span = core.object().span();
         Usage {
-            pages,
-            free_pages: core.space.free_count(),
-            pages_max: (span.end - span.start) / PAGE,
+            pages: core.end_page(),
+            free_pages: core.takeable_count(),
+            pages_max: core.end_page_max(),
             inodes: core.table.numbers().count() as u64,
             free_inodes: core.table.free_count(),
         }
@@ -184,9 +183,9 @@ impl Volume {
 pub struct Usage {
     /// Pages that the volume has now.
     pub pages: u64,
-    /// Pages of them that are free.
+    /// Pages of them that are free, without those beyond the size of the volume.
     pub free_pages: u64,
-    /// Pages that its span has room for.
+    /// Pages that it may have at most: by its size, or else by its span.
     pub pages_max: u64,
     /// Inodes that the volume has now.
     pub inodes: u64,

@@ -1,6 +1,7 @@
 //! Golden persistence traces: the stores, flushes and fences of each change of a volume, in order.
 
-use everbyte_fs::{FileKind, FileMap, Ino, MapOptions, NewFile, Rename, SetAttributes, Volume, VolumeOptions, layout};
+use everbyte_fs::{FileKind, FileMap, Ino, MapOptions, NewFile, QuotaKind, QuotaLimit, QuotaLimits, Rename};
+use everbyte_fs::{SetAttributes, Volume, VolumeOptions, layout};
 use everbyte_sim::{Image, Tracer, assert_golden};
 use everbyte_store::{FormatOptions, Store};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -187,6 +188,41 @@ fn a_write_to_a_mapped_range() {
         let _map = map(volume, ONE);
         volume.write(ONE, 8, &[6; 4096]).unwrap();
     });
+}
+
+#[test]
+fn a_quota() {
+    let limit = QuotaLimit { hard: 40_960, ..QuotaLimit::default() };
+    let limits = QuotaLimits { bytes: limit, ..QuotaLimits::default() };
+    golden("quota", |volume| volume.set_quota(QuotaKind::User, 5, &limits).unwrap());
+}
+
+/// A file that is charged is written with the same stores.
+#[test]
+fn an_append_that_is_charged() {
+    let limit = QuotaLimit { hard: 1 << 20, ..QuotaLimit::default() };
+    let limits = QuotaLimits { bytes: limit, ..QuotaLimits::default() };
+    let append = |volume: &Volume| _ = volume.append(THREE, &[7; 4096]).unwrap();
+    let trace_of = |has_quota: bool| {
+        let image = std::cell::Cell::new(0);
+        trace(|volume| {
+            append(volume);
+            if has_quota {
+                volume.set_quota(QuotaKind::User, 0, &limits).unwrap();
+            }
+            let before = volume.object().media().counts();
+            append(volume);
+            let after = volume.object().media().counts();
+            image.set(after.fences - before.fences);
+        });
+        image.get()
+    };
+    assert_eq!(trace_of(true), trace_of(false));
+}
+
+#[test]
+fn a_size_of_the_volume() {
+    golden("set_size", |volume| volume.set_size(1 << 20).unwrap());
 }
 
 #[test]

@@ -161,7 +161,7 @@ fn errno_of(error: &FsError) -> Errno {
         FsError::Quota { .. } => Errno::EDQUOT,
         FsError::OtherProject { .. } => Errno::EXDEV,
         FsError::NoSpace { cause, .. } if cause.kind() == ErrorKind::Quota => Errno::EDQUOT,
-        FsError::NoSpace { .. } | FsError::NoInodes { .. } => Errno::ENOSPC,
+        FsError::NoSpace { .. } | FsError::NoInodes { .. } | FsError::SizeReached { .. } => Errno::ENOSPC,
     }
 }
 

@@ -1,7 +1,7 @@
 //! `everbyte fs ..`: file volumes.
 
 use crate::args::{
-    FsCommand, FsCommands, FsLsArgs, FsStatArgs, GetArgs, MkfsArgs, PutArgs, SnapshotArgs, SnapshotCommand,
+    FsCommand, FsCommands, FsGrowArgs, FsLsArgs, FsStatArgs, GetArgs, MkfsArgs, PutArgs, SnapshotArgs, SnapshotCommand,
 };
 use crate::failure::Failure;
 use crate::output::Output;
@@ -28,10 +28,12 @@ pub(crate) fn run(args: &FsCommands, output: &Output) -> Result<(), Failure> {
             SnapshotCommand::List(listed) => list_snapshots(&to_read()?, &listed.volume, output),
             SnapshotCommand::Remove(removed) => remove_snapshot(to_write()?, removed, output),
         },
+        FsCommand::Quota(quotas) => super::fs_quota::run(&args.store, &args.open, &quotas.command, output),
+        FsCommand::Grow(grown) => grow(to_write()?, grown, output),
     }
 }
 
-fn volume(store: &Store, name: &str) -> Result<Volume, Failure> {
+pub(super) fn volume(store: &Store, name: &str) -> Result<Volume, Failure> {
     Ok(Volume::open(store.object(name)?)?)
 }
 
@@ -90,12 +92,23 @@ fn remove_snapshot(store: Store, args: &SnapshotArgs, output: &Output) -> Result
 
 fn mkfs(store: Store, args: &MkfsArgs, output: &Output) -> Result<(), Failure> {
     let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    let MkfsArgs { label, lanes, span, page_size, .. } = args;
+    let MkfsArgs { label, lanes, span, page_size, size, .. } = args;
     let (label, lanes, span, page_size) = (label.clone(), *lanes, *span, *page_size);
-    let options = VolumeOptions { label, lanes, span, page_size, owner, ..Default::default() };
+    let size = size.unwrap_or(0);
+    let options = VolumeOptions { label, lanes, span, page_size, size, owner, ..Default::default() };
     Volume::create(&store, &args.volume, &options)?.close()?;
     store.close()?;
     output.say(format!("made volume {}", args.volume), json!({ "volume": args.volume, "label": args.label }))
+}
+
+fn grow(store: Store, args: &FsGrowArgs, output: &Output) -> Result<(), Failure> {
+    let volume = volume(&store, &args.volume)?;
+    volume.set_size(args.size)?;
+    let size = volume.usage().pages_max * 4096;
+    volume.close()?;
+    store.close()?;
+    let text = format!("volume {} may have {}", args.volume, crate::text::bytes(size));
+    output.say(text, json!({ "volume": args.volume, "size": size }))
 }
 
 fn fsck(store: &Store, name: &str, output: &Output) -> Result<(), Failure> {
@@ -160,6 +173,9 @@ fn stat(store: &Store, args: &FsStatArgs, output: &Output) -> Result<(), Failure
         "pages_max": usage.pages_max,
         "inodes": usage.inodes,
         "free_inodes": usage.free_inodes,
+        "size": volume.size(),
+        "available_pages": volume.available_pages(),
+        "quotas": volume.quotas()?.len(),
         "sealed_percent": 0,
         "snapshots": snapshots.len(),
     }))

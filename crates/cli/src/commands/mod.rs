@@ -8,6 +8,7 @@ pub(crate) mod crash;
 pub(crate) mod create;
 pub(crate) mod domain;
 pub(crate) mod fs;
+mod fs_quota;
 pub(crate) mod grow;
 pub(crate) mod info;
 pub(crate) mod media;

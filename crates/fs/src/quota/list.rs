@@ -14,7 +14,7 @@ use crate::extents::Pages;
 use crate::layout::{PAGE, QUOTAS_MAGIC, QuotaHead, QuotaRecord};
 use crate::volume::Volume;
 use crate::{Error, Result};
-use everbyte_media::{Checked, Damage};
+use everbyte_media::{Checked, Damage, seeded};
 use zerocopy::IntoBytes;
 
 /// The limits of all owners, in the order of their keys.
@@ -73,7 +73,7 @@ pub(super) fn replace(core: &Core, all: &[(Key, QuotaLimits)]) -> Result<()> {
     // The pages of a damaged list stay in use until a scan.
     let old = run(Pages::of(core.object()));
     let at = word_at(core.at(0));
-    let mut change = core.change().of_bytes();
+    let mut change = if seeded("fs-quota-unlogged") { core.change() } else { core.change().of_bytes() };
     let new = if all.is_empty() { None } else { Some(write(core, all)?) };
     let taken = match &new {
         Some((place, count)) => {

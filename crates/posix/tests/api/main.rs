@@ -6,6 +6,7 @@ mod files;
 mod locks;
 mod maps;
 mod opening;
+mod quotas;
 mod times;
 
 use everbyte_fs::{Volume, VolumeOptions};
