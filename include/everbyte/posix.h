@@ -288,8 +288,8 @@ int eb_closedir(eb_dir *stream);
 
 /* Copy the value of an extended attribute, or the names of all of them, each with a zero byte
  * behind it, to `into`; `room` 0 asks for the size. The calls with an l take a symbolic link
- * itself. Return the number of bytes. Fail with ENODATA, ERANGE if it does not fit, EOPNOTSUPP for a name
- * outside of user., trusted., security. and system.posix_acl_. */
+ * itself. Return the number of bytes. Fail with ENODATA, ERANGE if it does not fit, EOPNOTSUPP for
+ * a name outside of user., trusted., security. and system.posix_acl_. */
 ssize_t eb_getxattr(const char *path, const char *name, void *into, size_t room);
 ssize_t eb_lgetxattr(const char *path, const char *name, void *into, size_t room);
 ssize_t eb_fgetxattr(int fd, const char *name, void *into, size_t room);
