@@ -186,8 +186,11 @@ int eb_fdatasync(int fd);
 int eb_truncate(const char *path, off_t size);
 int eb_ftruncate(int fd, off_t size);
 
-/* Gives pages to a range of a file, or takes them: the modes of fallocate(2), 0 or FALLOC_FL_ and
- * KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE, COLLAPSE_RANGE, INSERT_RANGE, UNSHARE_RANGE. */
+/* Gives pages to a range of a file, or takes them away. Modes are those of fallocate(2): 0, or with
+ * the prefix FALLOC_FL_ KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE, COLLAPSE_RANGE, INSERT_RANGE and
+ * UNSHARE_RANGE.
+ * Fails with EINVAL for an empty range and for modes that exclude each other, EOPNOTSUPP for an
+ * unknown mode. */
 int eb_fallocate(int fd, int mode, off_t at, off_t size);
 
 /* Copies bytes of one file to another one of the same volume; whole pages are shared where both
