@@ -186,8 +186,11 @@ int eb_fdatasync(int fd);
 int eb_truncate(const char *path, off_t size);
 int eb_ftruncate(int fd, off_t size);
 
-/* Gives pages to a range of a file, or takes them: the modes of fallocate(2), 0 or FALLOC_FL_ and
- * KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE, COLLAPSE_RANGE, INSERT_RANGE, UNSHARE_RANGE. */
+/* Gives pages to a range of a file, or takes them away. Modes are those of fallocate(2): 0, or with
+ * the prefix FALLOC_FL_ KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE, COLLAPSE_RANGE, INSERT_RANGE and
+ * UNSHARE_RANGE.
+ * Fails with EINVAL for an empty range and for modes that exclude each other, EOPNOTSUPP for an
+ * unknown mode. */
 int eb_fallocate(int fd, int mode, off_t at, off_t size);
 
 /* Copies bytes of one file to another one of the same volume; whole pages are shared where both
@@ -288,8 +291,8 @@ int eb_closedir(eb_dir *stream);
 
 /* Copy the value of an extended attribute, or the names of all of them, each with a zero byte
  * behind it, to `into`; `room` 0 asks for the size. The calls with an l take a symbolic link
- * itself. Return the number of bytes. Fail with ENODATA, ERANGE if it does not fit, EOPNOTSUPP for a name
- * outside of user., trusted., security. and system.posix_acl_. */
+ * itself. Return the number of bytes. Fail with ENODATA, ERANGE if it does not fit, EOPNOTSUPP for
+ * a name outside of user., trusted., security. and system.posix_acl_. */
 ssize_t eb_getxattr(const char *path, const char *name, void *into, size_t room);
 ssize_t eb_lgetxattr(const char *path, const char *name, void *into, size_t room);
 ssize_t eb_fgetxattr(int fd, const char *name, void *into, size_t room);

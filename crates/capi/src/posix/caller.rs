@@ -40,8 +40,10 @@ static REGISTRY: Mutex<Vec<Weak<Caller>>> = Mutex::new(Vec::new());
 /// The caller of threads that have chosen none.
 static MAIN: LazyLock<Arc<Caller>> = LazyLock::new(|| {
     let groups = groups().unwrap_or_default();
-    // SAFETY: these calls have no conditions and cannot fail.
-    let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+    // SAFETY: the call has no conditions and cannot fail.
+    let uid = unsafe { libc::geteuid() };
+    // SAFETY: as above.
+    let gid = unsafe { libc::getegid() };
     let user = User { uid, gid, groups };
     Caller::new(CallerState { user, mask: 0o022, working: None, places: Vec::new() })
 });

@@ -65,8 +65,9 @@ pub(crate) unsafe extern "C" fn eb_name_to_handle_at(
         // SAFETY: as above.
         unsafe { (*into).kind = KIND };
         let bytes = found.bytes();
+        let behind = into.wrapping_add(1).cast();
         // SAFETY: room for so many bytes behind the handle, as the caller says.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), into.add(1).cast(), bytes.len()) };
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), behind, bytes.len()) };
         // SAFETY: the caller's promise.
         if volume.is_null() { Ok(()) } else { unsafe { store(volume, id as c_int) } }
     }))
@@ -83,12 +84,14 @@ pub(crate) unsafe extern "C" fn eb_open_by_handle_at(fd: c_int, from: *const Han
                 return Err(bad_address("a handle"));
             }
             // SAFETY: the caller's promise.
-            let (len, kind) = unsafe { ((*from).bytes as usize, (*from).kind) };
+            let Handle { bytes: len, kind } = unsafe { from.read() };
+            let len = len as usize;
             if len != FileHandle::LEN || kind != KIND {
                 return Err(Fault::invalid("no handle of a file of a volume"));
             }
+            let behind = from.wrapping_add(1).cast::<u8>();
             // SAFETY: the caller's promise: so many bytes follow.
-            let bytes = unsafe { std::slice::from_raw_parts(from.add(1).cast::<u8>(), len) };
+            let bytes = unsafe { std::slice::from_raw_parts(behind, len) };
             Ok(FileHandle::parse(bytes)?)
         },
         flags,

@@ -145,10 +145,11 @@ pub(crate) unsafe extern "C" fn eb_linkat(
             with_place(to_fd, to, |place, to| {
                 require_same(source.volume.id, place.volume.id)?;
                 let process = place.process.read();
-                Ok(match flags & libc::AT_SYMLINK_FOLLOW {
-                    0 => process.link(from, to)?,
-                    _ => process.link_followed(from, to)?,
-                })
+                let linked = match flags & libc::AT_SYMLINK_FOLLOW {
+                    0 => process.link(from, to),
+                    _ => process.link_followed(from, to),
+                };
+                Ok(linked?)
             })
         })
     }))

@@ -73,12 +73,13 @@ pub(crate) extern "C" fn eb_fcntl(fd: c_int, command: c_int, argument: c_int) ->
 pub(crate) extern "C" fn eb_flock(fd: c_int, operation: c_int) -> c_int {
     done(table::get(fd).and_then(|open| {
         let waits = operation & libc::LOCK_NB == 0;
-        Ok(match operation & !libc::LOCK_NB {
+        let changed = match operation & !libc::LOCK_NB {
             libc::LOCK_SH => open.file.lock_whole(LockKind::Shared, waits),
             libc::LOCK_EX => open.file.lock_whole(LockKind::Exclusive, waits),
             libc::LOCK_UN => open.file.unlock_whole(),
             _ => return Err(Fault::invalid(format!("no lock is {operation}"))),
-        }?)
+        };
+        Ok(changed?)
     }))
 }
 

@@ -39,13 +39,14 @@ pub(super) struct Descriptor {
     pub volume: Arc<OpenVolume>,
 }
 
-struct Table {
+struct DescriptorTable {
     volumes: Vec<Arc<OpenVolume>>,
     open: Vec<Option<Arc<Descriptor>>>,
     next_volume: u64,
 }
 
-static TABLE: RwLock<Table> = RwLock::new(Table { volumes: Vec::new(), open: Vec::new(), next_volume: 1 });
+static TABLE: RwLock<DescriptorTable> =
+    RwLock::new(DescriptorTable { volumes: Vec::new(), open: Vec::new(), next_volume: 1 });
 
 /// No descriptor has this number.
 fn bad(fd: c_int) -> Fault {
