@@ -279,7 +279,7 @@ fn a_full_disk_is_an_error_and_leaves_no_file() {
     assert!(store.check().is_empty());
 }
 
-/// PART-1
+/// PUBLISH-1
 #[test]
 fn the_file_is_synced_before_it_has_its_name_and_the_directory_after() {
     let (folder, store, _) = made();
