@@ -6,8 +6,8 @@
 //!   4. the directory is synced
 //!
 //! Invariants
-//!   PUBLISH-1  A file gets its name after all its bytes are on the medium, and the call returns after
-//!           the name is.
+//!   PUBLISH-1  A file gets its name after all its bytes are on the medium, and the call returns
+//!              after the name is.
 //!   PUBLISH-2  A file that is given up, after an error or a panic, is removed.
 
 use crate::error::{Error, Result};
@@ -102,7 +102,8 @@ impl<'f> PartName<'f> {
     pub(crate) fn beside(target: &Path, files: &'f dyn Files) -> Result<PartName<'f>> {
         let io = |action| move |source| Error::Io { action, path: target.into(), source };
         if target.symlink_metadata().is_ok() {
-            return Err(io("create")(io::ErrorKind::AlreadyExists.into()));
+            let taken = "a file of this name exists already; choose another name";
+            return Err(io("create")(io::Error::new(io::ErrorKind::AlreadyExists, taken)));
         }
         if target.file_name().is_none() {
             return Err(io("create")(io::ErrorKind::IsADirectory.into()));
