@@ -42,7 +42,7 @@ pub enum Error {
         format: Format,
     },
     /// The file is damaged.
-    #[error("{0}; restore from another backup")]
+    #[error("{}; restore from another backup", damaged(.0))]
     Damaged(Box<Damage>),
     /// Files that do not belong together, in this order.
     #[error("{path}: {detail}")]
@@ -68,6 +68,13 @@ pub enum Error {
         /// The reason, and the way out.
         detail: String,
     },
+}
+
+/// The text of a damage of a backup's file, which is not the one of a store.
+fn damaged(damage: &Damage) -> String {
+    let path = damage.path.as_deref().unwrap_or(std::path::Path::new("the backup")).display();
+    let offset = damage.offset.unwrap_or_default();
+    format!("{path}: the backup is damaged at offset {offset:#x}: {}", damage.detail)
 }
 
 impl From<Damage> for Error {

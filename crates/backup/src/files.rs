@@ -6,11 +6,11 @@
 //!   4. the directory is synced
 //!
 //! Invariants
-//!   PART-1  A file gets its name after all its bytes are on the medium, and the call returns after
-//!           the name is.
-//!   PART-2  A file that is given up, after an error or a panic, is removed.
+//!   PUBLISH-1  A file gets its name after all its bytes are on the medium, and the call returns
+//!              after the name is.
+//!   PUBLISH-2  A file that is given up, after an error or a panic, is removed.
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -102,7 +102,8 @@ impl<'f> PartName<'f> {
     pub(crate) fn beside(target: &Path, files: &'f dyn Files) -> Result<PartName<'f>> {
         let io = |action| move |source| Error::Io { action, path: target.into(), source };
         if target.symlink_metadata().is_ok() {
-            return Err(io("create")(io::ErrorKind::AlreadyExists.into()));
+            let taken = "a file of this name exists already; choose another name";
+            return Err(io("create")(io::Error::new(io::ErrorKind::AlreadyExists, taken)));
         }
         if target.file_name().is_none() {
             return Err(io("create")(io::ErrorKind::IsADirectory.into()));
@@ -114,7 +115,7 @@ impl<'f> PartName<'f> {
         Ok(PartName { files, part: part.into(), target: target.into(), is_done: false })
     }
 
-    /// Gives the synced file its name (PART-1).
+    /// Gives the synced file its name (PUBLISH-1).
     pub(crate) fn publish(mut self) -> Result<()> {
         let target = self.target.clone();
         let io = |action: &'static str, source| Error::Io { action, path: target.clone(), source };
@@ -132,7 +133,7 @@ impl<'f> PartName<'f> {
 impl Drop for PartName<'_> {
     fn drop(&mut self) {
         if !self.is_done {
-            self.files.remove(&self.part); // PART-2
+            self.files.remove(&self.part); // PUBLISH-2
         }
     }
 }

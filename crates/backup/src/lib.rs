@@ -140,9 +140,9 @@ pub struct Restored {
 ///
 /// # Errors
 /// [`Error::Refused`] for a store that is open for reading; [`Error::Busy`] if a transaction stays
-/// open for longer than [`Options::wait`], or another backup runs; [`Error::Media`] if other
-/// processes have the store; [`Error::Store`] for objects with backing files; [`Error::WrongParent`];
-/// [`Error::Io`]. No file is left behind.
+/// open for longer than [`Options::wait`], or another backup runs; [`Error::Store`] if other
+/// processes have the store, and for objects with backing files; [`Error::WrongParent`];
+/// [`Error::Media`]; [`Error::Io`]. No file is left behind.
 pub fn backup(store: &Store, to: &Path, options: &Options, report: &mut dyn FnMut(Progress)) -> Result<Summary> {
     backup_with(store, to, options, &RealFiles, report)
 }

@@ -10,11 +10,11 @@
 //!   READ-2  Numbers of pages lie in the image, and the table has them in ascending order.
 //!   READ-3  Chunks follow each other from the head to the end mark without a gap.
 
+use crate::error::{Error, Result};
 use crate::layout::{
     CHUNK_MAGIC, ChunkHead, END_LEN, ENTRIES_MAX, End, Entry, FORMAT, HEAD_LEN, Head, KIND_END, KIND_PAGES, KIND_TABLE,
     MAGIC, PAGE, PAGES_MAX,
 };
-use crate::{Error, Result};
 use everbyte_media::{Checked, Damage, Format, sums_agree};
 use std::fs::File;
 use std::io;

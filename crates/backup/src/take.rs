@@ -168,7 +168,7 @@ impl Image<'_> {
     /// The pages that may hold something else than zeros.
     fn with_data(&self) -> Vec<Range<u64>> {
         let media = self.media();
-        let data = media.data(0, media.len()).unwrap_or_else(|| vec![0..media.len()]);
+        let data = media.data(0, media.len()).unwrap_or_else(|| std::iter::once(0..media.len()).collect());
         data.into_iter().map(|range| range.start / PAGE..range.end.div_ceil(PAGE)).collect()
     }
 
@@ -212,7 +212,8 @@ impl Image<'_> {
     /// `None` if the gate does not close.
     fn close(&mut self, changed: &ChangedPages<'_>, mut rest: Vec<u64>, options: &Options) -> Option<Result<Moment>> {
         self.say(Phase::Close, 0, rest.len() as u64);
-        let mut copies = Vec::with_capacity((rest.len() + STEP as usize) * PAGE as usize);
+        // The system gives memory page by page: before the gate closes, where it may take its time.
+        let mut copies = vec![1; (rest.len() + rest.len() / 4 + STEP as usize) * PAGE as usize];
         let closed = changed.close_gate(options.wait)?;
         let start = Instant::now();
         let media = self.media();

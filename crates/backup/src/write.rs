@@ -77,7 +77,7 @@ impl Writer {
         let end = End { len, moment, pages, stored: self.stored, table_at, ..End::new_zeroed() };
         self.chunk(KIND_END, 1, &[end.as_bytes()])?;
         if !everbyte_media::seeded("backup-unsynced") {
-            self.sink.sync()?; // PART-1
+            self.sink.sync()?; // PUBLISH-1
         }
         Ok((end, self.at))
     }

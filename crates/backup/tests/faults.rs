@@ -142,7 +142,7 @@ fn sizes_that_contradict_each_other_are_refused() {
         |head| head.linear = 0,
         |head| head.linear = head.max + PAGE,
         |head| head.log_at = 0,
-        |head| head.log_len = u64::MAX & !4095,
+        |head| head.log_len = !4095,
         |head| head.depth = 1,
         |head| head.binding = 7,
     ];
@@ -173,7 +173,7 @@ fn a_chain_with_a_gap_or_in_another_order_is_refused() {
         assert!(matches!(&error, Error::WrongParent { .. }) && error.to_string().contains(text), "{error}");
     }
     let any = museum::with("backup-any-parent", || {
-        let options = RestoreOptions { media: folder.options(), new_identity: true, ..RestoreOptions::default() };
+        let options = RestoreOptions { media: folder.options(), new_identity: true };
         restore(&[whole.clone(), two.clone()], &folder.path("any"), &options, &mut |_| {})
     });
     assert!(any.is_ok(), "these pages happen to be the same: only the check of the parent tells");
@@ -279,7 +279,7 @@ fn a_full_disk_is_an_error_and_leaves_no_file() {
     assert!(store.check().is_empty());
 }
 
-/// PART-1
+/// PUBLISH-1
 #[test]
 fn the_file_is_synced_before_it_has_its_name_and_the_directory_after() {
     let (folder, store, _) = made();

@@ -151,7 +151,7 @@ fn a_restored_store_keeps_its_identity_or_gets_a_new_one() {
     let identity = store.identity();
     let files = [folder.path("backup")];
     backup(&store, &files[0], &Options::default(), &mut |_| {}).unwrap();
-    let renamed = RestoreOptions { new_identity: true, media: folder.options(), ..RestoreOptions::default() };
+    let renamed = RestoreOptions { new_identity: true, media: folder.options() };
     let restored = restore(&files, &folder.path("other"), &renamed, &mut |_| {}).unwrap();
     assert_ne!(restored.identity, identity);
     let beside = Store::open(&folder.path("other"), &folder.options()).unwrap();

@@ -20,7 +20,7 @@ struct Counter<P: MemPool> {
     twice: PCell<u64, P>,
 }
 
-/// The answers that the threads got: each number is settled.
+/// Numbers that the threads were told: each is settled.
 #[derive(Default)]
 struct Acked {
     counted: AtomicU64,

@@ -63,7 +63,7 @@ pub(crate) fn put(store: &Store, at: u64, value: u64) {
 /// Restores a chain, opens it, and finds it whole.
 pub(crate) fn again(folder: &Folder, files: &[PathBuf], number: u64) -> Store {
     let path = folder.path(&format!("again-{number}"));
-    let options = RestoreOptions { new_identity: true, media: folder.options(), ..RestoreOptions::default() };
+    let options = RestoreOptions { new_identity: true, media: folder.options() };
     let restored = restore(files, &path, &options, &mut |_| {}).unwrap();
     assert!(restored.findings.is_empty(), "{:?}", restored.findings);
     let store = Store::open(&path, &folder.options()).unwrap();

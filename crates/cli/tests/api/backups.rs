@@ -34,7 +34,7 @@ fn what_cannot_be_backed_up_or_restored_is_told() {
     place.good(&["backup", "everbyte.store", "b"]);
     place.bad(&["backup", "nowhere", "c"], 5, &["nowhere", "no such store"]);
     place.bad(&["backup", "everbyte.store", "b"], 2, &["b: cannot create"]);
-    place.bad(&["backup", "everbyte.store", "nowhere/c"], 1, &["nowhere/c", "No such file"]);
+    place.bad(&["backup", "everbyte.store", "nowhere/c"], 5, &["nowhere/c", "No such file"]);
     place.bad(&["backup", "everbyte.store", "c", "--since", "everbyte.store"], 3, &["not a backup"]);
     place.bad(&["restore", "b", "everbyte.store"], 2, &["everbyte.store: cannot create"]);
     place.bad(&["restore", "b"], 2, &["STORE"]);

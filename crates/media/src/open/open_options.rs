@@ -146,9 +146,9 @@ impl OpenOptions {
         })
     }
 
-    /// Creates the file of a store of `len` bytes that is not open, of the pages that `next` returns:
-    /// an offset and whole pages, until `None`. All other bytes are zeros. Durable on return, apart
-    /// from its name. `len` includes the linear part.
+    /// Creates the file of a store of `len` bytes that is not open, of the pages that `next`
+    /// returns: an offset and whole pages, until `None`. All other bytes are zeros. Durable on
+    /// return, apart from its name. `len` includes the linear part.
     ///
     /// # Errors
     /// As [`OpenOptions::create`], and those of `next`. No file is left behind.
