@@ -6,6 +6,7 @@
 //! in turn. All other metrics use files that a phase before has left.
 
 use super::Result;
+use super::files_mapped;
 use super::files_systems::{Calls, Files, Ours};
 use crate::harness::{Bench, Runner, Unit};
 use crate::host;
@@ -36,7 +37,9 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     found(bench, &ours, &rivals)?;
     logged(bench, &ours)?;
     threads(bench, &ours, &rivals)?;
+    files_mapped::accesses(bench, &ours, &rivals)?;
     drop(ours);
+    files_mapped::aging(bench, folder.path())?;
     remounts(bench, folder.path())
 }
 

@@ -2,6 +2,7 @@
 
 mod collections;
 mod files;
+mod files_mapped;
 mod files_systems;
 mod heap;
 mod hkv;
