@@ -11,7 +11,8 @@
 //! bulk, in further segments of the lane.
 //!
 //! Invariants
-//!   FS-1  Nothing leads to new bytes before the fence that follows their flush.
+//!   FS-1  Nothing leads to new bytes before the fence that follows their flush: `order` holds this
+//!         by types.
 //!   FS-2  A word that exists is logged and the log is fenced before the word changes, unless it
 //!         changes alone.
 //!   FS-3  The locks of all files whose words change are held until the lane is retired and that is
@@ -19,14 +20,17 @@
 
 use crate::Result;
 use crate::lanes::Lanes;
-use crate::layout::PAGE;
+use crate::layout::{PAGE, inode};
+use crate::order::{Fresh, Linked, NewEntry, NewInode};
+use crate::quota::usage::{Delta, Owner};
 use crate::space::Space;
 use everbyte_log::{Error as LogError, Journal};
+use everbyte_media::sealed::seal_low;
 use everbyte_media::{Flusher, Ordered, seeded};
 
 /// Words that will change, and have not yet. Dropped without [`Change::commit`] it has no effect.
 #[must_use = "nothing changes before the commit"]
-pub(crate) struct Change<'v> {
+pub struct Change<'v> {
     space: &'v Space,
     lanes: &'v Lanes,
     words: Vec<(u64, u64)>,
@@ -34,6 +38,8 @@ pub(crate) struct Change<'v> {
     ranges: Vec<(u64, &'v [u8])>,
     /// Lines that are flushed with the words: see [`Change::flush`].
     flushed: Option<(u64, u64)>,
+    /// What files have more or less after the change.
+    deltas: Vec<Delta>,
     now: i64,
     always_logged: bool,
 }
@@ -42,7 +48,8 @@ impl<'v> Change<'v> {
     /// A change of nothing, at the time `now`.
     pub(crate) fn new(space: &'v Space, lanes: &'v Lanes, now: i64) -> Change<'v> {
         let words = Vec::with_capacity(12);
-        Change { space, lanes, words, ranges: Vec::new(), flushed: None, now, always_logged: false }
+        let (ranges, deltas) = (Vec::new(), Vec::new());
+        Change { space, lanes, words, ranges, flushed: None, deltas, now, always_logged: false }
     }
 
     /// A change of bytes of files: one word is logged, too, since recovery flushes words that
@@ -62,6 +69,21 @@ impl<'v> Change<'v> {
             Some((_, word)) => *word = value,
             None => self.words.push((at, value)),
         }
+    }
+
+    /// The word at `at` leads to new bytes, which are flushed; the commit fences before (FS-1).
+    pub fn link<T: Linked>(&mut self, at: u64, new: &Fresh<T>) {
+        self.set(at, new.word());
+    }
+
+    /// An inode becomes live.
+    pub fn make_live(&mut self, inode: &Fresh<NewInode>) {
+        self.set(inode.at + inode::STATE, inode.state.word());
+    }
+
+    /// A new entry leads to its inode.
+    pub fn name(&mut self, entry: &Fresh<NewEntry>) {
+        self.set(entry.at, seal_low(entry.ino.0));
     }
 
     /// [`Change::set`] of a place that has no value in this change yet.
@@ -88,11 +110,37 @@ impl<'v> Change<'v> {
         set.map_or_else(|| self.space.media().load(at), |(_, value)| *value)
     }
 
+    /// The owners of the file at `at`, as they will be, are charged for pages and inodes; 0 or less
+    /// gives them back. A volume without quotas is not counted, nor are files of snapshots.
+    pub(crate) fn charge(&mut self, at: u64, pages: i64, inodes: i64) {
+        if self.space.quotas.is_on() && !self.space.is_of_snapshot(at) {
+            let [user, group] = [0, 8].map(|offset| self.get(at + inode::OWNER + offset));
+            let owner = Owner { uid: (user >> 32) as u32, gid: group as u32, project: (group >> 32) as u32 };
+            self.deltas.push(Delta { owner, pages, inodes });
+        }
+    }
+
+    /// The owners of a file are charged.
+    pub(crate) fn charge_owner(&mut self, delta: Delta) {
+        if self.space.quotas.is_on() {
+            self.deltas.push(delta);
+        }
+    }
+
     /// Changes all words, or none after a crash. Ordered on return.
     ///
     /// # Errors
-    /// No space for the lane's records, or an unreadable page: nothing has changed.
+    /// A quota that would be passed; no space for the lane's records, or an unreadable page:
+    /// nothing has changed.
     pub(crate) fn commit(mut self) -> Result<()> {
+        let space = self.space;
+        let charge = space.quotas.charge(space.name(), &self.deltas)?; // FS-27
+        self.commit_words()?;
+        charge.keep();
+        Ok(())
+    }
+
+    fn commit_words(&mut self) -> Result<()> {
         let media = self.space.media();
         self.words.retain(|&(at, value)| media.load(at) != value);
         match self.words[..] {

@@ -164,6 +164,26 @@ pub enum Error {
         #[source]
         cause: Box<everbyte_store::Error>,
     },
+    /// A limit of a user, a group or a project would be passed.
+    #[error("volume `{volume}`: {kind} {id} has reached its limit of {limit}")]
+    Quota {
+        /// The volume.
+        volume: String,
+        /// User, group or project.
+        kind: crate::QuotaKind,
+        /// Its number.
+        id: u32,
+        /// `bytes` or `inodes`.
+        limit: &'static str,
+    },
+    /// A directory passes its project on to all of its files, and the file has another one.
+    #[error("inode {ino} does not belong to project {project}, which its new directory passes on")]
+    OtherProject {
+        /// The inode.
+        ino: Ino,
+        /// The project of the directory.
+        project: u32,
+    },
     /// The volume has as many inodes as the format allows.
     #[error("volume `{volume}` has no free inode")]
     NoInodes {
@@ -189,6 +209,8 @@ impl ErrorInfo for Error {
             Error::Damaged(_) => ErrorKind::Damaged,
             Error::BadOption { .. } | Error::BadName | Error::Loop { .. } => ErrorKind::Invalid,
             Error::Unaligned { .. } | Error::Overlap { .. } | Error::Outside { .. } => ErrorKind::Invalid,
+            Error::OtherProject { .. } => ErrorKind::Invalid,
+            Error::Quota { .. } => ErrorKind::Quota,
             Error::NotFound | Error::NoAttribute { .. } | Error::Stale { .. } => ErrorKind::NotFound,
             Error::Exists => ErrorKind::Exists,
             Error::InUse { .. } | Error::Mapped { .. } => ErrorKind::Busy,

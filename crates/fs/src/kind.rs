@@ -1,7 +1,7 @@
 //! [`Ino`], [`FileKind`] and [`Attributes`]: what callers see of an inode.
 
 use crate::PageSize;
-use crate::layout::{Inode, State};
+use crate::layout::{Inode, STATE_PROJECT, State};
 
 /// The number of an inode; the root directory is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -95,6 +95,8 @@ pub struct Attributes {
     pub gid: u32,
     /// The project of quotas.
     pub project: u32,
+    /// Whether new files of the directory belong to its project.
+    pub inherits_project: bool,
     /// Bytes of the file; of a directory the bytes of its pages.
     pub size: u64,
     /// Bytes of the pages that the file has.
@@ -128,6 +130,7 @@ impl Attributes {
             uid: inode.uid,
             gid: inode.gid,
             project: inode.project,
+            inherits_project: state.flags & STATE_PROJECT != 0,
             size: inode.size,
             allocated: pages * crate::layout::PAGE,
             page_size: PageSize::of_flags(state.flags)?,
@@ -152,6 +155,8 @@ pub struct SetAttributes {
     pub gid: Option<u32>,
     /// The project of quotas.
     pub project: Option<u32>,
+    /// Whether new files of the directory belong to its project.
+    pub inherits_project: Option<bool>,
     /// Last read.
     pub accessed: Option<i64>,
     /// Last change of the bytes.

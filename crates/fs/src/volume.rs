@@ -1,12 +1,13 @@
 //! [`Volume`]: making and opening a volume, and its figures.
 
 use crate::core::Core;
+use crate::extents::Pages;
 use crate::lanes::Lanes;
 use crate::layout::PAGE;
 use crate::nodes::Nodes;
 use crate::recover::{self, VolumeRecovery};
 use crate::space::Space;
-use crate::{Error, OpenVolume, PageSize, Result, VolumeOptions, format, saved};
+use crate::{Error, OpenVolume, PageSize, Result, VolumeOptions, format, quota, saved};
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -70,7 +71,7 @@ impl Volume {
         let page_size = options.page_size.or(PageSize::of_word(head.page_size)).unwrap_or_default();
         let recovery = VolumeRecovery { undone, head_repaired, ..scan.recovery };
         let core = Core {
-            space: Space::new(object, scan.free, scan.shared),
+            space: Space::new(object, scan.free, scan.shared, options.clock),
             head,
             lanes,
             table: scan.table,
@@ -82,6 +83,10 @@ impl Volume {
             clock: options.clock,
             page_size,
         };
+        // The limits of a damaged list are none: `check` tells.
+        let limits = quota::list::read(Pages::of(core.object())).unwrap_or_default();
+        core.quotas.load(scan.used);
+        core.quotas.set_limits(&limits);
         if !recovery.damaged.is_empty() {
             core.require_scan();
         }
@@ -103,8 +108,7 @@ impl Volume {
         let media = core.media();
         media.require_opener()?;
         if !media.opened().read_only {
-            // Shared pages are counted by a scan.
-            if !core.requires_scan() && core.shared_pages().is_empty() {
+            if !core.requires_scan() {
                 saved::save(&core)?;
             }
             media.barrier()?;

@@ -36,7 +36,7 @@ numbers! {
     EFAULT "the bytes lie outside of the mapping",
     EBUSY "the file is in use",
     EEXIST "the file exists",
-    EXDEV "the files lie in two volumes",
+    EXDEV "the files lie in two volumes, or belong to two projects",
     ENODEV "the file's type does not support this",
     ENOTDIR "not a directory",
     EISDIR "is a directory",
@@ -158,6 +158,8 @@ fn errno_of(error: &FsError) -> Errno {
         FsError::TooManyLinks { .. } => Errno::EMLINK,
         FsError::NoAttribute { .. } => Errno::ENODATA,
         FsError::Stale { .. } => Errno::ESTALE,
+        FsError::Quota { .. } => Errno::EDQUOT,
+        FsError::OtherProject { .. } => Errno::EXDEV,
         FsError::NoSpace { cause, .. } if cause.kind() == ErrorKind::Quota => Errno::EDQUOT,
         FsError::NoSpace { .. } | FsError::NoInodes { .. } => Errno::ENOSPC,
     }

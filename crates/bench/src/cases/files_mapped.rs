@@ -128,9 +128,8 @@ fn large_percent(map: &FileMap) -> Result<f64> {
     let (mut is_inside, mut found) = (false, 0_u64);
     for line in std::fs::read_to_string("/proc/self/smaps")?.lines() {
         let range = line.split(' ').next().and_then(|range| range.split_once('-'));
-        let parsed = range.and_then(|(from, to)| {
-            Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?))
-        });
+        let parsed = range
+            .and_then(|(from, to)| Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?)));
         if let Some((from, to)) = parsed {
             is_inside = from < address + map.len() as usize && address < to;
         }

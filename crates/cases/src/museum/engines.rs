@@ -202,6 +202,13 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "fs-write",
         "bytes behind the end of a small file are not flushed before its size",
     ),
+    exhibit(
+        "fs-inline-zeros-unflushed",
+        "fs",
+        "fs-resize",
+        "a small file grows over bytes that are not zeroed in time",
+    ),
+    exhibit("fs-times-unflushed", "fs", "fs-write", "the times of a write are not flushed before the size"),
     exhibit("fs-inline-moved-unflushed", "fs", "fs-write", "a small file moves to a page that is not flushed"),
     exhibit("fs-append-unflushed", "fs", "fs-write", "bytes behind the end of a page are not flushed before the size"),
     exhibit(

@@ -43,6 +43,7 @@ use crate::core::Core;
 use crate::extents::{Extents, NewRun, Piece};
 use crate::layout::{FILE_MAX, PAGE, Place, STATE_INLINE, inode};
 use crate::node::{Node, Writing};
+use crate::order::{Blank, Fresh};
 use crate::{Error, FileKind, Result};
 use everbyte_media::seeded;
 use std::ops::Range;
@@ -75,19 +76,19 @@ fn is_inline(core: &Core, node: &Node) -> bool {
     node.state_word(core).flags & STATE_INLINE != 0
 }
 
-/// Stores the times of a change of the bytes; flushed, not fenced (FS-10).
-fn store_times(core: &Core, node: &Node, now: u64) {
+/// Stores the times of a change of the bytes (FS-10).
+fn store_times(core: &Core, node: &Node, now: u64) -> Fresh<()> {
     let media = core.media();
     let _section = media.section();
     media.store(node.at + inode::MODIFIED, now);
     media.store(node.at + inode::CHANGED, now);
-    media.flush(node.at + inode::MODIFIED, 16);
+    Blank::new(()).flush_unless(media, "fs-times-unflushed", node.at + inode::MODIFIED, 16)
 }
 
-/// Publishes a size, after the fence that everything which it covers waits for.
-fn publish_size(core: &Core, node: &Node, size: u64) {
+/// Publishes a size, after the fence of the bytes and slots that it covers, and of the times.
+fn publish_size<T>(core: &Core, node: &Node, size: u64, covered: Fresh<T>) {
     let media = core.media();
-    let ordered = media.fence_after_unless("fs-size-unfenced", ());
+    let ordered = media.fence_after_unless("fs-size-unfenced", covered);
     let _section = media.section();
     everbyte_media::PublishWord::new((node.at + inode::SIZE).into()).publish(media, size, &ordered);
     media.fence();
@@ -122,10 +123,9 @@ fn own_tail(core: &Core, node: &Node, extents: &mut Extents, size: u64) -> Resul
     let run = NewRun { first: page, len: 1, place: Place::page(own) };
     let change = |extents: &mut Extents| {
         extents.reserve_for(core, node.at, &(page..page + 1), &[run])?;
-        let _section = core.media().section();
-        core.media().copy_nt_unless("fs-own-tail-unflushed", core.at(own), &content);
+        let new = core.copy_pages_unless("fs-own-tail-unflushed", own, &content).with(vec![run]);
         let mut change = core.change();
-        let remapped = extents.remap(core, node.at, &mut change, page..page + 1, &[run]);
+        let remapped = extents.remap(core, node.at, &mut change, page..page + 1, &new);
         change.commit()?;
         Ok::<_, Error>(remapped)
     };
@@ -135,11 +135,11 @@ fn own_tail(core: &Core, node: &Node, extents: &mut Extents, size: u64) -> Resul
     Ok(())
 }
 
-/// Zeroes the last page of a file behind its end, before the end moves over it (FS-11); flushed,
-/// not fenced. The page is the file's own, see [`own_tail`].
-fn zero_tail(core: &Core, extents: &Extents, size: u64) {
+/// Zeroes the last page of a file behind its end, before the end moves over it (FS-11). The page
+/// is the file's own, see [`own_tail`].
+fn zero_tail(core: &Core, extents: &Extents, size: u64) -> Fresh<()> {
     if size.is_multiple_of(PAGE) {
-        return;
+        return Fresh::linked(());
     }
     let (media, len) = (core.media(), PAGE - size % PAGE);
     if let Some((first, piece)) = extents.find(size / PAGE).filter(|(_, piece)| !piece.place.is_unwritten()) {
@@ -147,8 +147,9 @@ fn zero_tail(core: &Core, extents: &Extents, size: u64) {
         let at = core.at(piece.place.page + (size / PAGE - first)) + size % PAGE;
         let _section = media.section();
         media.zero(at, len);
-        media.flush_unless("fs-tail-unflushed", at, len);
+        return Blank::new(()).flush_unless(media, "fs-tail-unflushed", at, len);
     }
+    Fresh::linked(())
 }
 
 /// Reads a page of a file as it is: holes, unwritten pages and bytes behind the end are zeros.

@@ -4,6 +4,7 @@ use super::{
     inline, is_inline, large, lock, own_tail, publish_size, require_range, require_unmapped, store_times, zero_tail,
 };
 use crate::layout::{INLINE, PAGE, inode};
+use crate::order::Fresh;
 use crate::volume::Volume;
 use crate::{Ino, Result};
 
@@ -34,16 +35,17 @@ impl Volume {
         }
         let extents = state.extents(core, &node)?;
         large::hint(core, &node, extents, to);
+        let mut covered = Fresh::linked(());
         if to > size {
             own_tail(core, &node, extents, size)?;
-            zero_tail(core, extents, size);
+            covered = zero_tail(core, extents, size);
         }
-        store_times(core, &node, core.now() as u64);
-        publish_size(core, &node, to);
+        publish_size(core, &node, to, covered.and(store_times(core, &node, core.now() as u64)));
         // Also without a change of the size: pages that were allocated behind the end go.
         let freed = extents.cut_behind(core, node.at, to.div_ceil(PAGE));
         if !freed.is_empty() {
             media.fence_unless("fs-cut-unfenced"); // before the pages have another use
+            core.charge(node.at, -freed.iter().map(|&(_, count)| count as i64).sum::<i64>())?.keep();
             core.give_runs(&freed);
         }
         Ok(())

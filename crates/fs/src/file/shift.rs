@@ -4,6 +4,7 @@ use super::allocate::pieces;
 use super::{inline, is_inline, lock, require_range, require_unmapped};
 use crate::extents::NewRun;
 use crate::layout::{PAGE, inode};
+use crate::order::Fresh;
 use crate::volume::Volume;
 use crate::{Error, Ino, Result};
 
@@ -63,7 +64,8 @@ impl Volume {
         let gone = if is_insert { from..from } else { from..from + count };
         let freed = pieces(extents, &gone, |flags| flags);
         let mut change = core.change();
-        let remapped = extents.remap(core, node.at, &mut change, range, &runs);
+        let remapped = extents.remap(core, node.at, &mut change, range, &Fresh::linked(runs));
+        change.charge(node.at, remapped.net, 0);
         inline::set_size(&mut change, &node, new_size);
         change.commit()?;
         extents.apply(&remapped);
