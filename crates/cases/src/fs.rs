@@ -104,13 +104,18 @@ impl PartialEq for Timed {
 }
 
 impl Timed {
-    /// Applies an operation at the time after the latest one. A short write falls into the same
-    /// tick of the clock as the operation before: its change may be of one word. So do stores to a
+    /// Applies an operation at the time after the latest one. A short write inside of a
+    /// file falls into the same tick of the clock as the operation before: its change may be of one
+    /// word. So do stores to a
     /// mapping, which set no time before they are synced. An operation that
     /// changes nothing leaves no time on media, and none here.
     fn apply(&mut self, op: &Op) -> Result<(), model::Refused> {
         let before = self.0.clone();
-        let is_short = matches!(op, Op::Write { len: ..=8, .. } | Op::MapWrite { .. });
+        let is_inside = |path: &Path, end: u64| self.0.len(path).is_some_and(|len| end <= len);
+        let is_short = match op {
+            Op::Write { path, at, len: len @ ..=8, .. } => is_inside(path, at + len),
+            op => matches!(op, Op::MapWrite { .. }),
+        };
         self.0.now += i64::from(!is_short);
         let applied = self.0.apply(op);
         if applied.is_err() || self.0 == before && self.0.times() == before.times() {

@@ -34,12 +34,12 @@ pub struct Change<'v> {
     space: &'v Space,
     lanes: &'v Lanes,
     words: Vec<(u64, u64)>,
-    /// The pages and inodes that owners have more or less after the change.
-    deltas: Vec<Delta>,
     /// Bytes that change at their place: offsets in the store, and the new bytes.
     ranges: Vec<(u64, &'v [u8])>,
     /// Lines that are flushed with the words: see [`Change::flush`].
     flushed: Option<(u64, u64)>,
+    /// What files have more or less after the change.
+    deltas: Vec<Delta>,
     now: i64,
     always_logged: bool,
 }
@@ -47,8 +47,9 @@ pub struct Change<'v> {
 impl<'v> Change<'v> {
     /// A change of nothing, at the time `now`.
     pub(crate) fn new(space: &'v Space, lanes: &'v Lanes, now: i64) -> Change<'v> {
-        let (words, deltas, ranges) = (Vec::with_capacity(12), Vec::new(), Vec::new());
-        Change { space, lanes, words, deltas, ranges, flushed: None, now, always_logged: false }
+        let words = Vec::with_capacity(12);
+        let (ranges, deltas) = (Vec::new(), Vec::new());
+        Change { space, lanes, words, ranges, flushed: None, deltas, now, always_logged: false }
     }
 
     /// A change of bytes of files: one word is logged, too, since recovery flushes words that

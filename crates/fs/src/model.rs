@@ -219,6 +219,11 @@ impl Tree {
         self.shown().into_iter().filter(|(_, shown)| of_kind(shown)).map(|(path, _)| split(path)).collect()
     }
 
+    /// Bytes of the file of a path, if there is one.
+    pub fn len(&self, path: &[Vec<u8>]) -> Option<u64> {
+        self.find(path).ok().map(|id| self.files[&id].bytes.len() as u64)
+    }
+
     /// The twin of a volume that is made at the time `now`.
     pub fn made_at(now: i64) -> Tree {
         let mut tree = Tree { now, ..Tree::default() };

@@ -82,7 +82,7 @@
 
 pub use crate::change::Change;
 use crate::extents::NewRun;
-use crate::layout::{INODE, Inode, LINE, PAGE, Place, State};
+use crate::layout::{INODE, Inode, LINE, PAGE, Place, RUN_LEN_MAX, State};
 use crate::{FileKind, Ino};
 use everbyte_media::sealed::seal_low;
 use everbyte_media::{Flusher, Media, Ordered, PublishWord};
@@ -291,6 +291,28 @@ impl Fresh<Vec<NewRun>> {
         self.value.sort_unstable_by_key(|run| run.first);
         self
     }
+
+    /// The same pages in fewer runs: those that follow each other in the file and in the volume are
+    /// one.
+    pub(crate) fn coalesced(self) -> Fresh<Vec<NewRun>> {
+        Fresh::of(coalesced(&self.value))
+    }
+}
+
+/// Joins runs that follow each other in the file and in the volume.
+pub(crate) fn coalesced(runs: &[NewRun]) -> Vec<NewRun> {
+    let mut joined: Vec<NewRun> = Vec::new();
+    for &run in runs {
+        let follows = |last: &&mut NewRun| {
+            let next = Place { page: last.place.page + last.len, ..last.place };
+            last.first + last.len == run.first && next == run.place && last.len + run.len <= RUN_LEN_MAX
+        };
+        match joined.last_mut().filter(follows) {
+            Some(last) => last.len += run.len,
+            None => joined.push(run),
+        }
+    }
+    joined
 }
 
 /// Publishes the word that leads to new bytes; flushed, and the caller fences next.

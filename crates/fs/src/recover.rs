@@ -181,7 +181,7 @@ pub(crate) fn require_plausible(media: &Media, ino: Ino, at: u64) -> Result<(), 
     let regular = Some(FileKind::Regular);
     let wrong = match FileKind::of_mode(state.mode) {
         None => "has a mode of no kind",
-        _ if state.flags & !(STATE_INLINE | STATE_SNAPSHOT | STATE_LARGE | STATE_GIANT | STATE_PROJECT) != 0 => {
+        _ if state.flags & !(STATE_INLINE | STATE_SNAPSHOT | STATE_PROJECT | STATE_LARGE | STATE_GIANT) != 0 => {
             "has flags that this program does not know"
         }
         kind if PageSize::of_flags(state.flags).is_none_or(|size| size > PageSize::Small && kind != regular) => {

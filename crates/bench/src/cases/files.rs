@@ -8,6 +8,7 @@
 
 use super::Result;
 use super::files_latencies as latencies;
+use super::files_mapped;
 use super::files_synced as synced;
 use super::files_systems::{Calls, Files, Ours};
 use crate::harness::{Bench, Runner, Unit};
@@ -39,8 +40,10 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     found(bench, &ours, &rivals)?;
     logged(bench, &ours)?;
     threads(bench, &ours, &rivals)?;
+    files_mapped::accesses(bench, &ours, &rivals)?;
     latencies::run(bench, &ours, &rivals)?;
     drop(ours);
+    files_mapped::aging(bench, folder.path())?;
     volumes(bench, folder.path())?;
     remounts(bench, folder.path())?;
     synced::run(bench, disk.path())

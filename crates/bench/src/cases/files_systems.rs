@@ -58,10 +58,13 @@ pub(super) struct Ours {
 
 impl Ours {
     pub(super) fn create(path: &Path) -> Result<Ours> {
-        let options = CreateOptions { media: Options::default(), max: 64 << 30, ..CreateOptions::default() };
-        let store = Store::create(path, &options)?;
-        let options = VolumeOptions { span: Some(16 << 30), ..VolumeOptions::default() };
-        let volume = Volume::create(&store, "files", &options)?;
+        Ours::create_with(path, &VolumeOptions { span: Some(16 << 30), ..VolumeOptions::default() })
+    }
+
+    pub(super) fn create_with(path: &Path, options: &VolumeOptions) -> Result<Ours> {
+        let create = CreateOptions { media: Options::default(), max: 64 << 30, ..CreateOptions::default() };
+        let store = Store::create(path, &create)?;
+        let volume = Volume::create(&store, "files", options)?;
         Ours::of(store, volume)
     }
 

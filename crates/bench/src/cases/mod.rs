@@ -3,6 +3,7 @@
 mod collections;
 mod files;
 mod files_latencies;
+mod files_mapped;
 mod files_synced;
 mod files_systems;
 mod heap;

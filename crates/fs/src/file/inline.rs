@@ -85,14 +85,13 @@ pub(super) fn to_pages(core: &Core, node: &Node, state: &mut NodeState) -> Resul
         let mut change = core.change();
         change.set(node.at + inode::STATE, plain);
         let mut slots = [0; INLINE as usize];
-        let (mut taken, mut moved) = (None, None);
+        let (mut moved, mut taken) = (None, 0);
         if size > 0 {
             let large = match large::size_of(core, node) {
                 PageSize::Small => None,
                 size => large::take_any(core, size)?,
             };
             let (page, count) = large.map_or_else(|| core.take_run(1).map(|page| (page, 1)), Ok)?;
-            taken = Some((page, count));
             change.charge(node.at, count as i64, 0);
             let mut content = [0; PAGE as usize];
             content[..size as usize].copy_from_slice(&old[..size as usize]);
@@ -103,10 +102,11 @@ pub(super) fn to_pages(core: &Core, node: &Node, state: &mut NodeState) -> Resul
                 slots[16..24].copy_from_slice(&Run { first: 1, len: count - 1 }.word().to_le_bytes());
                 slots[24..32].copy_from_slice(&rest.word().to_le_bytes());
             }
+            taken = count;
         }
         set_bytes(&mut change, node, &slots);
         moved.iter().for_each(|place| change.link(node.at + inode::INLINE + 8, place));
-        change.commit().inspect_err(|_| taken.into_iter().for_each(|(page, count)| core.give_pages(page, count)))?;
+        change.commit().inspect_err(|_| moved.iter().for_each(|place| core.give_pages(place.page, taken)))?;
     }
     state.extents = Some(match Extents::load(Pages::of(core.object()), node.at) {
         Ok(loaded) => loaded.extents,

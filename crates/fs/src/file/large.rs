@@ -5,7 +5,6 @@
 //! of it as is one or the other. So large pages need nothing on media but their flag. Where no
 //! aligned run is free the file gets a run of the next smaller size.
 
-use super::map_range::join;
 use crate::Result;
 use crate::core::Core;
 use crate::extents::{Extents, NewRun, Pages, Piece};
@@ -13,7 +12,7 @@ use crate::layout::{LARGE_PAGES, PAGE, PLACE_UNWRITTEN, Place, RUN_LEN_MAX, STAT
 use crate::node::Node;
 use crate::order::Fresh;
 use crate::volume::Volume;
-use crate::{FileKind, Ino, PageSize};
+use crate::{Error, FileKind, Ino, PageSize};
 use std::ops::Range;
 
 /// The pages of a file, see [`Volume::pages`].
@@ -159,25 +158,31 @@ fn take(core: &Core, node: &Node, extents: &mut Extents, first: u64, size: PageS
     let Some(page) = core.take_large(size)? else { return Ok(None) };
     let place = Place { flags: PLACE_UNWRITTEN, ..Place::page(page) };
     let run = NewRun { first, len: size.pages(), place };
-    set(core, node, extents, first..first + run.len, &[run]).inspect_err(|_| core.give_pages(page, run.len))?;
-    Ok(Some(run))
+    match set(core, node, extents, first..first + run.len, vec![run]) {
+        Ok(()) => Ok(Some(run)),
+        Err(error) => {
+            core.give_pages(page, run.len);
+            // Smaller pages may be within the quota.
+            if let Error::Quota { .. } = error { Ok(None) } else { Err(error) }
+        }
+    }
 }
 
 /// Gives back what [`reserve`] has taken, after the change that it was for was refused. What cannot
 /// be given back stays with the file.
 pub(super) fn release(core: &Core, node: &Node, extents: &mut Extents, reserved: &[NewRun]) {
     for run in reserved {
-        if set(core, node, extents, run.first..run.first + run.len, &[]).is_ok() {
+        if set(core, node, extents, run.first..run.first + run.len, Vec::new()).is_ok() {
             core.give_pages(run.place.page, run.len);
         }
     }
 }
 
 /// Gives a range of a file unwritten pages, or takes them away; ordered on return.
-fn set(core: &Core, node: &Node, extents: &mut Extents, range: Range<u64>, runs: &[NewRun]) -> Result<()> {
-    extents.reserve_for(core, node.at, &range, runs)?;
+fn set(core: &Core, node: &Node, extents: &mut Extents, range: Range<u64>, runs: Vec<NewRun>) -> Result<()> {
+    let runs = Fresh::unwritten(runs);
+    extents.reserve_for(core, node.at, &range, &runs)?;
     let mut change = core.change();
-    let runs = Fresh::unwritten(runs.to_vec());
     let remapped = extents.remap(core, node.at, &mut change, range, &runs);
     change.charge(node.at, remapped.net, 0);
     change.commit()?;
@@ -185,33 +190,22 @@ fn set(core: &Core, node: &Node, extents: &mut Extents, range: Range<u64>, runs:
     Ok(())
 }
 
-/// Lets one slot cover pages that become written and those beside them: a range grows over the
-/// written pieces that its unwritten pages adjoin, in the file and in the volume, and runs that
-/// follow each other are joined.
-pub(super) fn grow_over_neighbours(
-    extents: &Extents,
-    range: &mut Range<u64>,
-    unwritten: &[NewRun],
-    runs: &mut Vec<NewRun>,
-) {
+/// The written pieces before and behind a range that its unwritten pages adjoin, in the file and in
+/// the volume: the range grows over them, so that one slot covers these pages, which become
+/// written, and those beside them.
+pub(super) fn neighbours(extents: &Extents, range: &mut Range<u64>, unwritten: &[NewRun]) -> Vec<NewRun> {
     let adjoins = |left: &NewRun, right: &NewRun| {
         let next = Place { page: left.place.page + left.len, ..left.place };
         left.first + left.len == right.first && next == right.place && left.len + right.len <= RUN_LEN_MAX
     };
     let run = |(first, piece): (u64, Piece)| NewRun { first, len: piece.len, place: piece.place };
+    let first = unwritten.first().filter(|run| run.first == range.start);
+    let last = unwritten.last().filter(|run| run.first + run.len == range.end);
     let before = range.start.checked_sub(1).and_then(|page| extents.find(page)).map(run);
+    let before = before.filter(|before| first.is_some_and(|first| adjoins(before, first)));
     let behind = extents.find(range.end).map(run);
-    if let Some(before) = before
-        && unwritten.first().is_some_and(|first| runs.first() == Some(first) && adjoins(&before, first))
-    {
-        range.start = before.first;
-        runs.insert(0, before);
-    }
-    if let Some(behind) = behind
-        && unwritten.last().is_some_and(|last| runs.last() == Some(last) && adjoins(last, &behind))
-    {
-        range.end = behind.first + behind.len;
-        runs.push(behind);
-    }
-    join(runs);
+    let behind = behind.filter(|behind| last.is_some_and(|last| adjoins(last, behind)));
+    range.start = before.map_or(range.start, |before| before.first);
+    range.end = behind.map_or(range.end, |behind| behind.first + behind.len);
+    before.into_iter().chain(behind).collect()
 }

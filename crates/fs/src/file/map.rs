@@ -401,7 +401,7 @@ impl FileMap {
             let core = &*self.volume.core;
             let _change = core.freeze.enter();
             let _state = lock(core, &self.node)?;
-            let _before_the_fence = super::store_times(core, &self.node, core.now() as u64);
+            let _ = super::store_times(core, &self.node, core.now() as u64);
         }
         Ok(is_any)
     }

@@ -9,9 +9,9 @@ use super::{is_shared, large, read_page, supply};
 use crate::Result;
 use crate::core::Core;
 use crate::extents::{Extents, NewRun};
-use crate::layout::{PAGE, PLACE_UNWRITTEN, Place, RUN_LEN_MAX, inode};
+use crate::layout::{PAGE, PLACE_UNWRITTEN, Place, inode};
 use crate::node::Node;
-use crate::order::Copier;
+use crate::order::{Copier, Fresh};
 use everbyte_media::seeded;
 use std::ops::Range;
 
@@ -40,23 +40,16 @@ fn change(core: &Core, node: &Node, extents: &mut Extents, pages: &Range<u64>) -
     }
     let outside = [range.start..pages.start, pages.end..range.end];
     let mut kept = own(core, extents, pages);
-    kept.extend(&zeroed);
     kept.extend(outside.iter().flat_map(|part| pieces(extents, part, |flags| flags)));
     kept.sort_unstable_by_key(|run| run.first);
-    let (new, supply) = supply::replace(core, &range, &kept)?;
-    let mut runs = new.to_vec();
-    kept.retain(|run| !zeroed.contains(run));
-    let new = new.without(&kept);
-    let (mut copier, mut content) = (Copier::new(core.media()), [0; PAGE as usize]);
-    for run in new.iter() {
-        for page in run.first..run.first + run.len {
-            read_page(core, extents, size, page, &mut content);
-            let _section = core.media().section();
-            copier.copy_nt_unless("fs-map-unflushed", core.at(run.place.page + (page - run.first)), &content);
-        }
+    let (new, supply) = supply::replace(core, &range, &zeroed, &kept)?;
+    let (mut content, mut copier) = ([0; PAGE as usize], Copier::new(core.media()));
+    for (run, page) in new.iter().flat_map(|run| (run.first..run.first + run.len).map(move |page| (run, page))) {
+        read_page(core, extents, size, page, &mut content);
+        let _section = core.media().section();
+        copier.copy_nt_unless("fs-map-unflushed", core.at(run.place.page + (page - run.first)), &content);
     }
-    join(&mut runs);
-    let runs = copier.finish(new).with(runs); // words lead to the other ones already
+    let runs = copier.finish(new).join(Fresh::linked(kept)).coalesced();
     let outcome = extents.reserve_for(core, node.at, &range, &runs).and_then(|()| {
         let mut change = core.change();
         let remapped = extents.remap(core, node.at, &mut change, range, &runs);
@@ -89,20 +82,4 @@ pub(super) fn own(core: &Core, extents: &Extents, pages: &Range<u64>) -> Vec<New
         }
     }
     own
-}
-
-/// Joins runs that follow each other in the file and in the volume.
-pub(super) fn join(runs: &mut Vec<NewRun>) {
-    let mut joined: Vec<NewRun> = Vec::new();
-    for &run in runs.iter() {
-        let follows = |last: &&mut NewRun| {
-            let next = Place { page: last.place.page + last.len, ..last.place };
-            last.first + last.len == run.first && next == run.place && last.len + run.len <= RUN_LEN_MAX
-        };
-        match joined.last_mut().filter(follows) {
-            Some(last) => last.len += run.len,
-            None => joined.push(run),
-        }
-    }
-    *runs = joined;
 }

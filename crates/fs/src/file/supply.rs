@@ -47,10 +47,17 @@ impl Supply {
     }
 }
 
-/// Runs for all pages of a range, which are stored then: those of `kept`, and new ones between
-/// them.
-pub(super) fn replace(core: &Core, range: &Range<u64>, kept: &[NewRun]) -> Result<(Blank<Vec<NewRun>>, Supply)> {
-    let (mut runs, supply) = fill_between(core, range, kept, 0)?;
+/// Runs for the pages of a range but those of `staying`, which are stored then: those of `kept`, and
+/// new ones between them.
+pub(super) fn replace(
+    core: &Core,
+    range: &Range<u64>,
+    kept: &[NewRun],
+    staying: &[NewRun],
+) -> Result<(Blank<Vec<NewRun>>, Supply)> {
+    let mut there = [kept, staying].concat();
+    there.sort_unstable_by_key(|run| run.first);
+    let (mut runs, supply) = fill_between(core, range, &there, 0)?;
     runs.extend(kept);
     runs.sort_unstable_by_key(|run| run.first);
     Ok((Blank::new(runs), supply))

@@ -8,7 +8,7 @@ use crate::core::Core;
 use crate::extents::{Extents, NewRun, Piece};
 use crate::layout::{INLINE, PAGE, PLACE_UNWRITTEN, Place, inode};
 use crate::node::{Node, NodeState};
-use crate::order::{Blank, Copier, Fresh};
+use crate::order::{Blank, Copier, Fresh, coalesced};
 use crate::volume::Volume;
 use crate::{Ino, Result};
 use everbyte_media::seeded;
@@ -217,15 +217,14 @@ fn overwrite(core: &Core, node: &Node, extents: &mut Extents, size: u64, at: u64
     let staying = in_place::staying(core, node, extents, &pages)?;
     let mut range = in_place::replaced(&pages, &staying);
     let unwritten = unwritten(extents, &range);
-    let mut kept = unwritten.clone();
-    kept.extend(staying.iter().filter(|run| range.contains(&run.first)));
-    kept.sort_unstable_by_key(|run| run.first);
-    let (new, supply) = supply::replace(core, &range, &kept)?;
-    let mut runs = new.to_vec();
-    let new = new.without(&staying);
-    large::grow_over_neighbours(extents, &mut range, &unwritten, &mut runs);
+    let mut linked: Vec<NewRun> = staying.iter().copied().filter(|run| range.contains(&run.first)).collect();
+    let (new, supply) = supply::replace(core, &range, &unwritten, &linked)?;
+    linked.extend(large::neighbours(extents, &mut range, &unwritten));
     if !range.is_empty() {
-        extents.reserve_for(core, node.at, &range, &runs).map_err(|error| supply.give_back(core, error))?;
+        let mut runs = [&new[..], &linked].concat();
+        runs.sort_unstable_by_key(|run| run.first);
+        let reserved = extents.reserve_for(core, node.at, &range, &coalesced(&runs));
+        reserved.map_err(|error| supply.give_back(core, error))?;
     }
     let mut change = core.change();
     let _section = media.section();
@@ -233,8 +232,8 @@ fn overwrite(core: &Core, node: &Node, extents: &mut Extents, size: u64, at: u64
         let _before_the_commit = zero_tail(core, extents, size);
     }
     in_place::put(core, &mut change, &staying, (at, size), bytes);
-    let stored = store_pages(core, new, at, bytes, |page, into| read_page(core, extents, size, page, into));
-    let runs = stored.with(runs); // words lead to the other ones already
+    let runs = store_pages(core, new, at, bytes, |page, into| read_page(core, extents, size, page, into));
+    let runs = runs.join(Fresh::linked(linked)).coalesced();
     let remapped = extents.remap(core, node.at, &mut change, range, &runs);
     change.charge(node.at, remapped.net, 0);
     if end > size {

@@ -166,7 +166,7 @@ impl Twins {
         }
         let marked = extents.mark_shared(core, at, 0..FILE_PAGES_MAX);
         let mapped = core.maps.of(ino, &(0..FILE_PAGES_MAX));
-        let mut runs = Vec::new();
+        let (mut shared, mut copied) = (Vec::new(), Fresh::linked(Vec::new()));
         for (first, piece) in extents.pieces().filter(|(_, piece)| !piece.place.is_unwritten()) {
             let cut = |pages: Range<u64>| NewRun {
                 first: pages.start,
@@ -176,15 +176,15 @@ impl Twins {
             let (mut next, end) = (first, first + piece.len);
             for pages in &mapped {
                 let pages = pages.start.clamp(next, end)..pages.end.clamp(next, end);
-                if !pages.is_empty() {
-                    self.share(core, cut(next..pages.start), &mut runs);
-                    self.copy_pages(core, cut(pages.clone()), &mut runs)?;
+                if !pages.is_empty() && !seeded("fs-mapped-shared") {
+                    self.share(core, cut(next..pages.start), &mut shared);
+                    copied = copied.join(self.copy_pages(core, cut(pages.clone()))?);
                     next = pages.end;
                 }
             }
-            self.share(core, cut(next..end), &mut runs);
+            self.share(core, cut(next..end), &mut shared);
         }
-        Ok(marked.with(runs)) // the copies among them are flushed, too
+        Ok(marked.with(shared).join(copied))
     }
 
     /// Shares a run of pages with the file.
@@ -197,22 +197,20 @@ impl Twins {
     }
 
     /// Copies a run of pages that is mapped (FS-23).
-    fn copy_pages(&mut self, core: &Core, run: NewRun, runs: &mut Vec<NewRun>) -> Result<()> {
-        if seeded("fs-mapped-shared") {
-            self.share(core, run, runs);
-            return Ok(());
-        }
-        let (mut content, mut done) = ([0; PAGE as usize], 0);
+    fn copy_pages(&mut self, core: &Core, run: NewRun) -> Result<Fresh<Vec<NewRun>>> {
+        let (mut content, mut done, mut runs) = ([0; PAGE as usize], 0, Vec::new());
+        let mut copier = Copier::new(core.media());
         for (page, len) in core.take_runs(run.len)? {
             self.pages.push((page, len));
             for index in 0..len {
                 core.media().read(core.at(run.place.page + done + index), &mut content);
-                let _among = core.copy_pages_unless("fs-snapshot-mapped-unflushed", page + index, &content);
+                let _section = core.media().section();
+                copier.copy_nt_unless("fs-snapshot-mapped-unflushed", core.at(page + index), &content);
             }
             runs.push(NewRun { first: run.first + done, len, place: Place::page(page) });
             done += len;
         }
-        Ok(())
+        Ok(copier.finish(Blank::new(runs)))
     }
 
     /// Copies the pages of a directory; entries lead to the twins.
