@@ -99,6 +99,7 @@ from_errors!(
     everbyte::EngineError,
     everbyte::MergeError,
     everbyte_fs::Error,
+    everbyte_fuse::Error,
     everbyte_heap::Error,
     everbyte_kv::Error,
     everbyte_media::Error,

@@ -10,6 +10,7 @@ pub(crate) mod fs;
 pub(crate) mod grow;
 pub(crate) mod info;
 pub(crate) mod media;
+pub(crate) mod mount;
 pub(crate) mod names;
 pub(crate) mod object;
 pub(crate) mod serve;
