@@ -7,3 +7,4 @@ mod harness;
 mod life;
 mod places;
 mod programs;
+mod suites;
