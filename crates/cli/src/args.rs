@@ -9,8 +9,8 @@ mod store;
 
 pub(crate) use domain::{BrokerArgs, DomainCommand, DomainCommands};
 pub(crate) use fs::{
-    FsCommand, FsCommands, FsGrowArgs, FsLsArgs, FsStatArgs, GetArgs, MkfsArgs, PutArgs, QuotaArgs, QuotaCommand,
-    QuotaOwner, QuotaSetArgs, SnapshotArgs, SnapshotCommand,
+    FsCommand, FsCommands, FsGrowArgs, FsLsArgs, FsStatArgs, GetArgs, MkfsArgs, MountArgs, PutArgs, QuotaArgs,
+    QuotaCommand, QuotaOwner, QuotaSetArgs, SnapshotArgs, SnapshotCommand, UmountArgs,
 };
 pub(crate) use names::{ChmodArgs, ChownArgs, InStore, Limit, LimitArgs, LsArgs, MvArgs, NamesArgs, Owner};
 pub(crate) use object::{DumpArgs, LoadArgs, ObjectCommand, ObjectCommands};

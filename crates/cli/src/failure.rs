@@ -100,6 +100,7 @@ from_errors!(
     everbyte::backup::Error,
     everbyte::MergeError,
     everbyte_fs::Error,
+    everbyte_fuse::Error,
     everbyte_heap::Error,
     everbyte_kv::Error,
     everbyte_media::Error,

@@ -33,12 +33,46 @@ pub(crate) enum FsCommand {
     Put(PutArgs),
     /// Copies files and trees out of a volume
     Get(GetArgs),
+    /// Mounts a volume on a directory, for every program; serves it until it is unmounted
+    Mount(MountArgs),
+    /// Unmounts a volume
+    Umount(UmountArgs),
     /// Makes, lists and removes snapshots: read-only trees that share their pages with the volume
     Snapshot(SnapshotCommands),
     /// Lists, sets and removes limits of users, groups and projects
     Quota(QuotaCommands),
     /// Sets the bytes that a volume may have at most
     Grow(FsGrowArgs),
+}
+
+/// `everbyte fs mount`.
+#[derive(ClapArgs)]
+pub(crate) struct MountArgs {
+    /// The store file and the volume, as STORE:VOLUME
+    pub source: String,
+    /// An empty directory
+    pub directory: PathBuf,
+    /// Options as of mount(8), separated by commas: ro, sync, noatime, nodiratime, strictatime,
+    /// noexec, nosuid, nodev, allow_other, private, nonempty, writeback
+    #[arg(short = 'o', long = "options", value_name = "OPTIONS", default_value = "")]
+    pub options: String,
+    /// Returns as soon as the volume is mounted, and serves it in the background
+    #[arg(long)]
+    pub background: bool,
+    /// Threads that answer requests; one a core, and two at least, if absent
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub threads: Option<u16>,
+}
+
+/// `everbyte fs umount`.
+#[derive(ClapArgs)]
+pub(crate) struct UmountArgs {
+    /// The directory that the volume is mounted on
+    pub directory: PathBuf,
+    /// Also while programs use files of it: the directory is free at once, and the volume when they
+    /// close the last file
+    #[arg(long)]
+    pub lazy: bool,
 }
 
 /// A volume by its name.

@@ -1,5 +1,6 @@
 //! `everbyte fs ..`: file volumes.
 
+use super::mount;
 use crate::args::{
     FsCommand, FsCommands, FsGrowArgs, FsLsArgs, FsStatArgs, GetArgs, MkfsArgs, PutArgs, SnapshotArgs, SnapshotCommand,
 };
@@ -23,6 +24,8 @@ pub(crate) fn run(args: &FsCommands, output: &Output) -> Result<(), Failure> {
         FsCommand::Ls(listed) => ls(&to_read()?, listed, output),
         FsCommand::Put(copied) => put(to_write()?, copied, output),
         FsCommand::Get(copied) => get(&to_read()?, copied, output),
+        FsCommand::Mount(mounted) => mount::mount(mounted, &args.open, output),
+        FsCommand::Umount(unmounted) => mount::umount(unmounted, output),
         FsCommand::Snapshot(snapshots) => match &snapshots.command {
             SnapshotCommand::Create(made) => snapshot(to_write()?, made, output),
             SnapshotCommand::List(listed) => list_snapshots(&to_read()?, &listed.volume, output),

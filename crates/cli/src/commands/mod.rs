@@ -12,6 +12,7 @@ mod fs_quota;
 pub(crate) mod grow;
 pub(crate) mod info;
 pub(crate) mod media;
+pub(crate) mod mount;
 pub(crate) mod names;
 pub(crate) mod object;
 pub(crate) mod restore;

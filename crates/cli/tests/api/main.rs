@@ -13,4 +13,5 @@ mod dump;
 mod engines;
 mod kv;
 mod look;
+mod mounts;
 mod volumes;
