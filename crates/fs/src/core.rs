@@ -16,6 +16,7 @@ use crate::nodes::Nodes;
 use crate::space::Space;
 use crate::table::InodeTable;
 use crate::{Clock, Ino, Result};
+use everbyte_media::WriteGuard;
 use parking_lot::{Mutex, RwLock};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub(crate) struct Core {
     /// One snapshot is made or removed at a time.
     pub snapshots: Mutex<()>,
     pub clock: Clock,
+    /// Keeps the pages of the span read-only outside of sections.
+    pub guard: WriteGuard,
 }
 
 impl Core {

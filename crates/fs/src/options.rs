@@ -1,5 +1,6 @@
 //! Options of making and of opening a volume.
 
+use everbyte_media::WriteWindows;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Nanoseconds since 1970.
@@ -43,6 +44,9 @@ pub struct OpenVolume {
     /// Files whose indexes are in memory at a time, beside those in use; see
     /// [`OpenVolume::FILES`].
     pub files: usize,
+    /// The protection of the volume's pages against stray stores of this process, outside of the
+    /// volume's own calls.
+    pub windows: WriteWindows,
 }
 
 impl OpenVolume {
@@ -53,6 +57,6 @@ impl OpenVolume {
 
 impl Default for OpenVolume {
     fn default() -> OpenVolume {
-        OpenVolume { clock: system_clock, files: OpenVolume::FILES }
+        OpenVolume { clock: system_clock, files: OpenVolume::FILES, windows: WriteWindows::Default }
     }
 }

@@ -7,6 +7,7 @@ use crate::nodes::Nodes;
 use crate::recover::{self, VolumeRecovery};
 use crate::space::Space;
 use crate::{Error, OpenVolume, Result, VolumeOptions, format, saved};
+use everbyte_media::WriteWindows;
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -43,7 +44,8 @@ impl Volume {
     ///
     /// # Errors
     /// [`everbyte_store::Error::WrongEngine`], [`everbyte_store::Error::Claimed`] while this
-    /// process has it open, [`Error::NewerFormat`], [`Error::OldFormat`], [`Error::Damaged`].
+    /// process has it open, [`Error::NewerFormat`], [`Error::OldFormat`], [`Error::Damaged`];
+    /// [`everbyte_media::Error::Unsupported`] for write windows by keys that cannot be had.
     pub fn open(object: Object) -> Result<Volume> {
         Volume::open_with(object, &OpenVolume::default())
     }
@@ -56,6 +58,7 @@ impl Volume {
         object.require_engine(Engine::Fs)?;
         object.require_fingerprint(format::fingerprint())?;
         let claim = object.claim()?;
+        let guard = object.media().guard_writes(object.span(), options.windows)?;
         let (head, head_repaired) = format::read(&object, true)?;
         let start = object.prime().get();
         let allowed = start..object.backed().get();
@@ -78,6 +81,7 @@ impl Volume {
             freeze: Default::default(),
             snapshots: Default::default(),
             clock: options.clock,
+            guard,
         };
         if !recovery.damaged.is_empty() {
             core.require_scan();
@@ -139,6 +143,12 @@ impl Volume {
     /// A failed write or sync poisons the store.
     pub fn settle(&self) -> Result<()> {
         Ok(self.core.media().barrier()?)
+    }
+
+    /// The protection of its pages against stray stores of this process: never
+    /// [`WriteWindows::Default`].
+    pub fn windows(&self) -> WriteWindows {
+        self.core.guard.kind()
     }
 
     /// The present time, as changes store it: nanoseconds since 1970.

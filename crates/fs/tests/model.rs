@@ -3,7 +3,7 @@
 
 use everbyte_fs::model::{self, Op, Path, Tree};
 use everbyte_fs::{Allocate, FileKind, OpenVolume, Rename, Usage, Volume, VolumeOptions, VolumeRecovery};
-use everbyte_media::{Media, Options};
+use everbyte_media::{Media, Options, WriteWindows};
 use everbyte_store::{FormatOptions, Store};
 use everbyte_workload::Random;
 use std::cell::Cell;
@@ -161,8 +161,12 @@ fn a_volume_is_what_its_twin_is() {
             VolumeOptions { lanes: 1 + random.below(3) as u32, span: Some(16 << 20), clock, ..Default::default() };
         NOW.set(0);
         SMALL.set(random.chance(30));
-        let mut volume = Volume::create(&store, "volume", &options).unwrap();
         let files = random.pick(&[1, 32, OpenVolume::FILES]);
+        let windows = random.pick(&[WriteWindows::PageTable, WriteWindows::Off]);
+        let mut volume = Volume::create(&store, "volume", &options).unwrap();
+        let object = volume.object().clone();
+        volume.close().unwrap();
+        volume = Volume::open_with(object, &OpenVolume { files, clock, windows }).unwrap();
         let mut tree = Tree::default();
         for step in 0..if is_long { 2000_i64 } else { 150 } {
             let op = an_op(random, &tree);
@@ -187,7 +191,7 @@ fn a_volume_is_what_its_twin_is() {
                 } else {
                     drop(volume)
                 }
-                volume = Volume::open_with(object, &OpenVolume { files, clock }).unwrap();
+                volume = Volume::open_with(object, &OpenVolume { files, clock, windows }).unwrap();
                 // The state is not saved while pages are shared.
                 let recovery = VolumeRecovery { saved: volume.recovery().saved, ..Default::default() };
                 assert_eq!(volume.recovery(), &recovery, "nothing was interrupted");

@@ -72,5 +72,6 @@ pub use order::{Ordered, PublishWord, Unsettled};
 pub use pages::binding;
 pub use pages::fault_handler::{Watch, Watcher};
 pub use pages::named_ranges::NamedRange;
+pub use pages::write_windows::{WriteGuard, WriteWindows};
 pub use section::{Mark, Section};
 pub use units::{Length, Offset};

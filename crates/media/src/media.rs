@@ -476,10 +476,11 @@ impl Media {
     /// Opens a write section; see [`Section`].
     #[inline]
     pub fn section(&self) -> Section<'_> {
-        match &self.inner.backend {
-            Backend::File(file) => file.section(),
-            Backend::Direct(_) | Backend::Sim(_) => Section { _gate: None },
-        }
+        let _gate = match &self.inner.backend {
+            Backend::File(file) => file.gate(),
+            Backend::Direct(_) | Backend::Sim(_) => None,
+        };
+        Section { _window: self.open_window(), _gate }
     }
 
     /// Backs the pages of `at..at+len` and grows the file if needed. The range reads as zeros or

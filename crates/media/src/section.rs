@@ -1,5 +1,7 @@
 //! [`Section`] and [`Mark`]: the values that bracket stores and name a position in their order.
 
+use crate::pages::write_windows::OpenWindow;
+
 /// A position in the order of fences: everything that its thread had flushed when it was taken. See
 /// [`crate::Media::settle`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -10,8 +12,10 @@ pub struct Mark(pub(crate) u64);
 /// stays.
 ///
 /// Every crate stores and flushes inside one section. Sections may nest and cost nothing on shared
-/// mappings.
+/// mappings without guarded pages. A section opens the write window of guarded pages:
+/// [`crate::Media::guard_writes`].
 #[must_use = "the section ends when this is dropped"]
 pub struct Section<'m> {
+    pub(crate) _window: Option<OpenWindow<'m>>,
     pub(crate) _gate: Option<parking_lot::RwLockReadGuard<'m, ()>>,
 }

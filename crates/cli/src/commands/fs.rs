@@ -159,6 +159,7 @@ fn stat(store: &Store, args: &FsStatArgs, output: &Output) -> Result<(), Failure
         "free_inodes": usage.free_inodes,
         "sealed_percent": 0,
         "snapshots": snapshots.len(),
+        "write_windows": volume.windows().name(),
     }))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariants
 //!   MAP-1  `base..base+reserve` is mapped until drop: readable and writable, except where
-//!          `Media::protect` has set other rights.
+//!          `Media::protect` has set other rights, and outside of write windows.
 //!   MAP-2  Only `0..limit` is backed by the file, and no byte beyond it is ever touched. `limit`
 //!          only grows.
 //!   MAP-3  Memory is touched through atomics of 8 bytes (and 1 byte at ragged ends), or by
@@ -15,7 +15,9 @@ use crate::bytes::extent::Extent;
 use crate::bytes::isa::{self, FlushKind};
 use crate::bytes::sizes::{LARGE, WORD};
 use crate::open::chunks::slot::{SEGMENTS, SLOTS};
+use crate::pages::keys;
 use crate::pages::unreadable::{self, Watched};
+use crate::pages::write_windows::Windows;
 use parking_lot::Mutex;
 use std::cmp::Ordering as Cmp;
 use std::io;
@@ -98,6 +100,7 @@ pub(crate) struct Mapping {
     owner: OnceLock<u32>,
     /// `None` only during drop.
     watched: Option<Watched>,
+    windows: Windows,
 }
 
 // SAFETY: the mapping is plain memory that lives until drop, and all access to it is atomic
@@ -142,6 +145,7 @@ impl Mapping {
             pieces: None,
             owner: OnceLock::new(),
             watched: Some(watched),
+            windows: Windows::whole(),
         };
         if mode == Mode::Private {
             mapping.keep_from_children()?; // a child's copy could diverge
@@ -163,7 +167,8 @@ impl Mapping {
         let base = place.map_or_else(|| Self::reserve_aligned(reserve), Ok)?;
         let (limit, pieces) = (AtomicU64::new(limit), Some(Pieces::new(mode)));
         let watched = watch(base, reserve);
-        let mapping = Mapping { base, reserve, limit, pieces, owner: OnceLock::new(), watched: Some(watched) };
+        let (owner, windows) = (OnceLock::new(), Windows::in_pieces());
+        let mapping = Mapping { base, reserve, limit, pieces, owner, watched: Some(watched), windows };
         mapping.lay_zeros(0, guarded.unwrap_or(reserve).min(reserve), rustix::mm::ProtFlags::READ)?;
         mapping.show(file, extents)?;
         if mode == Mode::Private {
@@ -215,6 +220,7 @@ impl Mapping {
         let Some(pieces) = &self.pieces else { return Ok(()) };
         let end = extent.end().min(self.reserve);
         if extent.at < end {
+            self.windows.unmapped(extent.at..end);
             self.lay_zeros(extent.at, end - extent.at, rustix::mm::ProtFlags::READ)?;
         }
         pieces.shown[extent.slot].store(ABSENT, Ordering::Release);
@@ -276,7 +282,7 @@ impl Mapping {
                 self.protect(part.start, part.end - part.start, *access)?;
             }
         }
-        Ok(())
+        self.windows.mapped(self, range)
     }
 
     /// Sets the rights of pages; [`Mapping::remember`] is for pages without a chunk.
@@ -368,11 +374,30 @@ impl Mapping {
             pieces: None,
             owner: OnceLock::new(),
             watched: Some(watched),
+            windows: Windows::whole(),
         })
     }
 
     pub(crate) fn reserve(&self) -> u64 {
         self.reserve
+    }
+
+    /// Whether a forked child has all of it at the same addresses.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.pieces.is_none() && self.owner.get().is_none()
+    }
+
+    /// Its guarded pages.
+    #[inline(always)]
+    pub(crate) fn windows(&self) -> &Windows {
+        &self.windows
+    }
+
+    /// Gives pages the key of write windows, or takes it away.
+    pub(crate) fn set_key(&self, range: &Range<u64>, is_guarded: bool) -> io::Result<()> {
+        assert!(range.start <= range.end && range.end <= self.reserve, "pages of the mapping: {range:?}");
+        // SAFETY: whole pages of our own mapping (asserted), which lives as long as `self` (MAP-1).
+        unsafe { keys::set(self.pointer(range.start), (range.end - range.start) as usize, is_guarded) }
     }
 
     /// Its unreadable pages.

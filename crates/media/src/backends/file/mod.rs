@@ -33,12 +33,12 @@ pub use disk::{Disk, disk_alone};
 use crate::bytes::mapping::Mapping;
 use crate::counters::Counters;
 use crate::open::layout::Head;
-use crate::{Durability, Error, Mark, Options, Result, Section, Words, seeded};
+use crate::{Durability, Error, Mark, Options, Result, Words, seeded};
 use background::{BackgroundTask, BackgroundTasks};
 use file_store::{FileStore, Progress};
 use guarded_disk::GuardedDisk;
 use log::Log;
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
 use record_writer::RecordWriter;
 use replay::LogContent;
 use std::mem::ManuallyDrop;
@@ -168,12 +168,13 @@ impl FileBackend {
         self.store.progress.passed.load(Ordering::Acquire) >= mark.0
     }
 
+    /// Keeps pages from being released, for a section.
     #[inline]
-    pub(crate) fn section(&self) -> Section<'_> {
+    pub(crate) fn gate(&self) -> Option<RwLockReadGuard<'_, ()>> {
         // Recursive: a section inside a section must not wait for a release of pages that waits for
         // the outer one. A forked child has no mapping to store to, and the lock may have been held
         // at the fork.
-        Section { _gate: (!self.store.disk.is_child()).then(|| self.store.gate.read_recursive()) }
+        (!self.store.disk.is_child()).then(|| self.store.gate.read_recursive())
     }
 
     /// Backs a range and records it in the log: after a crash the range is backed again before
