@@ -107,7 +107,7 @@ impl Timed {
     /// Applies an operation at the time after the latest one. A short write falls into the same
     /// tick of the clock as the operation before: its change may be of one word. An operation that
     /// changes nothing leaves no time on media, and none here.
-    fn apply(&mut self, op: &Op) -> Result<(), model::Refused> {
+    pub(crate) fn apply(&mut self, op: &Op) -> Result<(), model::Refused> {
         let before = self.0.clone();
         self.0.now += i64::from(!matches!(op, Op::Write { len: ..=8, .. }));
         let applied = self.0.apply(op);

@@ -58,6 +58,7 @@ mod nodes;
 mod options;
 mod pieces;
 mod recover;
+mod relaxed;
 mod remove;
 mod rename;
 mod saved;

@@ -47,6 +47,10 @@ pub struct OpenVolume {
     /// The protection of the volume's pages against stray stores of this process, outside of the
     /// volume's own calls.
     pub windows: WriteWindows,
+    /// Relaxed commit: a write behind the end of a file, and a growth of its size, return before
+    /// their last fence. A crash may roll the newest such calls back, and keeps the order of calls.
+    /// Durable after [`crate::Volume::settle`].
+    pub relaxed: bool,
 }
 
 impl OpenVolume {
@@ -57,6 +61,6 @@ impl OpenVolume {
 
 impl Default for OpenVolume {
     fn default() -> OpenVolume {
-        OpenVolume { clock: system_clock, files: OpenVolume::FILES, windows: WriteWindows::Default }
+        OpenVolume { clock: system_clock, files: OpenVolume::FILES, windows: WriteWindows::Default, relaxed: false }
     }
 }

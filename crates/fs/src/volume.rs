@@ -1,6 +1,7 @@
 //! [`Volume`]: making and opening a volume, and its figures.
 
 use crate::core::Core;
+use crate::freeze::Freeze;
 use crate::lanes::Lanes;
 use crate::layout::PAGE;
 use crate::nodes::Nodes;
@@ -71,6 +72,7 @@ impl Volume {
             None => recover::scan(&object, &head)?,
         };
         let recovery = VolumeRecovery { undone, head_repaired, ..scan.recovery };
+        let media = object.media().clone();
         let core = Core {
             space: Space::new(object, scan.free, scan.shared),
             head,
@@ -78,7 +80,7 @@ impl Volume {
             table: scan.table,
             nodes: Nodes::new(&recovery.damaged, options.files),
             tree: RwLock::new(()),
-            freeze: Default::default(),
+            freeze: Freeze::new(&media, options.relaxed),
             snapshots: Default::default(),
             clock: options.clock,
             guard,
@@ -104,6 +106,7 @@ impl Volume {
         let media = core.media();
         media.require_opener()?;
         if !media.opened().read_only {
+            core.freeze.adopt(); // the saved state counts their pages
             // Shared pages are counted by a scan.
             if !core.requires_scan() && core.shared_pages().is_empty() {
                 saved::save(&core)?;
@@ -137,11 +140,12 @@ impl Volume {
     }
 
     /// Waits until all changes of this volume that returned before are durable. On a medium whose
-    /// fences settle they are so already.
+    /// fences settle they are so already, but for those that [`OpenVolume::relaxed`] leaves.
     ///
     /// # Errors
     /// A failed write or sync poisons the store.
     pub fn settle(&self) -> Result<()> {
+        self.core.freeze.adopt();
         Ok(self.core.media().barrier()?)
     }
 

@@ -163,10 +163,11 @@ fn a_volume_is_what_its_twin_is() {
         SMALL.set(random.chance(30));
         let files = random.pick(&[1, 32, OpenVolume::FILES]);
         let windows = random.pick(&[WriteWindows::PageTable, WriteWindows::Off]);
+        let relaxed = random.chance(30);
         let mut volume = Volume::create(&store, "volume", &options).unwrap();
         let object = volume.object().clone();
         volume.close().unwrap();
-        volume = Volume::open_with(object, &OpenVolume { files, clock, windows }).unwrap();
+        volume = Volume::open_with(object, &OpenVolume { files, clock, windows, relaxed }).unwrap();
         let mut tree = Tree::default();
         for step in 0..if is_long { 2000_i64 } else { 150 } {
             let op = an_op(random, &tree);
@@ -191,7 +192,7 @@ fn a_volume_is_what_its_twin_is() {
                 } else {
                     drop(volume)
                 }
-                volume = Volume::open_with(object, &OpenVolume { files, clock, windows }).unwrap();
+                volume = Volume::open_with(object, &OpenVolume { files, clock, windows, relaxed }).unwrap();
                 // The state is not saved while pages are shared.
                 let recovery = VolumeRecovery { saved: volume.recovery().saved, ..Default::default() };
                 assert_eq!(volume.recovery(), &recovery, "nothing was interrupted");

@@ -51,7 +51,12 @@ pub(super) struct Ours {
 
 impl Ours {
     pub(super) fn create(path: &Path) -> Result<Ours> {
-        let options = CreateOptions { media: Options::default(), max: 64 << 30, ..CreateOptions::default() };
+        Ours::create_on(path, Options::default())
+    }
+
+    /// A volume on memory with these options.
+    pub(super) fn create_on(path: &Path, media: Options) -> Result<Ours> {
+        let options = CreateOptions { media, max: 64 << 30, ..CreateOptions::default() };
         let store = Store::create(path, &options)?;
         let options = VolumeOptions { span: Some(16 << 30), ..VolumeOptions::default() };
         Ok(Ours { volume: Volume::create(&store, "files", &options)?, store })

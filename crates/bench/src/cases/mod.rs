@@ -2,7 +2,9 @@
 
 mod collections;
 mod files;
+mod files_latency;
 mod files_systems;
+mod files_windows;
 mod heap;
 mod hkv;
 mod kv;

@@ -75,13 +75,18 @@ fn store_times(core: &Core, node: &Node, now: u64) {
     media.flush(node.at + inode::MODIFIED, 16);
 }
 
-/// Publishes a size, after the fence that everything which it covers waits for.
+/// Publishes a size, after the fence that everything which it covers waits for. A smaller size is
+/// fenced with relaxed commit, too: bytes that it leaves may be zeroed, and slots cleared, next.
 fn publish_size(core: &Core, node: &Node, size: u64) {
     let media = core.media();
+    let is_smaller = size < node.word(core, inode::SIZE) && !seeded("fs-relaxed-shrink");
     let ordered = media.fence_after_unless("fs-size-unfenced", ());
     let _section = media.section();
     everbyte_media::PublishWord::new((node.at + inode::SIZE).into()).publish(media, size, &ordered);
-    media.fence();
+    match is_smaller {
+        true => media.fence(),
+        false => core.freeze.fence_growth(media, node.at + inode::SIZE),
+    }
 }
 
 /// Whether other extents lead to a page of the file, too: it is not stored to (FS-20). A page that
