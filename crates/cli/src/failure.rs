@@ -97,6 +97,7 @@ macro_rules! from_errors {
 
 from_errors!(
     everbyte::EngineError,
+    everbyte::backup::Error,
     everbyte::MergeError,
     everbyte_fs::Error,
     everbyte_heap::Error,

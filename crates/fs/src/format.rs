@@ -9,10 +9,13 @@ use crate::layout::{
     State, TABLE_AT, inode,
 };
 use crate::table::Body;
-use crate::{Error, FileKind, Result, VolumeOptions};
+use crate::{Error, FileKind, PageSize, Result, VolumeOptions};
 use everbyte_media::{Checked, Damage, Format, Length, Media};
 use everbyte_store::Object;
 use zerocopy::IntoBytes;
+
+/// Offset of [`Head::page_size`].
+const PAGE_SIZE_AT: u64 = std::mem::offset_of!(Head, page_size) as u64;
 
 /// The fingerprint of volumes: their magic as a number.
 pub(crate) fn fingerprint() -> u64 {
@@ -53,7 +56,7 @@ pub(crate) fn format(object: &Object, options: &VolumeOptions) -> Result<()> {
         label,
         created: (options.clock)(),
         lanes,
-        reserved_word: 0,
+        page_size: options.page_size.word(),
         lane_len: Length::new(LANE_LEN),
         reserved: [0; 136],
     }
@@ -120,6 +123,9 @@ pub(crate) fn read(object: &Object, repair: bool) -> Result<(Head, bool)> {
     let fits = (1..=LANES_MAX).contains(&head.lanes) && head.lane_len == LANE_LEN;
     if !fits || !media.holds(start, first_free(head.lanes) * PAGE) {
         return damaged(places[0], "the volume's lanes do not fit its object");
+    }
+    if PageSize::of_word(head.page_size).is_none() {
+        return damaged(places[0] + PAGE_SIZE_AT, "the head of the volume has a page size that no volume has");
     }
     if let (Some(at), true) = (lost, repair) {
         let _section = media.section();

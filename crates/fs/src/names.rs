@@ -10,6 +10,7 @@
 use crate::extents::Extents;
 use crate::layout::{EntryHead, LINE, NAME_AT, NAME_FIRST, NAME_FURTHER, NAME_MAX, PAGE, PAGE_LINES, lines};
 use crate::lines::Lines;
+use crate::order::{Blank, Fresh, NewEntry};
 use crate::space::Space;
 use crate::{Error, FileKind, Ino, Result};
 use everbyte_media::sealed::unseal_low;
@@ -171,10 +172,10 @@ impl Names {
         free.windows(count as usize).find(is_run).map(|lines| lines[0])
     }
 
-    /// Writes the bytes of an entry where nothing leads to them, flushed and not fenced, and
-    /// returns its line. The caller publishes the first word, then calls [`Names::insert`].
-    pub(crate) fn write(&self, space: &Space, line: u32, name: &[u8], kind: FileKind) {
-        let (media, at) = (space.media(), self.at(space, line));
+    /// Writes the bytes of an entry where nothing leads to them. A change stores the first word,
+    /// see [`crate::change::Change::name`]; then the caller calls [`Names::insert`].
+    pub(crate) fn write(&self, space: &Space, line: u32, name: &[u8], kind: FileKind, ino: Ino) -> Fresh<NewEntry> {
+        let at = self.at(space, line);
         let mut bytes = [0; (LINE * 5) as usize];
         let mut name = name.to_vec();
         bytes[8..16].copy_from_slice(&EntryHead::new(&name, kind.byte()).word().to_le_bytes());
@@ -182,9 +183,7 @@ impl Names {
         for (part, from) in parts(&mut name) {
             bytes[part as usize..part as usize + from.len()].copy_from_slice(from);
         }
-        let _section = media.section();
-        media.write(at + 8, &bytes[8..(count * LINE) as usize]);
-        media.flush_unless("fs-entry-unflushed", at, count * LINE);
+        Blank::new(NewEntry { at, ino }).put(space.media(), &bytes[..(count * LINE) as usize])
     }
 
     /// A published entry.

@@ -1,5 +1,6 @@
 //! Options of making and of opening a volume.
 
+use crate::PageSize;
 use everbyte_media::WriteWindows;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -26,13 +27,16 @@ pub struct VolumeOptions {
     /// Bytes of the span, a power of two; `None`: the largest free one, half of the store's
     /// addresses for its first object.
     pub span: Option<u64>,
+    /// The page size of new files, unless an opening says otherwise.
+    pub page_size: PageSize,
     /// The clock of all times.
     pub clock: Clock,
 }
 
 impl Default for VolumeOptions {
     fn default() -> VolumeOptions {
-        VolumeOptions { label: String::new(), uuid: None, lanes: 8, owner: (0, 0), span: None, clock: system_clock }
+        let (page_size, clock) = (PageSize::Small, system_clock as Clock);
+        VolumeOptions { label: String::new(), uuid: None, lanes: 8, owner: (0, 0), span: None, page_size, clock }
     }
 }
 
@@ -51,6 +55,8 @@ pub struct OpenVolume {
     /// their last fence. A crash may roll the newest such calls back, and keeps the order of calls.
     /// Durable after [`crate::Volume::settle`].
     pub relaxed: bool,
+    /// The page size of new files; `None`: the volume's own.
+    pub page_size: Option<PageSize>,
 }
 
 impl OpenVolume {
@@ -61,6 +67,12 @@ impl OpenVolume {
 
 impl Default for OpenVolume {
     fn default() -> OpenVolume {
-        OpenVolume { clock: system_clock, files: OpenVolume::FILES, windows: WriteWindows::Default, relaxed: false }
+        OpenVolume {
+            clock: system_clock,
+            files: OpenVolume::FILES,
+            windows: WriteWindows::Default,
+            relaxed: false,
+            page_size: None,
+        }
     }
 }

@@ -5,9 +5,11 @@
 //! this order, each for one call.
 
 use crate::free_pages::FreePages;
-use crate::layout::PAGE;
+use crate::layout::{PAGE, Place, STATE_SNAPSHOT, State, inode};
+use crate::order::{Blank, Fresh};
+use crate::quota::usage::{Charge, Delta, Owner, Quotas};
 use crate::shared_pages::SharedPages;
-use crate::{Error, Result};
+use crate::{Clock, Error, PageSize, Result};
 use everbyte_media::{Damage, Media, seeded};
 use everbyte_store::{CLUSTER, ErrorInfo, ErrorKind, Object};
 use parking_lot::Mutex;
@@ -20,14 +22,17 @@ pub(crate) struct Space {
     shared: Mutex<SharedPages>,
     /// Serialises growth of the object.
     growing: Mutex<()>,
+    /// What users, groups and projects have.
+    pub(crate) quotas: Quotas,
     /// The next opening has to scan: see [`Space::require_scan`].
     is_unsure: AtomicBool,
 }
 
 impl Space {
-    pub(crate) fn new(object: Object, free: FreePages, shared: SharedPages) -> Space {
+    pub(crate) fn new(object: Object, free: FreePages, shared: SharedPages, clock: Clock) -> Space {
         let (free, shared) = (Mutex::new(free), Mutex::new(shared));
-        Space { object, free, shared, growing: Mutex::new(()), is_unsure: AtomicBool::new(false) }
+        let (quotas, growing) = (Quotas::new(clock), Mutex::new(()));
+        Space { object, free, shared, growing, quotas, is_unsure: AtomicBool::new(false) }
     }
 
     /// The state in memory may differ from the media: a file is damaged, or a call has panicked or
@@ -179,10 +184,42 @@ impl Space {
         }
     }
 
+    /// Takes an aligned run of the pages of a large page; the first one. `None`: the volume has none
+    /// and cannot grow by one.
+    pub(crate) fn take_large(&self, size: PageSize) -> Result<Option<u64>> {
+        // The volume may end inside of a large page; a part of that may be in use.
+        for _ in 0..2 {
+            if let Some(page) = self.free.lock().take_large(size.pages()) {
+                return Ok(Some(page));
+            }
+            let end = self.end_page();
+            match self.grow((end + 1).next_multiple_of(size.pages()) - end) {
+                Err(Error::NoSpace { .. }) => break,
+                outcome => outcome?,
+            }
+        }
+        Ok(self.free.lock().take_large(size.pages()))
+    }
+
     /// An extent leads to these pages no more, and the fence of the change that removed it has
     /// passed. They become free if no other extent leads to them.
     pub(crate) fn give_pages(&self, first: u64, count: u64) {
         self.give_runs(&[(first, count)]);
+    }
+
+    /// Whether the inode at `at` belongs to a snapshot.
+    pub(crate) fn is_of_snapshot(&self, at: u64) -> bool {
+        State::of(self.media().load(at + inode::STATE)).flags & STATE_SNAPSHOT != 0
+    }
+
+    /// Charges the owners of the file at `at` for pages, outside of a change; see
+    /// [`crate::change::Change::charge`].
+    pub(crate) fn charge(&self, at: u64, pages: i64) -> Result<Charge<'_>> {
+        if !self.quotas.is_on() || self.is_of_snapshot(at) {
+            return self.quotas.charge(self.name(), &[]);
+        }
+        let owner = Owner::of(&self.media().get(at));
+        self.quotas.charge(self.name(), &[Delta { owner, pages, inodes: 0 }])
     }
 
     /// Adds pages to the volume: an eighth of its size, at most 64 MiB, at least `wanted`; where
@@ -208,11 +245,15 @@ impl Space {
         Ok(())
     }
 
-    /// Stores zeros to pages; flushed, no fence.
-    pub(crate) fn zero_pages(&self, first: u64, count: u64) {
-        const ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
-        let _section = self.media().section();
-        (first..first + count).for_each(|page| self.media().copy_nt(self.at(page), &ZEROS));
+    /// Stores zeros to pages that were taken.
+    pub(crate) fn zero_pages(&self, first: u64, count: u64) -> Fresh<Place> {
+        Blank::new(Place::page(first)).zero(self.media(), self.at(first), count)
+    }
+
+    /// Stores bytes to pages that were taken.
+    #[track_caller]
+    pub(crate) fn copy_pages_unless(&self, bug: &'static str, first: u64, bytes: &[u8]) -> Fresh<Place> {
+        Blank::new(Place::page(first)).copy_nt_unless(self.media(), bug, self.at(first), bytes)
     }
 }
 

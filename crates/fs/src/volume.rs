@@ -1,13 +1,14 @@
 //! [`Volume`]: making and opening a volume, and its figures.
 
 use crate::core::Core;
+use crate::extents::Pages;
 use crate::freeze::Freeze;
 use crate::lanes::Lanes;
 use crate::layout::PAGE;
 use crate::nodes::Nodes;
 use crate::recover::{self, VolumeRecovery};
 use crate::space::Space;
-use crate::{Error, OpenVolume, Result, VolumeOptions, format, saved};
+use crate::{Error, OpenVolume, PageSize, Result, VolumeOptions, format, quota, saved};
 use everbyte_media::WriteWindows;
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use parking_lot::RwLock;
@@ -71,20 +72,27 @@ impl Volume {
             Some(scan) => scan,
             None => recover::scan(&object, &head)?,
         };
+        let page_size = options.page_size.or(PageSize::of_word(head.page_size)).unwrap_or_default();
         let recovery = VolumeRecovery { undone, head_repaired, ..scan.recovery };
         let media = object.media().clone();
         let core = Core {
-            space: Space::new(object, scan.free, scan.shared),
+            space: Space::new(object, scan.free, scan.shared, options.clock),
             head,
             lanes,
             table: scan.table,
             nodes: Nodes::new(&recovery.damaged, options.files),
+            maps: Default::default(),
             tree: RwLock::new(()),
             freeze: Freeze::new(&media, options.relaxed),
             snapshots: Default::default(),
             clock: options.clock,
             guard,
+            page_size,
         };
+        // The limits of a damaged list are none: `check` tells.
+        let limits = quota::list::read(Pages::of(core.object())).unwrap_or_default();
+        core.quotas.load(scan.used);
+        core.quotas.set_limits(&limits);
         if !recovery.damaged.is_empty() {
             core.require_scan();
         }
@@ -107,8 +115,7 @@ impl Volume {
         media.require_opener()?;
         if !media.opened().read_only {
             core.freeze.adopt(); // the saved state counts their pages
-            // Shared pages are counted by a scan.
-            if !core.requires_scan() && core.shared_pages().is_empty() {
+            if !core.requires_scan() {
                 saved::save(&core)?;
             }
             media.barrier()?;

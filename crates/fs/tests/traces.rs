@@ -1,6 +1,8 @@
 //! Golden persistence traces: the stores, flushes and fences of each change of a volume, in order.
 
-use everbyte_fs::{FileKind, Ino, NewFile, OpenVolume, Rename, SetAttributes, Volume, VolumeOptions, layout};
+use everbyte_fs::{
+    FileKind, FileMap, Ino, MapOptions, NewFile, OpenVolume, Rename, SetAttributes, Volume, VolumeOptions, layout,
+};
 use everbyte_sim::{Image, Tracer, assert_golden};
 use everbyte_store::{FormatOptions, Store};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -169,6 +171,38 @@ fn a_snapshot_that_is_removed() {
     golden("snapshot_remove", |volume| {
         volume.snapshot(b"one").unwrap();
         volume.remove_snapshot(b"one").unwrap();
+    });
+}
+
+/// A mapping of the whole of a file, stores to which are allowed.
+fn map(volume: &Volume, ino: Ino) -> FileMap {
+    volume.map(ino, 0, 1 << 20, &MapOptions { writable: true, ..MapOptions::default() }).unwrap()
+}
+
+/// The hole gets a page of zeros.
+#[test]
+fn a_mapping_of_a_page_and_a_hole() {
+    golden("map", |volume| {
+        volume.resize(ONE, 8192).unwrap();
+        drop(map(volume, ONE));
+    });
+}
+
+#[test]
+fn stores_to_a_mapping() {
+    golden("map_store", |volume| {
+        let map = map(volume, ONE);
+        map.store(64, 7).unwrap();
+        map.write(4000, b"remember").unwrap();
+        map.sync(0, 2048).unwrap();
+    });
+}
+
+#[test]
+fn a_write_to_a_mapped_range() {
+    golden("write_mapped", |volume| {
+        let _map = map(volume, ONE);
+        volume.write(ONE, 8, &[6; 4096]).unwrap();
     });
 }
 

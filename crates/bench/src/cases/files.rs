@@ -1,16 +1,19 @@
-//! `files`: a volume called directly, on shared memory, against tmpfs and ext4 through their
-//! system calls. ext4 lies in an image on shared memory where this process may mount one, so that
-//! no device takes part; its writes are buffered, but for `write_64`, which fdatasync follows.
+//! `files`: a volume through the library of POSIX calls, on shared memory, against tmpfs and ext4
+//! through their system calls. ext4 lies in an image on shared memory where this process may mount
+//! one, so that no device takes part; its writes are buffered, but for those that fdatasync follows
+//! (`write_64`, `write_4k_synced`).
 //!
 //! Phases in which files are made, renamed and removed follow each other in a round, each system
 //! in turn. All other metrics use files that a phase before has left.
 
 use super::Result;
+use super::files_latencies as latencies;
+use super::files_synced as synced;
 use super::files_systems::{Calls, Files, Ours};
 use crate::harness::{Bench, Runner, Unit};
 use crate::host;
-use everbyte_fs::{Allocate, Ino};
 use everbyte_media::{Counts, Media};
+use everbyte_posix::AllocateMode;
 use everbyte_workload::Random;
 use std::hint::black_box;
 use std::path::Path;
@@ -36,10 +39,13 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     found(bench, &ours, &rivals)?;
     logged(bench, &ours)?;
     threads(bench, &ours, &rivals)?;
+    latencies::run(bench, &ours, &rivals)?;
     drop(ours);
+    volumes(bench, folder.path())?;
     remounts(bench, folder.path())?;
+    synced::run(bench, disk.path())?;
     super::files_windows::run(bench, folder.path())?;
-    super::files_latency::run(bench, folder.path())
+    super::files_barriers::run(bench, folder.path())
 }
 
 /// ext4 on shared memory, or the disk's. The smallest runs, which tests do, mount nothing.
@@ -110,6 +116,7 @@ fn bytes(bench: &mut Bench<'_>, ours: &Ours, rivals: &[Calls]) -> Result {
         ("write_4k_random", PAGE, Access::Write, true),
         ("read_4k_scattered", PAGE, Access::Read, true), // pages that were replaced in any order
         ("write_64", 64, Access::Settled, true),
+        ("write_4k_synced", PAGE, Access::Settled, false),
     ];
     if !metrics.iter().any(|(metric, ..)| bench.wants(metric)) {
         return Ok(());
@@ -268,9 +275,9 @@ fn logged(bench: &mut Bench<'_>, ours: &Ours) -> Result {
         ("log_unlink", &|| ours.unlink(&directory, "other")),
     ];
     for (metric, operation) in operations {
-        let before = ours.volume.logged();
+        let before = ours.volume().logged();
         operation()?;
-        let bytes = (ours.volume.logged() - before) as f64;
+        let bytes = (ours.volume().logged() - before) as f64;
         if bench.wants(metric) {
             bench.report(metric, Unit::Bytes, vec![(ours.name().into(), vec![bytes])], None);
         }
@@ -297,13 +304,16 @@ fn shares<F: Files>(files: &F, len: u64) -> Result<Shares<F>> {
     Ok(Shares((0..2).map(share).collect::<Result<_>>()?, len))
 }
 
-/// A runner of so many threads. Its operations are those of all threads together.
-fn together<'a, F: Files>(files: &'a F, shares: &'a Shares<F>, threads: usize, work: Work) -> Runner<'a> {
+/// A runner with a thread for each system of the list. Its operations are those of all threads
+/// together.
+fn together<'a, F: Files>(systems: Vec<(&'a F, &'a Shares<F>)>, work: Work) -> Runner<'a> {
     let names: Vec<String> = (0..50_000).map(|index| format!("message-{index:06}")).collect();
-    Runner::timed(files.name(), move |count| {
+    let threads = systems.len();
+    Runner::timed(systems[0].0.name(), move |count| {
         let (each, barrier) = (count.div_ceil(threads as u64), Barrier::new(threads));
         let one = |thread: usize| {
             host::pin(thread);
+            let (files, shares) = systems[thread];
             let (directory, file) = &shares.0[thread];
             let (mut offset, mut bytes) = (offsets(shares.1, PAGE, true), vec![b'y'; PAGE as usize]);
             let names = &names[..each.min(50_000) as usize];
@@ -344,10 +354,33 @@ fn threads(bench: &mut Bench<'_>, ours: &Ours, rivals: &[Calls]) -> Result {
     for (name, work) in metrics {
         for threads in [1, 2] {
             let most = if matches!(work, Work::Create) { bench.plan.pick(20_000, 10_000, 20) } else { 0 };
-            let mut runners = vec![together(ours, &mine, threads, work)];
-            runners.extend(rivals.iter().zip(&theirs).map(|(calls, shares)| together(calls, shares, threads, work)));
+            let mut runners = vec![together(vec![(ours, &mine); threads], work)];
+            let theirs = rivals.iter().zip(&theirs);
+            runners.extend(theirs.map(|(calls, shares)| together(vec![(calls, shares); threads], work)));
             bench.metric(&format!("threads_{threads}_{name}"), Unit::PerSecond, most, runners);
         }
+    }
+    Ok(())
+}
+
+/// Two threads, each on a volume of its own in a store of its own: they share nothing but the
+/// machine, as two processes would. Beside `threads_2_*`, which share one volume.
+fn volumes(bench: &mut Bench<'_>, folder: &Path) -> Result {
+    let metrics = [("read", Work::Read), ("write", Work::Write), ("create", Work::Create)];
+    if !metrics.iter().any(|(name, _)| bench.wants(&format!("volumes_2_{name}"))) {
+        return Ok(());
+    }
+    let len = bench.plan.pick(512 << 10, 512 << 10, 64 << 10);
+    let make = |name: &str| -> Result<(Ours, Shares<Ours>)> {
+        let ours = Ours::create(&folder.join(name))?;
+        let shares = shares(&ours, len)?;
+        Ok((ours, shares))
+    };
+    let both = [make("first")?, make("second")?];
+    for (name, work) in metrics {
+        let most = if matches!(work, Work::Create) { bench.plan.pick(20_000, 10_000, 20) } else { 0 };
+        let runner = together(both.iter().map(|(ours, shares)| (ours, shares)).collect(), work);
+        bench.metric(&format!("volumes_2_{name}"), Unit::PerSecond, most, vec![runner]);
     }
     Ok(())
 }
@@ -365,26 +398,26 @@ fn remounts(bench: &mut Bench<'_>, folder: &Path) -> Result {
     let ours = Ours::create(&path)?;
     for index in 0..FOLDERS {
         let directory = ours.make_directory(ours.root(), &format!("folder-{index}"))?;
-        let made = (0..files / FOLDERS).map(|file| ours.make(&directory, &format!("message-{file:06}")));
-        let made = made.collect::<Result<Vec<Ino>>>()?;
-        made.iter().try_for_each(|&ino| ours.volume.allocate(ino, 0, PAGE, Allocate::Grow))?;
-        made.iter().step_by(4).try_for_each(|&ino| ours.volume.allocate(ino, PAGE, 4 * PAGE, Allocate::Grow))?;
+        for file in 0..files / FOLDERS {
+            let made = ours.make(&directory, &format!("message-{file:06}"))?;
+            made.allocate(AllocateMode::empty(), 0, PAGE)?;
+            if file % 4 == 0 {
+                made.allocate(AllocateMode::empty(), PAGE, 4 * PAGE)?;
+            }
+        }
     }
     let rounds = bench.plan.pick(5, 5, 1);
     let open = |is_clean: bool| -> Result<(f64, Ours)> {
         let start = Instant::now();
         let opened = Ours::open_again(&path)?;
         let took = start.elapsed().as_secs_f64() * 1e3;
-        assert_eq!(opened.volume.recovery().saved, is_clean);
+        assert_eq!(opened.volume().recovery().saved, is_clean);
         assert_eq!(opened.list(opened.root())?, FOLDERS as usize);
         Ok((took, opened))
     };
     let close = |ours: Ours| -> Result<f64> {
         let start = Instant::now();
-        let Ours { volume, store } = ours;
-        volume.close()?;
-        store.close()?;
-        drop(store);
+        ours.close()?;
         Ok(start.elapsed().as_secs_f64() * 1e3)
     };
     let (mut crashed, mut clean, mut closed) = (Vec::new(), Vec::new(), vec![]);

@@ -1,9 +1,10 @@
-//! The systems of the case `files`: a volume called directly, and file systems through their
-//! system calls, with the same operations.
+//! The systems of the case `files`: a volume through the library of POSIX calls, and file systems
+//! through their system calls, with the same operations.
 
 use super::Result;
-use everbyte_fs::{FileKind, Ino, NewFile, Rename, Volume, VolumeOptions};
+use everbyte_fs::{OpenVolume, Volume, VolumeOptions};
 use everbyte_media::Options;
+use everbyte_posix::{Files as VolumeInUse, FilesOptions, OpenFile, OpenFlags, Process, RenameFlags, User};
 use everbyte_store::{CreateOptions, Store};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, fdatasync, fstatfs, ftruncate, mkdirat, openat, renameat, unlinkat};
 use std::os::fd::OwnedFd;
@@ -32,10 +33,14 @@ pub(super) trait Files: Sync {
     fn open(&self, path: &str) -> Result;
     fn rename(&self, parent: &Self::File, from: &str, to: &str) -> Result;
     fn unlink(&self, parent: &Self::File, name: &str) -> Result;
+    fn remove_directory(&self, parent: &Self::File, name: &str) -> Result;
     fn read(&self, file: &Self::File, at: u64, into: &mut [u8]) -> Result<usize>;
     fn write(&self, file: &Self::File, at: u64, bytes: &[u8]) -> Result;
     /// A write that a power cut does not undo, where the system has a call for that.
     fn write_settled(&self, file: &Self::File, at: u64, bytes: &[u8]) -> Result;
+    /// Waits until all that was written to the file survives a power cut, where the system has a
+    /// call for that.
+    fn sync(&self, file: &Self::File) -> Result;
     /// Writes behind the end, which is at `at`.
     fn append(&self, file: &Self::File, at: u64, bytes: &[u8]) -> Result;
     fn cut(&self, file: &Self::File) -> Result;
@@ -43,9 +48,11 @@ pub(super) trait Files: Sync {
     fn list(&self, directory: &Self::File) -> Result<usize>;
 }
 
-/// A volume in a store on shared memory.
+/// A volume in a store, used through the library of POSIX calls by one process, root.
 pub(super) struct Ours {
-    pub volume: Volume,
+    root: OpenFile,
+    process: Process,
+    pub files: VolumeInUse,
     pub store: Store,
 }
 
@@ -59,84 +66,119 @@ impl Ours {
         let options = CreateOptions { media, max: 64 << 30, ..CreateOptions::default() };
         let store = Store::create(path, &options)?;
         let options = VolumeOptions { span: Some(16 << 30), ..VolumeOptions::default() };
-        Ok(Ours { volume: Volume::create(&store, "files", &options)?, store })
+        let volume = Volume::create(&store, "files", &options)?;
+        Ours::of(store, volume)
     }
 
     /// The volume of a store that exists.
     pub(super) fn open_again(path: &Path) -> Result<Ours> {
+        Ours::open_with(path, &OpenVolume::default())
+    }
+
+    /// [`Ours::open_again`] with options.
+    pub(super) fn open_with(path: &Path, options: &OpenVolume) -> Result<Ours> {
         let store = Store::open(path, &Options::default())?;
-        Ok(Ours { volume: Volume::open(store.object("files")?)?, store })
+        let volume = Volume::open_with(store.object("files")?, options)?;
+        Ours::of(store, volume)
+    }
+
+    fn of(store: Store, volume: Volume) -> Result<Ours> {
+        let files = VolumeInUse::new(volume, FilesOptions::default());
+        let process = files.process(User::root())?;
+        let root = process.open("/", OpenFlags::DIRECTORY, 0)?;
+        Ok(Ours { root, process, files, store })
+    }
+
+    /// The volume below the calls.
+    pub(super) fn volume(&self) -> &Volume {
+        self.files.volume()
+    }
+
+    /// Closes the volume and its store.
+    pub(super) fn close(self) -> Result {
+        let Ours { root, process, files, store } = self;
+        drop((root, process));
+        files.close()?;
+        Ok(store.close()?)
     }
 }
 
-fn plain(kind: FileKind) -> NewFile<'static> {
-    NewFile::new(kind, 0o644)
-}
-
 impl Files for Ours {
-    type File = Ino;
+    type File = OpenFile;
 
     fn name(&self) -> &str {
         crate::ours::NAME
     }
 
-    fn root(&self) -> &Ino {
-        &Ino::ROOT
+    fn root(&self) -> &OpenFile {
+        &self.root
     }
 
-    fn make_directory(&self, parent: &Ino, name: &str) -> Result<Ino> {
-        Ok(self.volume.make(*parent, name.as_bytes(), &plain(FileKind::Directory))?)
+    fn make_directory(&self, parent: &OpenFile, name: &str) -> Result<OpenFile> {
+        self.process.make_directory((parent, name), 0o755)?;
+        Ok(self.process.open((parent, name), OpenFlags::DIRECTORY, 0)?)
     }
 
-    fn make(&self, parent: &Ino, name: &str) -> Result<Ino> {
-        Ok(self.volume.make(*parent, name.as_bytes(), &plain(FileKind::Regular))?)
+    fn make(&self, parent: &OpenFile, name: &str) -> Result<OpenFile> {
+        let new = OpenFlags::CREAT | OpenFlags::EXCL | OpenFlags::RDWR;
+        Ok(self.process.open((parent, name), new, 0o644)?)
     }
 
-    fn create(&self, parent: &Ino, name: &str) -> Result {
+    fn create(&self, parent: &OpenFile, name: &str) -> Result {
         self.make(parent, name).map(drop)
     }
 
     fn open(&self, path: &str) -> Result {
-        let mut at = Ino::ROOT;
-        for name in path.split('/') {
-            at = self.volume.lookup(at, name.as_bytes())?.ok_or("a name that was made")?;
+        drop(self.process.open(path, OpenFlags::empty(), 0)?);
+        Ok(())
+    }
+
+    fn rename(&self, parent: &OpenFile, from: &str, to: &str) -> Result {
+        Ok(self.process.rename((parent, from), (parent, to), RenameFlags::empty())?)
+    }
+
+    fn unlink(&self, parent: &OpenFile, name: &str) -> Result {
+        Ok(self.process.remove((parent, name))?)
+    }
+
+    fn remove_directory(&self, parent: &OpenFile, name: &str) -> Result {
+        Ok(self.process.remove_directory((parent, name))?)
+    }
+
+    fn read(&self, file: &OpenFile, at: u64, into: &mut [u8]) -> Result<usize> {
+        Ok(file.read_at(into, at)?)
+    }
+
+    fn write(&self, file: &OpenFile, at: u64, bytes: &[u8]) -> Result {
+        file.write_at(bytes, at)?;
+        Ok(())
+    }
+
+    fn write_settled(&self, file: &OpenFile, at: u64, bytes: &[u8]) -> Result {
+        self.write(file, at, bytes)?;
+        self.sync(file)
+    }
+
+    fn sync(&self, file: &OpenFile) -> Result {
+        Ok(file.sync()?)
+    }
+
+    fn append(&self, file: &OpenFile, at: u64, bytes: &[u8]) -> Result {
+        self.write(file, at, bytes)
+    }
+
+    fn cut(&self, file: &OpenFile) -> Result {
+        Ok(file.set_size(0)?)
+    }
+
+    fn list(&self, directory: &OpenFile) -> Result<usize> {
+        let (mut cookie, mut count) = (0, 0);
+        loop {
+            let entries = directory.entries_from(cookie, 512)?;
+            let Some(last) = entries.last() else { return Ok(count - 2) };
+            cookie = last.next;
+            count += entries.len(); // with `.` and `..`
         }
-        drop(self.volume.hold(at)?);
-        Ok(())
-    }
-
-    fn rename(&self, parent: &Ino, from: &str, to: &str) -> Result {
-        Ok(self.volume.rename(*parent, from.as_bytes(), *parent, to.as_bytes(), Rename::Replace)?)
-    }
-
-    fn unlink(&self, parent: &Ino, name: &str) -> Result {
-        Ok(self.volume.unlink(*parent, name.as_bytes())?)
-    }
-
-    fn read(&self, file: &Ino, at: u64, into: &mut [u8]) -> Result<usize> {
-        Ok(self.volume.read(*file, at, into)?)
-    }
-
-    fn write(&self, file: &Ino, at: u64, bytes: &[u8]) -> Result {
-        Ok(self.volume.write(*file, at, bytes)?)
-    }
-
-    fn write_settled(&self, file: &Ino, at: u64, bytes: &[u8]) -> Result {
-        self.write(file, at, bytes) // the last fence settles it on shared memory
-    }
-
-    fn append(&self, file: &Ino, at: u64, bytes: &[u8]) -> Result {
-        let appended = self.volume.append(*file, bytes)?;
-        assert_eq!(appended, at, "the end of the file");
-        Ok(())
-    }
-
-    fn cut(&self, file: &Ino) -> Result {
-        Ok(self.volume.resize(*file, 0)?)
-    }
-
-    fn list(&self, directory: &Ino) -> Result<usize> {
-        Ok(self.volume.entries(*directory, 0, usize::MAX)?.len())
     }
 }
 
@@ -172,11 +214,24 @@ impl Calls {
 
     /// ext4 of the disk that `folder` lies on, if that is one.
     pub(super) fn ext4_disk(folder: &Path) -> Result<Calls> {
-        let calls = Calls::of("ext4 disk", folder, true)?;
+        let calls = Calls::on_disk(folder)?;
         match fstatfs(&calls.folder)?.f_type as u64 {
             EXT4 => Ok(calls),
             _ => Err("the disk has another file system".into()),
         }
+    }
+
+    /// The file system of the disk that `folder` lies on. The name tells whether it is ext4, and
+    /// whether that has a journal, as far as the kernel shows it.
+    pub(super) fn on_disk(folder: &Path) -> Result<Calls> {
+        let is_ext4 = rustix::fs::statfs(folder)?.f_type as u64 == EXT4;
+        let journals = std::fs::read_dir("/proc/fs/jbd2").is_ok_and(|mut entries| entries.next().is_some());
+        let name = match (is_ext4, journals) {
+            (true, true) => "ext4 disk",
+            (true, false) => "ext4 disk without a journal",
+            (false, _) => "disk",
+        };
+        Calls::of(name, folder, true)
     }
 }
 
@@ -227,6 +282,10 @@ impl Files for Calls {
         Ok(unlinkat(parent, name, AtFlags::empty())?)
     }
 
+    fn remove_directory(&self, parent: &OwnedFd, name: &str) -> Result {
+        Ok(unlinkat(parent, name, AtFlags::REMOVEDIR)?)
+    }
+
     fn read(&self, file: &OwnedFd, at: u64, into: &mut [u8]) -> Result<usize> {
         Ok(rustix::io::pread(file, into, at)?)
     }
@@ -239,6 +298,10 @@ impl Files for Calls {
 
     fn write_settled(&self, file: &OwnedFd, at: u64, bytes: &[u8]) -> Result {
         self.write(file, at, bytes)?;
+        self.sync(file)
+    }
+
+    fn sync(&self, file: &OwnedFd) -> Result {
         if self.syncs {
             fdatasync(file)?;
         }

@@ -5,11 +5,12 @@
 
 use super::Result;
 use super::files::{filled, offsets};
-use super::files_latency::serve;
+use super::files_barriers::serve;
 use super::files_systems::{Files, Ours};
 use crate::harness::{Bench, Runner, Unit};
-use everbyte_fs::{Ino, OpenVolume, Volume};
+use everbyte_fs::OpenVolume;
 use everbyte_media::WriteWindows;
+use everbyte_posix::OpenFile;
 use std::path::Path;
 
 pub(super) fn run(bench: &mut Bench<'_>, folder: &Path) -> Result {
@@ -26,20 +27,20 @@ pub(super) fn run(bench: &mut Bench<'_>, folder: &Path) -> Result {
     let len = bench.plan.pick(16 << 20, 16 << 20, 64 << 10);
     let files = systems.iter().map(|ours| filled(ours, "bytes", len)).collect::<Result<Vec<_>>>()?;
     for (metric, size) in sizes {
-        let runners = systems.iter().zip(&files).map(|(ours, &file)| writes(ours, file, len, size)).collect();
+        let runners = systems.iter().zip(&files).map(|(ours, file)| writes(ours, file, len, size)).collect();
         bench.metric(metric, Unit::Nanoseconds, 0, runners);
     }
     let bytes = bench.plan.pick(128 << 10, 128 << 10, 8 << 10);
     let runners = systems.iter().map(|ours| Runner::new(name(ours), serve(ours, bytes))).collect();
     bench.metric(server, Unit::Microseconds, 0, runners);
     // By the page table: without windows none is counted.
-    let runner = writes(&systems[1], files[1], len, 4096).counting(systems[1].store.media());
+    let runner = writes(&systems[1], &files[1], len, 4096).counting(systems[1].store.media());
     bench.metric(counted, Unit::Nanoseconds, 0, vec![runner]);
     Ok(())
 }
 
 fn name(ours: &Ours) -> String {
-    match ours.volume.windows() {
+    match ours.volume().windows() {
         WriteWindows::Off => ours.name().into(),
         windows => format!("by {}", windows.name()),
     }
@@ -47,20 +48,18 @@ fn name(ours: &Ours) -> String {
 
 /// A volume with windows of this kind.
 fn guarded(folder: &Path, windows: WriteWindows) -> Result<Ours> {
-    let Ours { volume, store } = Ours::create(&folder.join(windows.name()))?;
-    let object = volume.object().clone();
-    volume.close()?;
-    let volume = Volume::open_with(object, &OpenVolume { windows, ..OpenVolume::default() })?;
-    Ok(Ours { volume, store })
+    let path = folder.join(windows.name());
+    Ours::create(&path)?.close()?;
+    Ours::open_with(&path, &OpenVolume { windows, ..OpenVolume::default() })
 }
 
-fn writes(ours: &Ours, file: Ino, len: u64, size: u64) -> Runner<'_> {
+fn writes<'a>(ours: &'a Ours, file: &'a OpenFile, len: u64, size: u64) -> Runner<'a> {
     let (mut offset, mut bytes) = (offsets(len, size, true), vec![b'y'; size as usize]);
     Runner::new(name(ours), move |count| {
         for _ in 0..count {
             let other = bytes[0].wrapping_add(1);
             bytes.fill(other); // a volume logs only words that change
-            ours.write(&file, offset(), &bytes).expect("a write");
+            ours.write(file, offset(), &bytes).expect("a write");
         }
     })
 }

@@ -2,7 +2,9 @@
 
 mod collections;
 mod files;
-mod files_latency;
+mod files_barriers;
+mod files_latencies;
+mod files_synced;
 mod files_systems;
 mod files_windows;
 mod heap;

@@ -2,6 +2,7 @@
 
 use super::OpenArgs;
 use clap::{Args as ClapArgs, Subcommand};
+use everbyte_fs::PageSize;
 use std::path::PathBuf;
 
 /// `everbyte fs ..`.
@@ -95,6 +96,16 @@ pub(crate) struct MkfsArgs {
     /// Addresses to reserve, a power of two such as 64GiB; half of the store's if absent
     #[arg(long, value_parser = crate::text::size, value_name = "SIZE")]
     pub span: Option<u64>,
+    /// Page size of new files: 4KiB, 2MiB or 1GiB
+    #[arg(long, value_parser = page_size, value_name = "SIZE", default_value = "4KiB")]
+    pub page_size: PageSize,
+}
+
+/// The page size of so many bytes.
+fn page_size(text: &str) -> Result<PageSize, String> {
+    let bytes = crate::text::size(text)?;
+    let found = PageSize::ALL.into_iter().find(|size| size.bytes() == bytes);
+    found.ok_or_else(|| format!("`{text}` is none of 4KiB, 2MiB and 1GiB"))
 }
 
 /// `everbyte fs ls`.

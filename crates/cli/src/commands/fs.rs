@@ -90,8 +90,9 @@ fn remove_snapshot(store: Store, args: &SnapshotArgs, output: &Output) -> Result
 
 fn mkfs(store: Store, args: &MkfsArgs, output: &Output) -> Result<(), Failure> {
     let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    let options =
-        VolumeOptions { label: args.label.clone(), lanes: args.lanes, span: args.span, owner, ..Default::default() };
+    let MkfsArgs { label, lanes, span, page_size, .. } = args;
+    let (label, lanes, span, page_size) = (label.clone(), *lanes, *span, *page_size);
+    let options = VolumeOptions { label, lanes, span, page_size, owner, ..Default::default() };
     Volume::create(&store, &args.volume, &options)?.close()?;
     store.close()?;
     output.say(format!("made volume {}", args.volume), json!({ "volume": args.volume, "label": args.label }))
@@ -145,13 +146,15 @@ fn stat(store: &Store, args: &FsStatArgs, output: &Output) -> Result<(), Failure
             "inodes": files,
         }));
     }
-    let usage = volume.usage();
+    let (usage, files) = (volume.usage(), volume.all_pages());
     let uuid: String = volume.uuid().iter().map(|byte| format!("{byte:02x}")).collect();
     output.table(&json!({
         "volume": name,
         "label": volume.label(),
         "uuid": uuid,
-        "page_size": 4096,
+        "page_size": volume.page_size().bytes(),
+        "file_bytes": files.allocated,
+        "large_percent": (files.aligned * 100).checked_div(files.allocated).unwrap_or(0),
         "pages": usage.pages,
         "free_pages": usage.free_pages,
         "pages_max": usage.pages_max,

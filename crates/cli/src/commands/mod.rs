@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub(crate) mod backup;
 pub(crate) mod check;
 pub(crate) mod completion;
 #[cfg(feature = "crash")]
@@ -12,5 +13,6 @@ pub(crate) mod info;
 pub(crate) mod media;
 pub(crate) mod names;
 pub(crate) mod object;
+pub(crate) mod restore;
 pub(crate) mod serve;
 pub(crate) mod store;

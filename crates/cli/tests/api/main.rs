@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod backups;
 mod commands;
 mod copies;
 mod deep;

@@ -78,6 +78,7 @@ fn a_tree_goes_into_a_volume_and_out_of_it() {
     place.bad(&["fs", "ls", "home:/none"], 1, &["home:/none"]);
     place.bad(&["fs", "ls", "none:/"], 1, &["none"]);
     place.bad(&["fs", "mkfs", "home"], 2, &["home"]);
+    place.bad(&["fs", "mkfs", "other", "--page-size", "8KiB"], 2, &["4KiB, 2MiB and 1GiB"]);
     place.bad(&["fs", "mkfs", "other", "--lanes", "0"], 2, &["1 to 256 lanes"]);
     place.bad(&["fs", "put", "absent", "home"], 5, &["absent"]);
     place.good(&["kv", "put", "a", "b"]);

@@ -193,6 +193,59 @@ impl Mapping {
         Ok(mapping)
     }
 
+    /// Maps pieces of `file`, each an offset in it and a length, side by side behind `lead` bytes
+    /// without rights, at a multiple of [`LARGE`]. A piece without an offset is zeros.
+    pub(crate) fn side_by_side(
+        file: BorrowedFd<'_>,
+        mode: Mode,
+        lead: u64,
+        pieces: &[(Option<u64>, u64)],
+    ) -> io::Result<Mapping> {
+        use rustix::mm::{MapFlags, ProtFlags};
+        let reserve = lead + pieces.iter().map(|(_, len)| len).sum::<u64>();
+        let base = Self::reserve_aligned(reserve)?;
+        let watched = Some(watch(base, reserve));
+        // Unmapped when it is dropped, after a failure too.
+        let mapping = Mapping {
+            base,
+            reserve,
+            limit: AtomicU64::new(reserve),
+            pieces: None,
+            owner: OnceLock::new(),
+            watched,
+            windows: Windows::whole(),
+        };
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, mode.flags() | MapFlags::FIXED);
+        let mut at = lead;
+        for &(file_at, len) in pieces {
+            let Some(file_at) = file_at else {
+                mapping.lay_zeros(at, len, access)?;
+                at += len;
+                continue;
+            };
+            // SAFETY:
+            // - in bounds: pages of the range just reserved, whose length is that of all pieces;
+            // - alive: the reservation lives until drop;
+            // - no writer: no other code uses the range;
+            // - valid: any bytes are words.
+            unsafe { rustix::mm::mmap(mapping.pointer(at).cast(), len as usize, access, flags, file, file_at) }?;
+            at += len;
+        }
+        Ok(mapping)
+    }
+
+    /// Asks the system to map small pages alone. A hint.
+    pub(crate) fn keep_small(&self) {
+        let (base, advice) = (self.base.as_ptr().cast(), rustix::mm::Advice::LinuxNoHugepage);
+        // SAFETY: advice on our own mapping changes no content.
+        let _ = unsafe { rustix::mm::madvise(base, self.reserve as usize, advice) };
+    }
+
+    /// [`Mapping::gather`] of every large page that lies in the mapping.
+    pub(crate) fn gather_all(&self) {
+        (0..self.reserve / LARGE).for_each(|index| self.gather(index * LARGE));
+    }
+
     /// Replaces pages by zeros, to which no byte is stored.
     fn lay_zeros(&self, at: u64, len: u64, access: rustix::mm::ProtFlags) -> io::Result<()> {
         use rustix::mm::MapFlags;

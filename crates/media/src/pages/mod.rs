@@ -10,4 +10,5 @@ pub(crate) mod readable;
 pub(crate) mod remap;
 pub(crate) mod signals;
 pub(crate) mod unreadable;
+pub(crate) mod view;
 pub(crate) mod write_windows;

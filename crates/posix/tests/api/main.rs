@@ -4,6 +4,7 @@
 mod directories;
 mod files;
 mod locks;
+mod maps;
 mod opening;
 mod times;
 

@@ -6,8 +6,8 @@ use super::Result;
 use super::files_systems::{Files, Ours};
 use crate::harness::{Bench, Unit};
 use crate::host;
-use everbyte_fs::Ino;
 use everbyte_media::{Options, Profile};
+use everbyte_posix::OpenFile;
 use std::path::Path;
 use std::time::Instant;
 
@@ -59,7 +59,7 @@ pub(super) fn run(bench: &mut Bench<'_>, folder: &Path) -> Result {
 }
 
 /// Folders with `each` files of a page.
-fn make(ours: &Ours, each: u64) -> Result<Vec<Ino>> {
+fn make(ours: &Ours, each: u64) -> Result<Vec<OpenFile>> {
     let page = [b'p'; 4096];
     let folder = |index: u64| {
         let folder = ours.make_directory(ours.root(), &format!("folder-{index}"))?;
@@ -69,10 +69,10 @@ fn make(ours: &Ours, each: u64) -> Result<Vec<Ino>> {
     (0..FOLDERS).map(folder).collect()
 }
 
-fn remove(ours: &Ours, folders: &[Ino], each: u64) -> Result {
+fn remove(ours: &Ours, folders: &[OpenFile], each: u64) -> Result {
     for (index, folder) in folders.iter().enumerate() {
         (0..each).try_for_each(|file| ours.unlink(folder, &format!("file-{file:06}")))?;
-        ours.volume.remove_directory(*ours.root(), format!("folder-{index}").as_bytes())?;
+        ours.remove_directory(ours.root(), &format!("folder-{index}"))?;
     }
     Ok(())
 }
