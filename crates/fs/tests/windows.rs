@@ -1,7 +1,7 @@
 //! Write windows of volumes: no call of a volume faults, every stray store does. The twin in
 //! `model.rs` runs with windows, too.
 
-use everbyte_fs::{FileKind, Ino, NewFile, OpenVolume, Rename, Volume, VolumeOptions};
+use everbyte_fs::{FileKind, Ino, MapOptions, NewFile, OpenVolume, Rename, Volume, VolumeOptions};
 use everbyte_media::{BackendChoice, Media, Options, WriteWindows};
 use everbyte_store::{CreateOptions, FormatOptions, Store};
 use std::os::unix::process::ExitStatusExt;
@@ -45,7 +45,7 @@ fn kinds() -> Vec<WriteWindows> {
 #[test]
 fn a_stray_store_to_a_volume_ends_the_process() {
     let Ok(page) = std::env::var("EVERBYTE_STRAY_PAGE") else {
-        let pages = ["0", "1", "2", "9", "last", "span", "none"];
+        let pages = ["0", "1", "2", "9", "last", "span", "mapped", "none"];
         let kinds = kinds();
         for (page, kind) in pages.into_iter().flat_map(|page| kinds.iter().map(move |kind| (page, kind))) {
             let child = Command::new(std::env::current_exe().unwrap())
@@ -68,7 +68,14 @@ fn a_stray_store_to_a_volume_ends_the_process() {
     let object = volume.object().clone();
     let (media, span) = (store.media(), object.span());
     let last = object.backed().get() - 4096;
+    let options = MapOptions { writable: true, ..MapOptions::default() };
+    let map = volume.map(file, 0, 8192, &options).unwrap();
+    let mapped = (map.as_ptr().unwrap().addr().get() - media.address().addr().get()) as u64;
+    media.store(mapped + 4096, 1); // as a program does by the address
+    assert_eq!(map.load(4096).unwrap(), 1);
+    drop(map);
     let at = match page.as_str() {
+        "mapped" => mapped + 4096,
         "none" => {
             media.store(media.len() - 4096, 0); // the rest of the store is not guarded
             volume.close().unwrap();
