@@ -15,7 +15,6 @@ use crate::bytes::extent::Extent;
 use crate::bytes::isa::{self, FlushKind};
 use crate::bytes::sizes::{LARGE, WORD};
 use crate::open::chunks::slot::{SEGMENTS, SLOTS};
-use crate::pages::keys;
 use crate::pages::unreadable::{self, Watched};
 use crate::pages::write_windows::Windows;
 use parking_lot::Mutex;
@@ -137,20 +136,17 @@ impl Mapping {
             let _ = unsafe { rustix::mm::munmap(place, reserve as usize) };
         })?;
         let base = NonNull::new(base.cast::<u8>()).expect("mmap returned null");
-        let watched = watch(base, reserve);
-        let mapping = Mapping {
-            base,
-            reserve,
-            limit: AtomicU64::new(limit),
-            pieces: None,
-            owner: OnceLock::new(),
-            watched: Some(watched),
-            windows: Windows::whole(),
-        };
+        let mapping = Mapping::in_one_piece(base, reserve, limit);
         if mode == Mode::Private {
             mapping.keep_from_children()?; // a child's copy could diverge
         }
         Ok(mapping)
+    }
+
+    /// The value for addresses that are mapped.
+    fn in_one_piece(base: NonNull<u8>, reserve: u64, limit: u64) -> Mapping {
+        let (limit, owner, watched) = (AtomicU64::new(limit), OnceLock::new(), Some(watch(base, reserve)));
+        Mapping { base, reserve, limit, pieces: None, owner, watched, windows: Windows::whole() }
     }
 
     /// Reserves `reserve` bytes of addresses, at `place` or anywhere, and maps `extents` of `file`
@@ -204,17 +200,8 @@ impl Mapping {
         use rustix::mm::{MapFlags, ProtFlags};
         let reserve = lead + pieces.iter().map(|(_, len)| len).sum::<u64>();
         let base = Self::reserve_aligned(reserve)?;
-        let watched = Some(watch(base, reserve));
         // Unmapped when it is dropped, after a failure too.
-        let mapping = Mapping {
-            base,
-            reserve,
-            limit: AtomicU64::new(reserve),
-            pieces: None,
-            owner: OnceLock::new(),
-            watched,
-            windows: Windows::whole(),
-        };
+        let mapping = Mapping::in_one_piece(base, reserve, reserve);
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, mode.flags() | MapFlags::FIXED);
         let mut at = lead;
         for &(file_at, len) in pieces {
@@ -419,16 +406,7 @@ impl Mapping {
         // SAFETY: advice on our own fresh mapping changes no content.
         let _ =
             unsafe { rustix::mm::madvise(base.as_ptr().cast(), reserve as usize, rustix::mm::Advice::LinuxHugepage) };
-        let watched = watch(base, reserve);
-        Ok(Mapping {
-            base,
-            reserve,
-            limit: AtomicU64::new(limit),
-            pieces: None,
-            owner: OnceLock::new(),
-            watched: Some(watched),
-            windows: Windows::whole(),
-        })
+        Ok(Mapping::in_one_piece(base, reserve, limit))
     }
 
     pub(crate) fn reserve(&self) -> u64 {
@@ -444,13 +422,6 @@ impl Mapping {
     #[inline(always)]
     pub(crate) fn windows(&self) -> &Windows {
         &self.windows
-    }
-
-    /// Gives pages the key of write windows, or takes it away.
-    pub(crate) fn set_key(&self, range: &Range<u64>, is_guarded: bool) -> io::Result<()> {
-        assert!(range.start <= range.end && range.end <= self.reserve, "pages of the mapping: {range:?}");
-        // SAFETY: whole pages of our own mapping (asserted), which lives as long as `self` (MAP-1).
-        unsafe { keys::set(self.pointer(range.start), (range.end - range.start) as usize, is_guarded) }
     }
 
     /// Its unreadable pages.

@@ -11,4 +11,5 @@ pub(crate) mod remap;
 pub(crate) mod signals;
 pub(crate) mod unreadable;
 pub(crate) mod view;
+pub(crate) mod write_guard;
 pub(crate) mod write_windows;

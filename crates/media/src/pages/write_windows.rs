@@ -17,9 +17,7 @@
 
 use crate::bytes::mapping::Mapping;
 use crate::counters::{Counter, Counters};
-use crate::media::Media;
-use crate::pages::{fault_handler, keys};
-use crate::{Error, Result};
+use crate::pages::keys;
 use everbyte_members::Birth;
 use parking_lot::Mutex;
 use rustix::mm::MprotectFlags;
@@ -91,13 +89,6 @@ pub(crate) struct OpenWindow<'m> {
     kinds: u8,
     /// A window by keys belongs to its thread.
     thread: PhantomData<*const ()>,
-}
-
-/// Keeps pages guarded until it is dropped.
-pub struct WriteGuard {
-    media: Media,
-    range: Range<u64>,
-    kind: WriteWindows,
 }
 
 fn overlap(left: &Range<u64>, right: &Range<u64>) -> Option<Range<u64>> {
@@ -194,7 +185,7 @@ impl Windows {
 
     /// Opens the windows for a section of this thread.
     #[inline]
-    fn open<'m>(&self, mapping: &'m Mapping, counters: &Counters) -> Option<OpenWindow<'m>> {
+    pub(crate) fn open<'m>(&self, mapping: &'m Mapping, counters: &Counters) -> Option<OpenWindow<'m>> {
         let kinds = self.kinds.load(Ordering::Acquire);
         if kinds == 0 { None } else { self.open_kinds(mapping, counters, kinds) }
     }
@@ -231,14 +222,16 @@ impl Windows {
         }
     }
 
-    fn guard(&self, mapping: &Mapping, range: &Range<u64>, kind: WriteWindows) -> io::Result<()> {
+    /// Guards pages by one kind of protection.
+    pub(super) fn guard(&self, mapping: &Mapping, range: &Range<u64>, kind: WriteWindows) -> io::Result<()> {
         let mut guarded = self.guarded.lock();
         guarded.ranges.push((range.clone(), kind));
         self.kinds.fetch_or(kind.bit(), Ordering::AcqRel);
         guarded.apply(mapping, range)
     }
 
-    fn unguard(&self, mapping: &Mapping, range: &Range<u64>, kind: WriteWindows) {
+    /// Ends one [`Windows::guard`].
+    pub(super) fn unguard(&self, mapping: &Mapping, range: &Range<u64>, kind: WriteWindows) {
         if self.birth.is_child() {
             return;
         }
@@ -254,7 +247,8 @@ impl Windows {
         self.kinds.store(kinds, Ordering::Release);
     }
 
-    fn exempt(&self, mapping: &Mapping, range: Range<u64>) -> io::Result<()> {
+    /// Leaves pages out of all guards.
+    pub(super) fn exempt(&self, mapping: &Mapping, range: Range<u64>) -> io::Result<()> {
         let mut guarded = self.guarded.lock();
         for (old, kind) in &guarded.ranges {
             let Some(part) = overlap(old, &range) else { continue };
@@ -264,7 +258,8 @@ impl Windows {
         Ok(())
     }
 
-    fn end_exempt(&self, mapping: &Mapping, range: &Range<u64>) -> io::Result<()> {
+    /// Ends one [`Windows::exempt`].
+    pub(super) fn end_exempt(&self, mapping: &Mapping, range: &Range<u64>) -> io::Result<()> {
         let mut guarded = self.guarded.lock();
         let place = guarded.exempt.iter().position(|exempt| exempt == range);
         guarded.exempt.swap_remove(place.expect("a range that was made exempt"));
@@ -281,6 +276,14 @@ fn release(mapping: &Mapping, part: &Range<u64>, kind: WriteWindows) -> io::Resu
 }
 
 impl Mapping {
+    /// Gives pages the key of write windows, or takes it away.
+    fn set_key(&self, range: &Range<u64>, is_guarded: bool) -> io::Result<()> {
+        assert!(range.start <= range.end && range.end <= self.reserve(), "pages of the mapping: {range:?}");
+        let place = self.address().as_ptr().wrapping_add(range.start as usize);
+        // SAFETY: whole pages of the mapping (asserted), which lives as long as `self` (MAP-1).
+        unsafe { keys::set(place, (range.end - range.start) as usize, is_guarded) }
+    }
+
     /// A section of a forked child. Memory that the child has whole is writable from then on.
     #[cold]
     fn open_in_child(&self, kinds: u8) -> Option<OpenWindow<'_>> {
@@ -300,108 +303,5 @@ impl Drop for OpenWindow<'_> {
         if self.kinds & KEYS != 0 {
             keys::close();
         }
-    }
-}
-
-impl Media {
-    /// Guards pages until the result is dropped: stores there are faults unless their thread has an
-    /// open [`crate::Section`] of this media that began after the guard. Pages that are backed
-    /// later are guarded, too. A second mapping of the pages is not.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`] if keys are asked for and cannot be had; [`Error::Io`] if the system
-    /// refuses.
-    ///
-    /// # Panics
-    /// If the range reaches beyond the maximum, or is not whole pages.
-    pub fn guard_writes(&self, range: Range<u64>, windows: WriteWindows) -> Result<WriteGuard> {
-        self.check_pages(&range);
-        let kind = match windows {
-            WriteWindows::Default if keys::take().is_ok() => WriteWindows::Keys,
-            WriteWindows::Default => WriteWindows::Off,
-            WriteWindows::Keys => {
-                let unsupported = |error| Error::Unsupported {
-                    path: self.path().into(),
-                    detail: format!("no write windows by protection keys ({error}); use the page table or none"),
-                };
-                keys::take().map_err(unsupported)?;
-                WriteWindows::Keys
-            }
-            other => other,
-        };
-        if kind == WriteWindows::Keys {
-            fault_handler::install();
-        }
-        // Dropped after an error, it ends what was begun.
-        let guard = WriteGuard { media: self.clone(), range, kind };
-        if kind != WriteWindows::Off {
-            let mapping = &self.inner.mapping;
-            mapping.windows().guard(mapping, &guard.range, kind).map_err(|source| self.refused(source))?;
-        }
-        Ok(guard)
-    }
-
-    /// Exempts pages from guards, present and later ones, until [`Media::end_exempt`] is called as
-    /// often for the same range: pages that a program may store to at any time.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if the system refuses: nothing is exempt.
-    ///
-    /// # Panics
-    /// As [`Media::guard_writes`].
-    pub fn exempt_from_guards(&self, range: Range<u64>) -> Result<()> {
-        self.check_pages(&range);
-        let mapping = &self.inner.mapping;
-        mapping.windows().exempt(mapping, range).map_err(|source| self.refused(source))
-    }
-
-    /// Ends one [`Media::exempt_from_guards`] of the range.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if the system refuses: the pages may be writable.
-    ///
-    /// # Panics
-    /// If the range is not exempt.
-    pub fn end_exempt(&self, range: &Range<u64>) -> Result<()> {
-        let mapping = &self.inner.mapping;
-        mapping.windows().end_exempt(mapping, range).map_err(|source| self.refused(source))
-    }
-
-    fn check_pages(&self, range: &Range<u64>) {
-        assert!(range.start <= range.end && range.end <= self.max(), "only mapped pages are guarded: {range:?}");
-        assert!(range.start.is_multiple_of(4096) && range.end.is_multiple_of(4096), "pages are guarded whole");
-    }
-
-    #[cold]
-    fn refused(&self, source: io::Error) -> Error {
-        Error::Io { action: "guard pages of", path: self.path().into(), source }
-    }
-
-    /// Opens the windows of guarded pages for a section.
-    #[inline]
-    pub(crate) fn open_window(&self) -> Option<OpenWindow<'_>> {
-        self.inner.mapping.windows().open(&self.inner.mapping, &self.inner.counters)
-    }
-}
-
-impl WriteGuard {
-    /// The protection in use: never [`WriteWindows::Default`].
-    pub fn kind(&self) -> WriteWindows {
-        self.kind
-    }
-}
-
-impl Drop for WriteGuard {
-    fn drop(&mut self) {
-        if self.kind != WriteWindows::Off {
-            let mapping = &self.media.inner.mapping;
-            mapping.windows().unguard(mapping, &self.range, self.kind);
-        }
-    }
-}
-
-impl std::fmt::Debug for WriteGuard {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "WriteGuard({:?}, {})", self.range, self.kind.name())
     }
 }
