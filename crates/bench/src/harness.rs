@@ -178,6 +178,7 @@ impl<'r> Bench<'r> {
                         barriers: counts.barriers + more.barriers,
                         log_bytes: counts.log_bytes + more.log_bytes,
                         syncs: counts.syncs + more.syncs,
+                        windows: counts.windows + more.windows,
                     };
                     operations += size;
                 }

@@ -109,7 +109,7 @@ impl Timed {
     /// word. So do stores to a
     /// mapping, which set no time before they are synced. An operation that
     /// changes nothing leaves no time on media, and none here.
-    fn apply(&mut self, op: &Op) -> Result<(), model::Refused> {
+    pub(crate) fn apply(&mut self, op: &Op) -> Result<(), model::Refused> {
         let before = self.0.clone();
         let is_inside = |path: &Path, end: u64| self.0.len(path).is_some_and(|len| end <= len);
         let is_short = match op {

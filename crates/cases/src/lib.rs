@@ -31,6 +31,7 @@ mod fs_lanes;
 mod fs_limits;
 mod fs_mapped;
 mod fs_quota;
+mod fs_relaxed;
 mod fs_sequences;
 mod fs_share;
 mod heap;
@@ -129,6 +130,7 @@ pub fn cases() -> Vec<Case> {
         fs_limits::CASES,
         fs_mapped::CASES,
         fs_quota::CASES,
+        fs_relaxed::CASES,
         fs_sequences::CASES,
         fs_share::CASES,
         posix::CASES,

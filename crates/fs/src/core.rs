@@ -17,6 +17,7 @@ use crate::nodes::Nodes;
 use crate::space::Space;
 use crate::table::InodeTable;
 use crate::{Clock, Ino, PageSize, Result};
+use everbyte_media::WriteGuard;
 use parking_lot::{Mutex, RwLock};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -37,6 +38,8 @@ pub(crate) struct Core {
     /// Serialises making and removing snapshots, and changes of quotas and of the size.
     pub snapshots: Mutex<()>,
     pub clock: Clock,
+    /// Keeps the pages of the span read-only outside of sections.
+    pub guard: WriteGuard,
     /// The page size of new files.
     pub page_size: PageSize,
 }

@@ -63,6 +63,7 @@ mod page_size;
 mod pieces;
 mod quota;
 mod recover;
+mod relaxed;
 mod remove;
 mod rename;
 mod saved;

@@ -1,6 +1,7 @@
 //! Options of making and of opening a volume.
 
 use crate::PageSize;
+use everbyte_media::WriteWindows;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Nanoseconds since 1970.
@@ -51,6 +52,13 @@ pub struct OpenVolume {
     /// Files whose indexes are in memory at a time, beside those in use; see
     /// [`OpenVolume::FILES`].
     pub files: usize,
+    /// The protection of the volume's pages against stray stores of this process, outside of the
+    /// volume's own calls.
+    pub windows: WriteWindows,
+    /// Relaxed commit: a write behind the end of a file, and a growth of its size, return before
+    /// their last fence. A crash may roll the newest such calls back, and keeps the order of calls.
+    /// Durable after [`crate::Volume::settle`].
+    pub relaxed: bool,
     /// The page size of new files; `None`: the volume's own.
     pub page_size: Option<PageSize>,
 }
@@ -63,6 +71,12 @@ impl OpenVolume {
 
 impl Default for OpenVolume {
     fn default() -> OpenVolume {
-        OpenVolume { clock: system_clock, files: OpenVolume::FILES, page_size: None }
+        OpenVolume {
+            clock: system_clock,
+            files: OpenVolume::FILES,
+            windows: WriteWindows::Default,
+            relaxed: false,
+            page_size: None,
+        }
     }
 }

@@ -2,11 +2,13 @@
 
 use crate::core::Core;
 use crate::extents::Pages;
+use crate::freeze::Freeze;
 use crate::lanes::Lanes;
 use crate::nodes::Nodes;
 use crate::recover::{self, VolumeRecovery};
 use crate::space::Space;
 use crate::{Error, OpenVolume, PageSize, Result, VolumeOptions, format, quota, saved};
+use everbyte_media::WriteWindows;
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -44,7 +46,8 @@ impl Volume {
     ///
     /// # Errors
     /// [`everbyte_store::Error::WrongEngine`], [`everbyte_store::Error::Claimed`] while this
-    /// process has it open, [`Error::NewerFormat`], [`Error::OldFormat`], [`Error::Damaged`].
+    /// process has it open, [`Error::NewerFormat`], [`Error::OldFormat`], [`Error::Damaged`];
+    /// [`everbyte_media::Error::Unsupported`] for write windows by keys that cannot be had.
     pub fn open(object: Object) -> Result<Volume> {
         Volume::open_with(object, &OpenVolume::default())
     }
@@ -57,6 +60,7 @@ impl Volume {
         object.require_engine(Engine::Fs)?;
         object.require_fingerprint(format::fingerprint())?;
         let claim = object.claim()?;
+        let guard = object.media().guard_writes(object.span(), options.windows)?;
         let (head, head_repaired) = format::read(&object, true)?;
         let start = object.prime().get();
         let allowed = start..object.backed().get();
@@ -70,6 +74,7 @@ impl Volume {
         };
         let page_size = options.page_size.or(PageSize::of_word(head.page_size)).unwrap_or_default();
         let recovery = VolumeRecovery { undone, head_repaired, ..scan.recovery };
+        let media = object.media().clone();
         let core = Core {
             space: Space::new(object, scan.free, scan.shared, options.clock),
             head,
@@ -78,9 +83,10 @@ impl Volume {
             nodes: Nodes::new(&recovery.damaged, options.files),
             maps: Default::default(),
             tree: RwLock::new(()),
-            freeze: Default::default(),
+            freeze: Freeze::new(&media, options.relaxed),
             snapshots: Default::default(),
             clock: options.clock,
+            guard,
             page_size,
         };
         // The limits of a damaged list are none: `check` tells.
@@ -109,6 +115,7 @@ impl Volume {
         let media = core.media();
         media.require_opener()?;
         if !media.opened().read_only {
+            core.freeze.adopt(); // the saved state counts their pages
             if !core.requires_scan() {
                 saved::save(&core)?;
             }
@@ -141,12 +148,19 @@ impl Volume {
     }
 
     /// Waits until all changes of this volume that returned before are durable. On a medium whose
-    /// fences settle they are so already.
+    /// fences settle they are so already, but for those that [`OpenVolume::relaxed`] leaves.
     ///
     /// # Errors
     /// A failed write or sync poisons the store.
     pub fn settle(&self) -> Result<()> {
+        self.core.freeze.adopt();
         Ok(self.core.media().barrier()?)
+    }
+
+    /// The protection of its pages against stray stores of this process: never
+    /// [`WriteWindows::Default`].
+    pub fn windows(&self) -> WriteWindows {
+        self.core.guard.kind()
     }
 
     /// The present time, as changes store it: nanoseconds since 1970.

@@ -3,7 +3,7 @@
 
 use everbyte_fs::model::{self, Op, Path, Tree};
 use everbyte_fs::{Allocate, FileKind, OpenVolume, PageSize, Rename, Usage, Volume, VolumeOptions, VolumeRecovery};
-use everbyte_media::{Media, Options};
+use everbyte_media::{Media, Options, WriteWindows};
 use everbyte_store::{FormatOptions, Store};
 use everbyte_workload::Random;
 use std::cell::Cell;
@@ -166,8 +166,14 @@ fn a_volume_is_what_its_twin_is() {
         let options = VolumeOptions { lanes, span, page_size, clock, ..Default::default() };
         NOW.set(0);
         SMALL.set(random.chance(30));
-        let mut volume = Volume::create(&store, "volume", &options).unwrap();
         let files = random.pick(&[1, 32, OpenVolume::FILES]);
+        let windows = random.pick(&[WriteWindows::PageTable, WriteWindows::Off]);
+        let relaxed = random.chance(30);
+        let mut volume = Volume::create(&store, "volume", &options).unwrap();
+        let object = volume.object().clone();
+        volume.close().unwrap();
+        let open = OpenVolume { files, clock, windows, relaxed, page_size: None };
+        volume = Volume::open_with(object, &open).unwrap();
         let mut tree = Tree::default();
         tree.page_size = page_size;
         for step in 0..if is_long { 2000_i64 } else { 150 } {
@@ -193,7 +199,7 @@ fn a_volume_is_what_its_twin_is() {
                 } else {
                     drop(volume)
                 }
-                volume = Volume::open_with(object, &OpenVolume { files, clock, page_size: None }).unwrap();
+                volume = Volume::open_with(object, &open).unwrap();
                 // The state is not saved while pages are shared.
                 let recovery = VolumeRecovery { saved: volume.recovery().saved, ..Default::default() };
                 assert_eq!(volume.recovery(), &recovery, "nothing was interrupted");

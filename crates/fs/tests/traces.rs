@@ -1,7 +1,7 @@
 //! Golden persistence traces: the stores, flushes and fences of each change of a volume, in order.
 
-use everbyte_fs::{FileKind, FileMap, Ino, MapOptions, NewFile, QuotaKind, QuotaLimit, QuotaLimits, Rename};
-use everbyte_fs::{SetAttributes, Volume, VolumeOptions, layout};
+use everbyte_fs::{FileKind, FileMap, Ino, MapOptions, NewFile, OpenVolume, QuotaKind, QuotaLimit, QuotaLimits};
+use everbyte_fs::{Rename, SetAttributes, Volume, VolumeOptions, layout};
 use everbyte_sim::{Image, Tracer, assert_golden};
 use everbyte_store::{FormatOptions, Store};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -25,6 +25,11 @@ fn clock() -> i64 {
 
 /// The trace of a change of a volume of one lane.
 fn trace(body: impl FnOnce(&Volume)) -> String {
+    trace_of(OpenVolume { clock, ..Default::default() }, body)
+}
+
+/// As [`trace`], of a volume that is opened with options.
+fn trace_of(options: OpenVolume, body: impl FnOnce(&Volume)) -> String {
     let image = Image::zeroed(128 << 10).with_max(4 << 20).then(|media| {
         let format = FormatOptions { log_len: 0, identity: Some([7; 16]) };
         let store = Store::format(media, &format).unwrap();
@@ -59,7 +64,6 @@ fn trace(body: impl FnOnce(&Volume)) -> String {
     }
     let open = |media| {
         let store = Store::attach(media).unwrap();
-        let options = everbyte_fs::OpenVolume { clock, ..Default::default() };
         Volume::open_with(store.object("volume").unwrap(), &options).unwrap()
     };
     tracer.run_after(open, |_, volume| body(&volume))
@@ -99,6 +103,17 @@ fn a_link() {
 #[test]
 fn an_append_inside_a_page() {
     golden("append_inside", |volume| assert_eq!(volume.append(PART, &[6; 64]).unwrap(), 5000));
+}
+
+/// With relaxed commit one fence, and the last one is left out.
+#[test]
+fn a_relaxed_append_inside_a_page() {
+    let options = OpenVolume { clock, relaxed: true, ..Default::default() };
+    let traced = trace_of(options, |volume| assert_eq!(volume.append(PART, &[6; 64]).unwrap(), 5000));
+    assert_golden("testdata/append_relaxed.trace", &traced);
+    let fenced = trace(|volume| assert_eq!(volume.append(PART, &[6; 64]).unwrap(), 5000));
+    let fences = |text: &str| text.lines().filter(|line| line.contains("fence")).count();
+    assert_eq!((fences(&traced), fences(&fenced)), (1, 2));
 }
 
 #[test]

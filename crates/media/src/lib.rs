@@ -76,5 +76,7 @@ pub use pages::binding;
 pub use pages::fault_handler::{Watch, Watcher};
 pub use pages::named_ranges::NamedRange;
 pub use pages::view::{View, ViewOptions, ViewPages, ViewPart};
+pub use pages::write_guard::WriteGuard;
+pub use pages::write_windows::WriteWindows;
 pub use section::{Mark, Section};
 pub use units::{Length, Offset};

@@ -492,7 +492,7 @@ impl Media {
     /// Opens a write section; see [`Section`].
     #[inline]
     pub fn section(&self) -> Section<'_> {
-        self.inner.gate.enter()
+        self.inner.gate.enter().with_window(self.open_window())
     }
 
     /// Backs the pages of `at..at+len` and grows the file if needed. The range reads as zeros or

@@ -1,6 +1,7 @@
 //! [`Section`] and [`Mark`]: the values that bracket stores and name a position in their order.
 
 use crate::gate::ThreadWord;
+use crate::pages::write_windows::OpenWindow;
 use parking_lot::RwLockReadGuard;
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -14,10 +15,13 @@ pub struct Mark(pub(crate) u64);
 /// While a section is open no page of the mapping is released, so a store that has not been flushed
 /// stays, and no image of the media is taken ([`crate::ChangedPages::close_gate`]).
 ///
-/// Every crate stores and flushes inside one section. Sections may nest, and cost two plain stores.
+/// Every crate stores and flushes inside one section. Sections may nest, and cost two plain stores
+/// on media without guarded pages. A section opens the write window of guarded pages:
+/// [`crate::Media::guard_writes`].
 #[must_use = "the section ends when this is dropped"]
 pub struct Section<'m> {
     held: Held<'m>,
+    _window: Option<OpenWindow<'m>>,
     /// It ends on its thread.
     _thread: PhantomData<*const ()>,
 }
@@ -34,7 +38,14 @@ pub(crate) enum Held<'m> {
 impl<'m> Section<'m> {
     #[inline]
     pub(crate) fn new(held: Held<'m>) -> Section<'m> {
-        Section { held, _thread: PhantomData }
+        Section { held, _window: None, _thread: PhantomData }
+    }
+
+    /// The section keeps a window open, too.
+    #[inline]
+    pub(crate) fn with_window(mut self, window: Option<OpenWindow<'m>>) -> Section<'m> {
+        self._window = window;
+        self
     }
 }
 

@@ -46,7 +46,9 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     files_mapped::aging(bench, folder.path())?;
     volumes(bench, folder.path())?;
     remounts(bench, folder.path())?;
-    synced::run(bench, disk.path())
+    synced::run(bench, disk.path())?;
+    super::files_windows::run(bench, folder.path())?;
+    super::files_barriers::run(bench, folder.path())
 }
 
 /// ext4 on shared memory, or the disk's. The smallest runs, which tests do, mount nothing.
@@ -61,7 +63,7 @@ fn ext4(bench: &mut Bench<'_>, folder: &Path, disk: &Path) -> Option<Calls> {
 }
 
 /// Offsets of `size`-byte parts of a file, in order or at random.
-fn offsets(len: u64, size: u64, random: bool) -> impl FnMut() -> u64 {
+pub(super) fn offsets(len: u64, size: u64, random: bool) -> impl FnMut() -> u64 {
     let (mut next, mut numbers, count) = (0, Random::new(5), len / size);
     move || {
         next = if random { numbers.below(count) } else { (next + 1) % count };
@@ -70,7 +72,7 @@ fn offsets(len: u64, size: u64, random: bool) -> impl FnMut() -> u64 {
 }
 
 /// A file of `len` bytes.
-fn filled<F: Files>(files: &F, name: &str, len: u64) -> Result<F::File> {
+pub(super) fn filled<F: Files>(files: &F, name: &str, len: u64) -> Result<F::File> {
     let (file, part) = (files.make(files.root(), name)?, vec![b'x'; (1 << 20).min(len as usize)]);
     (0..len).step_by(part.len()).try_for_each(|at| files.append(&file, at, &part))?;
     Ok(file)

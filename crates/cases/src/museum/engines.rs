@@ -387,6 +387,18 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "a repair is done under the token of a plan for a pool that has changed since",
     ),
     exhibit(
+        "fs-relaxed-unadopted",
+        "fs",
+        "fs-relaxed",
+        "a call does not flush the sizes that other threads have left unfenced: it survives without them",
+    ),
+    exhibit(
+        "fs-relaxed-shrink",
+        "fs",
+        "fs-relaxed",
+        "a smaller size is not fenced with relaxed commit: bytes that it leaves are zeroed too early",
+    ),
+    exhibit(
         "fs-in-place-unflushed",
         "fs",
         "fs-mapped",

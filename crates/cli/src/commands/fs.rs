@@ -181,6 +181,7 @@ fn stat(store: &Store, args: &FsStatArgs, output: &Output) -> Result<(), Failure
         "quotas": volume.quotas()?.len(),
         "sealed_percent": 0,
         "snapshots": snapshots.len(),
+        "write_windows": volume.windows().name(),
     }))
 }
 

@@ -25,7 +25,7 @@ use crate::layout::{PAGE, STATE_SNAPSHOT, inode};
 use crate::node::Node;
 use crate::volume::Volume;
 use crate::{Error, Ino, Result};
-use everbyte_media::{Media, View, ViewOptions, ViewPages as MapPages};
+use everbyte_media::{Media, View, ViewOptions, ViewPages as MapPages, WriteWindows};
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -70,6 +70,8 @@ pub struct FileMap {
     /// The range side by side, where its parts are not, or by option.
     view: Option<View>,
     options: MapOptions,
+    /// Ranges of the store that are exempt from write windows.
+    exempt: Vec<Range<u64>>,
     /// Pages with stores that [`FileMap::sync`] has not seen, a bit each.
     stored: Vec<AtomicU64>,
     /// The address was given away: all pages may have been stored to.
@@ -120,10 +122,23 @@ impl Volume {
                 parts(core, extents, &pages, len)
             };
             let view = view(core, &parts, at, options)?;
+            let exempt = if stores && view.is_none() { exempt(core, &parts)? } else { Vec::new() };
             core.maps.add(&node, pages.clone());
             let stored = (0..(pages.end - pages.start).div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
             let (volume, node, options) = (self.clone(), Arc::clone(&node), *options);
-            FileMap { volume, node, _held: held, pages, len, parts, view, options, stored, is_shown: false.into() }
+            FileMap {
+                volume,
+                node,
+                _held: held,
+                pages,
+                len,
+                parts,
+                view,
+                options,
+                exempt,
+                stored,
+                is_shown: false.into(),
+            }
         };
         if options.populate {
             map.touch();
@@ -153,6 +168,29 @@ fn parts(core: &Core, extents: &crate::extents::Extents, pages: &Range<u64>, len
         page = end;
     }
     parts
+}
+
+/// Exempts the pages of a mapping from write windows: its program stores through their address. A
+/// view is a mapping of its own, which no window guards.
+fn exempt(core: &Core, parts: &[Part]) -> Result<Vec<Range<u64>>> {
+    let mut done = Vec::new();
+    if core.guard.kind() == WriteWindows::Off {
+        return Ok(done);
+    }
+    for (at, len) in parts.iter().filter_map(|part| Some((part.at?, part.len))) {
+        let range = at..(at + len).next_multiple_of(PAGE);
+        if let Err(error) = core.media().exempt_from_guards(range.clone()) {
+            end_exempt(core, &done);
+            return Err(error.into());
+        }
+        done.push(range);
+    }
+    Ok(done)
+}
+
+/// Where the system refuses, pages stay writable.
+fn end_exempt(core: &Core, ranges: &[Range<u64>]) {
+    ranges.iter().for_each(|range| drop(core.media().end_exempt(range)));
 }
 
 /// Maps parts side by side: those of a private mapping, several ones, and by option.
@@ -425,6 +463,7 @@ impl Drop for FileMap {
     /// Stores that were not synced are flushed and ordered, since the pages may move from now on;
     /// they are durable no later than the next change of the volume.
     fn drop(&mut self) {
+        end_exempt(&self.volume.core, &self.exempt);
         if matches!(self.write_back(0, self.len), Ok(true)) {
             self.media().fence();
         }

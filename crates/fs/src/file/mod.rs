@@ -85,13 +85,19 @@ fn store_times(core: &Core, node: &Node, now: u64) -> Fresh<()> {
     Blank::new(()).flush_unless(media, "fs-times-unflushed", node.at + inode::MODIFIED, 16)
 }
 
-/// Publishes a size, after the fence of the bytes and slots that it covers, and of the times.
+/// Publishes a size, after the fence of the bytes and slots that it covers, and of the times. A
+/// smaller size is fenced with relaxed commit, too: bytes that it leaves may be zeroed, and slots
+/// cleared, next.
 fn publish_size<T>(core: &Core, node: &Node, size: u64, covered: Fresh<T>) {
     let media = core.media();
+    let is_smaller = size < node.word(core, inode::SIZE) && !seeded("fs-relaxed-shrink");
     let ordered = media.fence_after_unless("fs-size-unfenced", covered);
     let _section = media.section();
     everbyte_media::PublishWord::new((node.at + inode::SIZE).into()).publish(media, size, &ordered);
-    media.fence();
+    match is_smaller {
+        true => media.fence(),
+        false => core.freeze.fence_growth(media, node.at + inode::SIZE),
+    }
 }
 
 /// Refuses to free or to move pages of a mapped range (FS-23).
