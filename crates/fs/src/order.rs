@@ -182,14 +182,6 @@ impl<T> Blank<T> {
     }
 }
 
-impl Blank<Vec<NewRun>> {
-    /// The runs but for those that stay as they are.
-    pub(crate) fn without(mut self, staying: &[NewRun]) -> Blank<Vec<NewRun>> {
-        self.0.retain(|run| !staying.contains(run));
-        self
-    }
-}
-
 impl Blank<Place> {
     /// Stores the bytes of one page or of adjacent ones, past the cache.
     #[track_caller]

@@ -7,7 +7,7 @@ use crate::lanes::Lanes;
 use crate::nodes::Nodes;
 use crate::recover::{self, VolumeRecovery};
 use crate::space::Space;
-use crate::{Error, OpenVolume, PageSize, Result, VolumeOptions, format, quota, saved};
+use crate::{Error, OpenVolume, PageSize, Result, VolumeOptions, format, quota, saved, size};
 use everbyte_media::WriteWindows;
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use parking_lot::RwLock;

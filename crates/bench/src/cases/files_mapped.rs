@@ -9,7 +9,8 @@ use super::Result;
 use super::files_systems::{Calls, Files, Ours};
 use crate::harness::{Bench, Runner, Unit};
 use everbyte_bench_rivals::MappedFile;
-use everbyte_fs::{Allocate, FileMap, Ino, MapOptions, MapPages, VolumeOptions};
+use everbyte_fs::{Allocate, FileMap, MapOptions, MapPages, VolumeOptions};
+use everbyte_posix::OpenFile;
 use everbyte_workload::Random;
 use std::hint::black_box;
 use std::path::Path;
@@ -114,9 +115,9 @@ fn runner<'a, M: Mapped + 'a>(
 }
 
 /// A file of `len` bytes, in large pages if it is long enough.
-fn ours_of(ours: &Ours, name: &str, len: u64) -> Result<Ino> {
+fn ours_of(ours: &Ours, name: &str, len: u64) -> Result<OpenFile> {
     let file = ours.make(ours.root(), name)?;
-    ours.volume.allocate(file, 0, len, Allocate::KeepSize)?;
+    ours.volume().allocate(file.ino(), 0, len, Allocate::KeepSize)?;
     let part = vec![b'x'; MIB.min(len) as usize];
     (0..len).step_by(part.len()).try_for_each(|at| ours.append(&file, at, &part))?;
     Ok(file)
@@ -153,7 +154,7 @@ pub(super) fn accesses(bench: &mut Bench<'_>, ours: &Ours, rivals: &[Calls]) -> 
         (0..len).step_by(part.len()).try_for_each(|at| calls.append(file, at, &part))?;
     }
     let options = |pages, populate| MapOptions { writable: true, populate, pages, ..MapOptions::default() };
-    let map = |pages, populate| Ok(ours.volume.map(mine, 0, len, &options(pages, populate))?);
+    let map = |pages, populate| Ok(ours.volume().map(mine.ino(), 0, len, &options(pages, populate))?);
     for (verb, writes) in [("read", false), ("write", true)] {
         for &size in sizes {
             for (how, pages, populate) in HOW {
@@ -176,18 +177,18 @@ pub(super) fn accesses(bench: &mut Bench<'_>, ours: &Ours, rivals: &[Calls]) -> 
 
 /// The figures of a volume: nanoseconds of a read and of a write of 4 KiB at random, and the share
 /// of pages that lie in aligned runs of 2 MiB.
-fn figures(ours: &Ours, files: &[Ino], len: u64, count: u64) -> Result<[f64; 3]> {
+fn figures(ours: &Ours, files: &[OpenFile], len: u64, count: u64) -> Result<[f64; 3]> {
     let (mut random, mut bytes) = (Random::new(3), vec![b'q'; 4096]);
-    let mut spend = |work: &mut dyn FnMut(Ino, u64, &mut [u8]) -> Result| -> Result<f64> {
+    let mut spend = |work: &mut dyn FnMut(&OpenFile, u64, &mut [u8]) -> Result| -> Result<f64> {
         let start = Instant::now();
         for _ in 0..count {
-            work(files[random.index(files.len())], random.below(len / 4096) * 4096, &mut bytes)?;
+            work(&files[random.index(files.len())], random.below(len / 4096) * 4096, &mut bytes)?;
         }
         Ok(start.elapsed().as_secs_f64() * 1e9 / count as f64)
     };
-    let read = spend(&mut |file, at, bytes| ours.read(&file, at, bytes).map(drop))?;
-    let write = spend(&mut |file, at, bytes| ours.write(&file, at, bytes))?;
-    let pages = ours.volume.all_pages();
+    let read = spend(&mut |file, at, bytes| ours.read(file, at, bytes).map(drop))?;
+    let write = spend(&mut |file, at, bytes| ours.write(file, at, bytes))?;
+    let pages = ours.volume().all_pages();
     Ok([read, write, pages.aligned as f64 * 100.0 / pages.allocated as f64])
 }
 
@@ -207,7 +208,7 @@ pub(super) fn aging(bench: &mut Bench<'_>, folder: &Path) -> Result {
     while (files.len() as u64 + 1) * len <= size / 10 * 7 {
         files.push(fill(&format!("large-{}", files.len()))?);
     }
-    let make_small = |index: u64| -> Result<Ino> {
+    let make_small = |index: u64| -> Result<OpenFile> {
         let file = ours.make(ours.root(), &format!("small-{index}"))?;
         ours.append(&file, 0, &vec![b's'; 100_000])?;
         Ok(file)
