@@ -28,6 +28,7 @@ mod fs;
 mod fs_deaths;
 mod fs_lanes;
 mod fs_limits;
+mod fs_repair;
 mod fs_sequences;
 mod fs_share;
 mod heap;
@@ -124,6 +125,7 @@ pub fn cases() -> Vec<Case> {
         fs_deaths::CASES,
         fs_lanes::CASES,
         fs_limits::CASES,
+        fs_repair::CASES,
         fs_sequences::CASES,
         fs_share::CASES,
         posix::CASES,
