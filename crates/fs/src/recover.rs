@@ -134,7 +134,7 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
 }
 
 /// Flushes the words of an inode that change alone: its first line, its inline bytes, its slots.
-fn reflush(pages: Pages<'_>, at: u64) {
+pub(crate) fn reflush(pages: Pages<'_>, at: u64) {
     let state = State::of(pages.media.load(at + inode::STATE));
     let is_paged = state.mode != 0 && state.flags & STATE_INLINE == 0;
     pages.media.reflush(at, if state.mode != 0 { INODE } else { LINE });
