@@ -29,6 +29,7 @@ mod fs_deaths;
 mod fs_lanes;
 mod fs_limits;
 mod fs_repair;
+mod fs_seal;
 mod fs_sequences;
 mod fs_share;
 mod heap;
@@ -126,6 +127,7 @@ pub fn cases() -> Vec<Case> {
         fs_lanes::CASES,
         fs_limits::CASES,
         fs_repair::CASES,
+        fs_seal::CASES,
         fs_sequences::CASES,
         fs_share::CASES,
         posix::CASES,

@@ -9,7 +9,7 @@ use crate::snapshot::published::Published;
 use crate::table::InodeTable;
 use crate::volume::Volume;
 use crate::xattr::run as xattr;
-use crate::{FileKind, Ino};
+use crate::{FileKind, Ino, sums};
 use everbyte_media::Damage;
 use everbyte_store::{Finding, FindingKind};
 use std::collections::{HashMap, HashSet};
@@ -106,6 +106,9 @@ impl Volume {
             let xattrs = xattr::run(pages, at).ok().flatten();
             match Extents::load(pages, at) {
                 Ok(loaded) => {
+                    sums::verify_all(pages, ino, &loaded.extents, &mut |_, damage| {
+                        report(ino, damage.offset.unwrap_or(at), damage.detail);
+                    });
                     for &slot in &loaded.torn {
                         report(ino, slot, format!("a slot of inode {ino} has one word"));
                     }
@@ -119,6 +122,9 @@ impl Volume {
                 }
             }
         }
+        sums::each_page(pages, &mut |_, _| true, &mut |damage: Damage| {
+            report(Ino(0), damage.offset.unwrap_or(pages.start), damage.detail);
+        });
         check_links(core, &live, &reached, &mut report);
         check_snapshots(core, &reached, &mut report);
         check_counts(core, &owners, &mut report);
@@ -144,6 +150,7 @@ fn check_free(core: &Core, owners: &Owners, live: &HashSet<Ino>, findings: &mut 
     if let Err(error) = read {
         return report(core.at(0), error.to_string());
     }
+    sums::each_page(Pages::of(core.object()), &mut |page, _| used.insert(page), &mut |_| ());
     let is_lost = |page: &u64| !free.is_free(*page) && !used.contains(page) && !owners.contains_key(page);
     let lost: Vec<u64> = (0..core.end_page()).filter(is_lost).collect();
     if let Some(&first) = lost.first() {

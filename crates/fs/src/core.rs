@@ -14,6 +14,7 @@ use crate::layout::Head;
 use crate::node::Node;
 use crate::nodes::Nodes;
 use crate::space::Space;
+use crate::sums::Sums;
 use crate::table::InodeTable;
 use crate::{Clock, Ino, Result};
 use parking_lot::{Mutex, RwLock};
@@ -34,6 +35,10 @@ pub(crate) struct Core {
     /// One snapshot is made or removed at a time.
     pub snapshots: Mutex<()>,
     pub clock: Clock,
+    /// Checksums of data.
+    pub sums: Sums,
+    /// Sealed pages are verified when they are read.
+    pub verifies: bool,
 }
 
 impl Core {

@@ -27,11 +27,21 @@ pub struct VolumeOptions {
     pub span: Option<u64>,
     /// The clock of all times.
     pub clock: Clock,
+    /// Keep checksums of data that does not change any more: see [`crate::Volume::seal_step`].
+    pub checksums: bool,
 }
 
 impl Default for VolumeOptions {
     fn default() -> VolumeOptions {
-        VolumeOptions { label: String::new(), uuid: None, lanes: 8, owner: (0, 0), span: None, clock: system_clock }
+        VolumeOptions {
+            label: String::new(),
+            uuid: None,
+            lanes: 8,
+            owner: (0, 0),
+            span: None,
+            clock: system_clock,
+            checksums: false,
+        }
     }
 }
 
@@ -43,6 +53,8 @@ pub struct OpenVolume {
     /// Files whose indexes are in memory at a time, beside those in use; see
     /// [`OpenVolume::FILES`].
     pub files: usize,
+    /// Verify the checksums of sealed pages when they are read.
+    pub verify: bool,
 }
 
 impl OpenVolume {
@@ -53,6 +65,6 @@ impl OpenVolume {
 
 impl Default for OpenVolume {
     fn default() -> OpenVolume {
-        OpenVolume { clock: system_clock, files: OpenVolume::FILES }
+        OpenVolume { clock: system_clock, files: OpenVolume::FILES, verify: true }
     }
 }

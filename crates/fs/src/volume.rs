@@ -78,6 +78,8 @@ impl Volume {
             freeze: Default::default(),
             snapshots: Default::default(),
             clock: options.clock,
+            sums: Default::default(),
+            verifies: options.verify,
         };
         if !recovery.damaged.is_empty() {
             core.require_scan();

@@ -187,7 +187,7 @@ fn a_volume_is_what_its_twin_is() {
                 } else {
                     drop(volume)
                 }
-                volume = Volume::open_with(object, &OpenVolume { files, clock }).unwrap();
+                volume = Volume::open_with(object, &OpenVolume { files, clock, ..OpenVolume::default() }).unwrap();
                 // The state is not saved while pages are shared.
                 let recovery = VolumeRecovery { saved: volume.recovery().saved, ..Default::default() };
                 assert_eq!(volume.recovery(), &recovery, "nothing was interrupted");

@@ -1,6 +1,7 @@
 //! `everbyte fs ..`: file volumes.
 
 mod fsck;
+mod scrub;
 
 use crate::args::{
     FsCommand, FsCommands, FsLsArgs, FsStatArgs, GetArgs, MkfsArgs, PutArgs, SnapshotArgs, SnapshotCommand,
@@ -21,6 +22,7 @@ pub(crate) fn run(args: &FsCommands, output: &Output) -> Result<(), Failure> {
     match &args.command {
         FsCommand::Mkfs(made) => mkfs(to_write()?, made, output),
         FsCommand::Fsck(checked) => fsck::run(args, checked, output),
+        FsCommand::Scrub(scrubbed) => scrub::run(&to_read()?, &scrubbed.volume, output),
         FsCommand::Stat(shown) => stat(&to_read()?, shown, output),
         FsCommand::Ls(listed) => ls(&to_read()?, listed, output),
         FsCommand::Put(copied) => put(to_write()?, copied, output),
@@ -92,8 +94,14 @@ fn remove_snapshot(store: Store, args: &SnapshotArgs, output: &Output) -> Result
 
 fn mkfs(store: Store, args: &MkfsArgs, output: &Output) -> Result<(), Failure> {
     let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    let options =
-        VolumeOptions { label: args.label.clone(), lanes: args.lanes, span: args.span, owner, ..Default::default() };
+    let options = VolumeOptions {
+        label: args.label.clone(),
+        lanes: args.lanes,
+        span: args.span,
+        owner,
+        checksums: args.checksums,
+        ..Default::default()
+    };
     Volume::create(&store, &args.volume, &options)?.close()?;
     store.close()?;
     output.say(format!("made volume {}", args.volume), json!({ "volume": args.volume, "label": args.label }))
@@ -115,7 +123,7 @@ fn stat(store: &Store, args: &FsStatArgs, output: &Output) -> Result<(), Failure
             "inodes": files,
         }));
     }
-    let usage = volume.usage();
+    let (usage, sealed) = (volume.usage(), volume.sealed_share());
     let uuid: String = volume.uuid().iter().map(|byte| format!("{byte:02x}")).collect();
     output.table(&json!({
         "volume": name,
@@ -127,7 +135,8 @@ fn stat(store: &Store, args: &FsStatArgs, output: &Output) -> Result<(), Failure
         "pages_max": usage.pages_max,
         "inodes": usage.inodes,
         "free_inodes": usage.free_inodes,
-        "sealed_percent": 0,
+        "checksums": volume.has_checksums(),
+        "sealed_percent": sealed.sealed * 100 / sealed.written.max(1),
         "snapshots": snapshots.len(),
     }))
 }

@@ -17,11 +17,11 @@ use super::allocate::pieces;
 use super::supply::Supply;
 use super::{inline, is_inline, lock, lock_source, own_tail, read_page, require_range, write, zero_tail};
 use crate::core::Core;
-use crate::extents::{Extents, NewRun};
+use crate::extents::{Extents, NewRun, Piece};
 use crate::layout::{INLINE, PAGE, PLACE_SHARED, Place, inode};
 use crate::node::{Node, NodeState};
 use crate::volume::Volume;
-use crate::{Error, Ino, Result};
+use crate::{Error, Ino, Result, seal};
 use everbyte_media::seeded;
 use std::ops::Range;
 
@@ -145,6 +145,7 @@ impl Transfer<'_> {
         let mut written = pieces(extents, &pages, |flags| flags | PLACE_SHARED);
         written.retain(|run| !run.place.is_unwritten());
         let plan = self.plan(len, size, &written, states[0].extents(core, target)?);
+        self.verify(&plan, len, &written, states[0].extents(core, target)?)?;
         let is_late = seeded("fs-share-late");
         let flag = |states: &mut [&mut NodeState]| {
             if !plan.shared.is_empty() {
@@ -203,6 +204,24 @@ impl Transfer<'_> {
             }
         }
         plan
+    }
+
+    /// Refuses to copy bytes of sealed pages that are damaged.
+    fn verify(&self, plan: &Plan, len: u64, written: &[NewRun], target: &Extents) -> Result<()> {
+        for page in plan.copied.iter().cloned().flatten() {
+            if let Some(found) = target.find(page) {
+                seal::verify(self.core, self.target.ino, found, page)?;
+            }
+            let (from, until) = ((page * PAGE).max(self.to_at), ((page + 1) * PAGE).min(self.to_at + len));
+            let source = (from - self.to_at + self.from_at) / PAGE..(until - self.to_at + self.from_at).div_ceil(PAGE);
+            for run in written {
+                for page in source.start.max(run.first)..source.end.min(run.first + run.len) {
+                    let piece = Piece { len: run.len, place: run.place, slot: 0 };
+                    seal::verify(self.core, self.source.ino, (run.first, piece), page)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Stores the copied pages, and changes the target.

@@ -9,7 +9,7 @@ use crate::extents::{Extents, NewRun, Piece};
 use crate::layout::{INLINE, PAGE, PLACE_UNWRITTEN, Place, inode};
 use crate::node::{Node, NodeState};
 use crate::volume::Volume;
-use crate::{Ino, Result};
+use crate::{Ino, Result, seal};
 use everbyte_media::seeded;
 use std::ops::Range;
 
@@ -66,7 +66,9 @@ pub(crate) fn write(core: &Core, node: &Node, state: &mut NodeState, at: u64, by
     if end <= size && bytes.len() as u64 <= IN_PLACE && at / PAGE == (end - 1) / PAGE {
         let plain = extents.find(at / PAGE).filter(|(_, piece)| !piece.place.is_unwritten());
         let plain = plain.filter(|&found| !is_shared(core, found, at / PAGE));
-        if let Some((first, piece)) = plain {
+        if let Some((first, piece)) = plain
+            && seal::unseal(core, node, extents, (first, piece), at / PAGE)?
+        {
             let page_at = core.at(piece.place.page + (at / PAGE - first));
             return change_bytes(core, node, page_at + at % PAGE, bytes);
         }
@@ -197,6 +199,13 @@ fn overwrite(core: &Core, node: &Node, extents: &mut Extents, size: u64, at: u64
     let media = core.media();
     let end = at + bytes.len() as u64;
     let range = at / PAGE..end.div_ceil(PAGE);
+    // Bytes that are copied to a new page are those that were sealed.
+    let edges = [range.start, range.end - 1].into_iter().filter(|page| page * PAGE < at || (page + 1) * PAGE > end);
+    for page in edges {
+        if let Some(found) = extents.find(page) {
+            seal::verify(core, node.ino, found, page)?;
+        }
+    }
     let kept = unwritten(extents, &range);
     let (runs, supply) = supply::replace(core, &range, &kept)?;
     extents.reserve_for(core, node.at, &range, &runs).map_err(|error| supply.give_back(core, error))?;
