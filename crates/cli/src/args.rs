@@ -9,7 +9,8 @@ mod store;
 
 pub(crate) use domain::{BrokerArgs, DomainCommand, DomainCommands};
 pub(crate) use fs::{
-    FsCommand, FsCommands, FsLsArgs, FsStatArgs, FsckArgs, GetArgs, MkfsArgs, PutArgs, SnapshotArgs, SnapshotCommand,
+    FsCommand, FsCommands, FsDumpArgs, FsLsArgs, FsStatArgs, FsckArgs, GetArgs, MkfsArgs, PutArgs, SnapshotArgs,
+    SnapshotCommand,
 };
 pub(crate) use names::{ChmodArgs, ChownArgs, InStore, Limit, LimitArgs, LsArgs, MvArgs, NamesArgs, Owner};
 pub(crate) use object::{DumpArgs, LoadArgs, ObjectCommand, ObjectCommands};

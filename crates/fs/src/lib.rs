@@ -38,6 +38,7 @@ mod change;
 mod check;
 mod core;
 mod create;
+mod dump;
 mod error;
 mod extents;
 mod file;
@@ -75,6 +76,7 @@ mod xattr;
 
 pub use attributes::{Entry, Owner};
 pub use create::{LINKS_MAX, NewFile, TARGET_MAX};
+pub use dump::{Dump, DumpLine, dump};
 pub use error::{Error, Result};
 pub use file::Allocate;
 pub use held::Held;

@@ -29,6 +29,8 @@ pub(crate) enum FsCommand {
     Scrub(VolumeArgs),
     /// Prints the properties of a volume, or of a snapshot
     Stat(FsStatArgs),
+    /// Prints the structures of a volume on media, decoded, also those of a damaged one
+    Dump(FsDumpArgs),
     /// Lists a directory of a volume
     Ls(FsLsArgs),
     /// Copies files and trees into a volume: holes, links, rights, owners and times too
@@ -114,6 +116,19 @@ pub(crate) struct MkfsArgs {
     /// Addresses to reserve, a power of two such as 64GiB; half of the store's if absent
     #[arg(long, value_parser = crate::text::size, value_name = "SIZE")]
     pub span: Option<u64>,
+}
+
+/// `everbyte fs dump`.
+#[derive(ClapArgs)]
+pub(crate) struct FsDumpArgs {
+    /// VOLUME for its head and its inode table, VOLUME:PATH for the inode of a file
+    pub place: String,
+    /// The inode of this number
+    #[arg(long, value_name = "N", conflicts_with = "page")]
+    pub inode: Option<u64>,
+    /// The words of this page
+    #[arg(long, value_name = "N")]
+    pub page: Option<u64>,
 }
 
 /// `everbyte fs ls`.
