@@ -93,8 +93,8 @@ fn is_shared(core: &Core, (first, piece): (u64, Piece), page: u64) -> bool {
 }
 
 /// Gives the file a last page of its own if others lead there, too, before the end moves over it:
-/// bytes behind this end may be bytes of another file; and clears the page's seal (FS-29). The content stays the same, so a crash may
-/// fall between this change and the one that it is for.
+/// bytes behind this end may be bytes of another file; and clears the page's seal (FS-29). The
+/// content stays the same, so a crash may fall between this change and the one that it is for.
 fn own_tail(core: &Core, node: &Node, extents: &mut Extents, size: u64) -> Result<()> {
     let page = size / PAGE;
     let Some(found) = extents.find(page).filter(|_| !size.is_multiple_of(PAGE)) else { return Ok(()) };
