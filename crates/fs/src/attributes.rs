@@ -8,7 +8,7 @@ use crate::volume::Volume;
 use crate::{Attributes, Error, FileKind, Ino, Result};
 use everbyte_media::Damage;
 
-/// The attributes that rights to a file depend on.
+/// What rights to a file depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The inode.
@@ -81,7 +81,7 @@ impl Volume {
         }
     }
 
-    /// The attributes that rights to a file depend on; without its pages.
+    /// What rights to a file depend on; without its pages.
     ///
     /// # Errors
     /// As [`Volume::attributes`].

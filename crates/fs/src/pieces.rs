@@ -16,7 +16,7 @@ const CHUNK: usize = 128;
 pub(crate) struct Piece {
     /// Pages.
     pub len: u64,
-    /// Their place in the volume.
+    /// Where they are.
     pub place: Place,
     pub slot: u32,
 }

@@ -92,7 +92,6 @@ impl PublishWord {
     #[track_caller]
     #[inline(always)]
     pub fn publish<T>(self, media: &Media, word: u64, _ordered: &Ordered<T>) {
-        let _section = media.section();
         media.store(self.0, word);
         media.flush(self.0, 8);
     }

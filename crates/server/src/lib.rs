@@ -22,7 +22,6 @@
 
 #![forbid(unsafe_code)]
 
-mod backups;
 mod clients;
 mod command;
 mod connection;

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-/// The loads and stores of one committed transaction.
+/// What one committed transaction loaded and stored.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Word, the value it loaded, and the one it stored, if it did.

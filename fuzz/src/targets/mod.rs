@@ -1,6 +1,5 @@
 //! One file a target.
 
-pub(crate) mod backup;
 pub(crate) mod dump;
 pub(crate) mod file;
 pub(crate) mod journal;

@@ -14,4 +14,3 @@ mod heapo;
 mod mnemosyne;
 #[cfg(target_arch = "x86_64")]
 mod patomic;
-mod posix;

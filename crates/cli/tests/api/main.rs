@@ -5,7 +5,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod backups;
 mod commands;
 mod copies;
 mod deep;
@@ -13,5 +12,4 @@ mod dump;
 mod engines;
 mod kv;
 mod look;
-mod mounts;
 mod volumes;

@@ -1,4 +1,4 @@
-//! The places at which a file has bytes, and those at which it has holes.
+//! Where a file has bytes, and where it has holes.
 
 use super::is_inline;
 use crate::layout::{PAGE, inode};

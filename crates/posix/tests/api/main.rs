@@ -4,9 +4,7 @@
 mod directories;
 mod files;
 mod locks;
-mod maps;
 mod opening;
-mod quotas;
 mod times;
 
 use everbyte_fs::{Volume, VolumeOptions};

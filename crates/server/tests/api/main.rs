@@ -3,7 +3,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod backups;
 mod clients;
 mod pending;
 mod tools;

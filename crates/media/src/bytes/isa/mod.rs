@@ -2,8 +2,7 @@
 //!
 //! Each architecture file offers the same items: `detect` and `supported`, `flush_line`, `fence`,
 //! `store_nt` and `store_line_nt` (and whether they need a flush), `ticks` for the device profiles,
-//! `prefetch`, and the rights of protection keys. Nothing above this crate issues such an
-//! instruction.
+//! and `prefetch`. Nothing above this crate issues such an instruction.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
