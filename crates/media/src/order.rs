@@ -87,11 +87,13 @@ impl PublishWord {
         PublishWord(offset)
     }
 
-    /// Stores `word` and flushes it. `ordered` is what it publishes, or proof of the fence behind
-    /// that. The caller fences next.
+    /// Stores `word` and flushes it, in a section of its own: a page that is released between the
+    /// two would lose the store. `ordered` is what it publishes, or proof of the fence behind that.
+    /// The caller fences next.
     #[track_caller]
     #[inline(always)]
     pub fn publish<T>(self, media: &Media, word: u64, _ordered: &Ordered<T>) {
+        let _section = media.section();
         media.store(self.0, word);
         media.flush(self.0, 8);
     }

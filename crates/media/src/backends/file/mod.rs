@@ -270,3 +270,36 @@ impl Drop for FileBackend {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::media::Backend;
+    use crate::{BackendChoice, Geometry, OpenOptions, Options, PublishWord};
+    use std::sync::Barrier;
+
+    /// A page that is released between the store and the flush of a word would lose it.
+    #[test]
+    fn a_word_is_not_published_while_pages_are_released() {
+        const AT: u64 = 64 << 10;
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { backend: BackendChoice::File, background: false, ..Options::default() };
+        let geometry = Geometry { max: 1 << 20, len: 128 << 10, log_at: 16 << 10, log_len: 16 << 10 };
+        let media = OpenOptions::new(folder.path().join("store")).create(geometry, &options).unwrap();
+        let Backend::File(file) = &media.inner.backend else { panic!("the backend that was asked for") };
+        let (releasing, ready) = (file.store.gate.write(), Barrier::new(2));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let ordered = media.fence_after(());
+                ready.wait();
+                PublishWord::new(AT.into()).publish(&media, 7, &ordered);
+            });
+            ready.wait();
+            for _ in 0..10_000 {
+                assert_eq!(media.load(AT), 0, "no store passes the closed gate");
+                std::thread::yield_now();
+            }
+            drop(releasing);
+        });
+        assert_eq!(media.load(AT), 7);
+    }
+}
