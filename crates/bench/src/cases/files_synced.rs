@@ -1,8 +1,9 @@
 //! Files that are made durable one by one on a disk: a volume in a store there (backend `file`)
 //! against the disk's own file system.
 //!
-//! An operation creates a file, writes 4 KiB to it and waits for `fsync`. Its threads have a
-//! directory each. With many threads the volume joins their syncs into one.
+//! An operation creates a file, writes 4 KiB to it and waits for `fsync`, which makes the name
+//! durable on a volume, and on the disk's own file system as far as that does. Each thread has a
+//! directory. With many threads the volume joins their syncs into one.
 
 use super::Result;
 use super::files_systems::{Calls, Files, Ours};
@@ -22,7 +23,8 @@ fn synced<'a, F: Files>(files: &'a F, directories: &'a [F::File], threads: usize
                 scope.spawn(move || {
                     for name in names {
                         let file = files.make(directory, name).expect("a new file");
-                        files.write_settled(&file, 0, &bytes).expect("a write");
+                        files.write(&file, 0, &bytes).expect("a write");
+                        files.sync(&file).expect("a durable file");
                     }
                 });
             }

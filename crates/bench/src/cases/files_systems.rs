@@ -6,8 +6,11 @@ use everbyte_fs::{Volume, VolumeOptions};
 use everbyte_media::Options;
 use everbyte_posix::{Files as VolumeInUse, FilesOptions, OpenFile, OpenFlags, Process, RenameFlags, User};
 use everbyte_store::{CreateOptions, Store};
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, fdatasync, fstatfs, ftruncate, mkdirat, openat, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, Dir, Mode, OFlags, fdatasync, fstatfs, fsync, ftruncate, mkdirat, openat, renameat, unlinkat,
+};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -38,7 +41,7 @@ pub(super) trait Files: Sync {
     fn write(&self, file: &Self::File, at: u64, bytes: &[u8]) -> Result;
     /// A write that a power cut does not undo, where the system has a call for that.
     fn write_settled(&self, file: &Self::File, at: u64, bytes: &[u8]) -> Result;
-    /// Waits until all that was written to the file survives a power cut, where the system has a
+    /// Waits until the file survives a power cut with all its attributes, where the system has a
     /// call for that.
     fn sync(&self, file: &Self::File) -> Result;
     /// Writes behind the end, which is at `at`.
@@ -52,7 +55,7 @@ pub(super) trait Files: Sync {
 pub(super) struct Ours {
     root: OpenFile,
     process: Process,
-    pub files: VolumeInUse,
+    files: VolumeInUse,
     pub store: Store,
 }
 
@@ -212,17 +215,33 @@ impl Calls {
     }
 
     /// The file system of the disk that `folder` lies on. The name tells whether it is ext4, and
-    /// whether that has a journal, as far as the kernel shows it.
+    /// whether that has a journal.
     pub(super) fn on_disk(folder: &Path) -> Result<Calls> {
         let is_ext4 = rustix::fs::statfs(folder)?.f_type as u64 == EXT4;
-        let journals = std::fs::read_dir("/proc/fs/jbd2").is_ok_and(|mut entries| entries.next().is_some());
-        let name = match (is_ext4, journals) {
+        let name = match (is_ext4, is_ext4 && has_journal(folder)?) {
             (true, true) => "ext4 disk",
             (true, false) => "ext4 disk without a journal",
             (false, _) => "disk",
         };
         Calls::of(name, folder, true)
     }
+}
+
+/// Whether the ext4 that `folder` lies on has a journal. The kernel lists the journals in use by
+/// the names of their devices, with the number of their inode behind a dash.
+fn has_journal(folder: &Path) -> Result<bool> {
+    let device = std::fs::metadata(folder)?.dev();
+    let link = format!("/sys/dev/block/{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+    let target = std::fs::canonicalize(link)?;
+    let device = target.file_name().ok_or("a device without a name")?.to_string_lossy().into_owned();
+    let Ok(journals) = std::fs::read_dir("/proc/fs/jbd2") else { return Ok(false) };
+    for journal in journals {
+        let journal = journal?.file_name().to_string_lossy().into_owned();
+        if journal.rsplit_once('-').is_some_and(|(of, _)| of == device) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn done(command: &mut Command) -> Result {
@@ -288,12 +307,15 @@ impl Files for Calls {
 
     fn write_settled(&self, file: &OwnedFd, at: u64, bytes: &[u8]) -> Result {
         self.write(file, at, bytes)?;
-        self.sync(file)
+        if self.syncs {
+            fdatasync(file)?;
+        }
+        Ok(())
     }
 
     fn sync(&self, file: &OwnedFd) -> Result {
         if self.syncs {
-            fdatasync(file)?;
+            fsync(file)?;
         }
         Ok(())
     }
