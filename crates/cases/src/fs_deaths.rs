@@ -35,7 +35,7 @@ pub(crate) const CASES: &[Case] = &[
 const STARTS: u64 = 24;
 const IMAGES: u64 = 60;
 
-fn explore(
+pub(crate) fn explore(
     explorer: Explorer,
     (image, tree): &(Image, Timed),
     first: impl Fn(&Volume, &Twin<'_, Timed>),

@@ -5,6 +5,9 @@ use crate::extents::{Extents, Pages};
 use crate::format::first_free;
 use crate::layout::{GROUP_PAGES, PAGE, PAGE_LINES, STATE_SNAPSHOT, State, inode};
 use crate::names;
+use crate::quota::usage::{Key, Used};
+use crate::quota::{self, list};
+use crate::size;
 use crate::snapshot::published::Published;
 use crate::table::InodeTable;
 use crate::volume::Volume;
@@ -113,6 +116,10 @@ impl Volume {
         check_links(core, &live, &reached, &mut report);
         check_snapshots(core, &reached, &mut report);
         check_counts(core, &owners, &mut report);
+        check_quotas(core, &owners, &mut report);
+        if let Err(Damage { offset, detail, .. }) = size::read(pages) {
+            report(Ino::ROOT, offset.unwrap_or(pages.start), detail);
+        }
         if findings.is_empty() {
             check_free(core, &owners, &live, &mut findings);
         }
@@ -135,6 +142,8 @@ fn check_free(core: &Core, owners: &Owners, live: &HashSet<Ino>, findings: &mut 
     if let Err(error) = read {
         return report(core.at(0), error.to_string());
     }
+    let list = list::run(Pages::of(core.object())).ok().flatten();
+    used.extend(list.into_iter().flat_map(|(page, count)| page..page + count));
     let is_lost = |page: &u64| !free.is_free(*page) && !used.contains(page) && !owners.contains_key(page);
     let lost: Vec<u64> = (0..core.end_page()).filter(is_lost).collect();
     if let Some(&first) = lost.first() {
@@ -175,6 +184,32 @@ fn check_pages(
             if !owner.is_shared || !is_shared {
                 report(ino, core.at(page), format!("inodes {} and {ino} share a page", owner.ino));
             }
+        }
+    }
+}
+
+/// Compares the list of quotas, and what their owners have, with the files.
+fn check_quotas(core: &Core, owners: &Owners, report: &mut impl FnMut(Ino, u64, String)) {
+    let pages = Pages::of(core.object());
+    if let Err(Damage { offset, detail, .. }) = list::read(pages) {
+        return report(Ino::ROOT, offset.unwrap_or(pages.start), detail);
+    }
+    let Ok(Some((first, count))) = list::run(pages) else { return };
+    if let Some((page, owner)) = (first..first + count).find_map(|page| Some((page, owners.get(&page)?))) {
+        report(owner.ino, core.at(page), format!("inode {} has a page of the list of quotas", owner.ino));
+    }
+    let Ok(counted) = quota::count(pages, &core.table) else { return }; // reported with its inode
+    let amounts = |used: Vec<(Key, Used)>| -> Vec<(Key, u64, u64)> {
+        used.into_iter().map(|(key, used)| (key, used.pages, used.inodes)).collect()
+    };
+    let (found, held) = (amounts(counted), amounts(core.quotas.used()));
+    if core.nodes.are_whole() && found != held {
+        let other =
+            found.iter().find(|amount| !held.contains(amount)).or(held.iter().find(|held| !found.contains(held)));
+        if let Some(((kind, id), pages, inodes)) = other {
+            let detail =
+                format!("the counters of quotas differ from the files: {kind} {id}, {pages} pages, {inodes} inodes");
+            report(Ino::ROOT, core.at(0), detail);
         }
     }
 }

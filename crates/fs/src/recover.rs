@@ -19,13 +19,17 @@ use crate::extents::{Extents, Pages};
 use crate::format::first_free;
 use crate::free_pages::FreePages;
 use crate::layout::{
-    FILE_MAX, GROUP_PAGES, Head, INLINE, INODE, Inode, LINE, PAGE, STATE_INLINE, STATE_SNAPSHOT, State, inode,
+    FILE_MAX, GROUP_PAGES, Head, INLINE, INODE, Inode, LINE, PAGE, STATE_GIANT, STATE_INLINE, STATE_LARGE,
+    STATE_PROJECT, STATE_SNAPSHOT, State, inode,
 };
+use crate::quota::list;
+use crate::quota::usage::{Counters, Key, Owner, Used};
+use crate::quota::word_at as list_at;
 use crate::shared_pages::SharedPages;
 use crate::snapshot::published::Published;
 use crate::table::InodeTable;
 use crate::xattr::run as xattr;
-use crate::{Error, FileKind, Ino, Result};
+use crate::{Error, FileKind, Ino, PageSize, Result};
 use everbyte_media::{Damage, Media};
 use everbyte_store::Object;
 
@@ -53,6 +57,8 @@ pub(crate) struct Scan {
     pub table: InodeTable,
     pub free: FreePages,
     pub shared: SharedPages,
+    /// The pages and inodes of each owner, in a volume with quotas.
+    pub used: Vec<(Key, Used)>,
     pub recovery: VolumeRecovery,
 }
 
@@ -80,7 +86,7 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
         media.fence_unless("fs-reflush-unfenced"); // FS-13
     }
     let mut recovery = VolumeRecovery::default();
-    // Where the snapshots cannot be read no inode of one is freed.
+    // No inode of a snapshot is freed if the list of snapshots cannot be read.
     let published = Published::read(pages, &table).ok();
     let is_left = |at: u64, state: State| {
         let inode: Inode = media.get(at);
@@ -88,6 +94,8 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
             && inode.checksum == inode.owner_sum()
             && published.as_ref().is_some_and(|published| !published.has(&inode))
     };
+    let has_quotas = take_list(pages, &mut free);
+    let mut counters = Counters::default();
     let mut shared = SharedPages::default(); // the number of extents with the flag, of all pages
     let mut numbers = Vec::new();
     for ino in table.numbers() {
@@ -111,7 +119,12 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
             continue;
         }
         match mark(pages, (&mut free, &mut shared), ino, at) {
-            Ok(trimmed) => recovery.trimmed += trimmed,
+            Ok((trimmed, count)) => {
+                recovery.trimmed += trimmed;
+                if has_quotas && state.flags & STATE_SNAPSHOT == 0 {
+                    counters.add(Owner::of(&media.get(at)), count);
+                }
+            }
             Err(_) => recovery.damaged.push(ino),
         }
     }
@@ -130,7 +143,21 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
     }
     media.fence();
     table.give_all(numbers);
-    Ok(Scan { table, free, shared, recovery })
+    Ok(Scan { table, free, shared, used: counters.into_used(), recovery })
+}
+
+/// Marks the pages of the list of quotas. Returns whether the volume has one.
+fn take_list(pages: Pages<'_>, free: &mut FreePages) -> bool {
+    match list::run(pages) {
+        Ok(None) => false,
+        Ok(Some((page, count))) => free.take_at(page, count).is_ok(),
+        Err(_) => {
+            // The first page is kept for a repair.
+            let place = pages.place(list_at(pages.start), pages.media.load(list_at(pages.start)), 1);
+            place.iter().for_each(|place| _ = free.take_from(place.page, 1));
+            false
+        }
+    }
 }
 
 /// Flushes the words of an inode that change alone: its first line, its inline bytes, its slots.
@@ -151,9 +178,15 @@ pub(crate) fn require_plausible(media: &Media, ino: Ino, at: u64) -> Result<(), 
     let size = media.load(at + inode::SIZE);
     let state = State::of(media.load(at + inode::STATE));
     let is_inline = state.flags & STATE_INLINE != 0;
+    let regular = Some(FileKind::Regular);
     let wrong = match FileKind::of_mode(state.mode) {
         None => "has a mode of no kind",
-        _ if state.flags & !(STATE_INLINE | STATE_SNAPSHOT) != 0 => "has flags that this program does not know",
+        _ if state.flags & !(STATE_INLINE | STATE_SNAPSHOT | STATE_PROJECT | STATE_LARGE | STATE_GIANT) != 0 => {
+            "has flags that this program does not know"
+        }
+        kind if PageSize::of_flags(state.flags).is_none_or(|size| size > PageSize::Small && kind != regular) => {
+            "has a page size that its file cannot have"
+        }
         Some(FileKind::Directory) if is_inline || !size.is_multiple_of(PAGE) => "is a directory with a page in part",
         Some(FileKind::Link) if size >= PAGE => "is a link with a target that is too long",
         _ if is_inline && size > INLINE => "has more bytes than fit into it",
@@ -163,13 +196,14 @@ pub(crate) fn require_plausible(media: &Media, ino: Ino, at: u64) -> Result<(), 
     Err(Damage::at(at, format!("inode {ino} {wrong}")))
 }
 
-/// Clears what a crash left of one file, and marks its pages.
+/// Clears what a crash left of one file, and marks its pages. Returns the number of runs that were
+/// cleared, and that of its pages.
 fn mark(
     pages: Pages<'_>,
     (free, shared): (&mut FreePages, &mut SharedPages),
     ino: Ino,
     at: u64,
-) -> Result<u64, Damage> {
+) -> Result<(u64, u64), Damage> {
     require_plausible(pages.media, ino, at)?;
     let size = pages.media.load(at + inode::SIZE);
     let state = State::of(pages.media.load(at + inode::STATE));
@@ -189,7 +223,7 @@ fn mark(
         }
         taken.push(run);
     }
-    Ok(trimmed)
+    Ok((trimmed, taken.iter().map(|(_, count, _)| count).sum()))
 }
 
 /// Takes the pages of an extent. Returns the first of them that another extent has and that is not

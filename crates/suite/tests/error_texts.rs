@@ -309,6 +309,17 @@ fn page() -> String {
         Refused => E::Refused { errno: 13, said: detail() },
         Garbled => E::Garbled { path: path() },
     });
+    texts!(page, "backup", everbyte_backup::Error, {
+        Store => E::Store(store()),
+        Media => E::Media(media()),
+        Io => E::Io { action: "create", path: path(), source: refused() },
+        NotABackup => E::NotABackup { path: path(), detail: detail() },
+        NewerFormat => E::NewerFormat { path: path(), format: Format::new(9_u32, 1_u32) },
+        Damaged => E::Damaged(Damage::at(AT, detail()).of_file(path()).into()),
+        WrongParent => E::WrongParent { path: path(), detail: detail() },
+        Refused => E::Refused { path: path(), detail: detail() },
+        Busy => E::Busy { path: path(), detail: detail() },
+    });
     texts!(page, "server", everbyte_server::Error, {
         Listen => E::Listen { address: "127.0.0.1:6380".into(), source: io::Error::from(io::ErrorKind::AddrInUse) },
         Exposed => E::Exposed { address: "0.0.0.0:6380".into() },

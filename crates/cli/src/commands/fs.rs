@@ -1,7 +1,8 @@
 //! `everbyte fs ..`: file volumes.
 
+use super::mount;
 use crate::args::{
-    FsCommand, FsCommands, FsLsArgs, FsStatArgs, GetArgs, MkfsArgs, PutArgs, SnapshotArgs, SnapshotCommand,
+    FsCommand, FsCommands, FsGrowArgs, FsLsArgs, FsStatArgs, GetArgs, MkfsArgs, PutArgs, SnapshotArgs, SnapshotCommand,
 };
 use crate::failure::Failure;
 use crate::output::Output;
@@ -23,15 +24,19 @@ pub(crate) fn run(args: &FsCommands, output: &Output) -> Result<(), Failure> {
         FsCommand::Ls(listed) => ls(&to_read()?, listed, output),
         FsCommand::Put(copied) => put(to_write()?, copied, output),
         FsCommand::Get(copied) => get(&to_read()?, copied, output),
+        FsCommand::Mount(mounted) => mount::mount(mounted, &args.open, output),
+        FsCommand::Umount(unmounted) => mount::umount(unmounted, output),
         FsCommand::Snapshot(snapshots) => match &snapshots.command {
             SnapshotCommand::Create(made) => snapshot(to_write()?, made, output),
             SnapshotCommand::List(listed) => list_snapshots(&to_read()?, &listed.volume, output),
             SnapshotCommand::Remove(removed) => remove_snapshot(to_write()?, removed, output),
         },
+        FsCommand::Quota(quotas) => super::fs_quota::run(&args.store, &args.open, &quotas.command, output),
+        FsCommand::Grow(grown) => grow(to_write()?, grown, output),
     }
 }
 
-fn volume(store: &Store, name: &str) -> Result<Volume, Failure> {
+pub(super) fn volume(store: &Store, name: &str) -> Result<Volume, Failure> {
     Ok(Volume::open(store.object(name)?)?)
 }
 
@@ -90,11 +95,23 @@ fn remove_snapshot(store: Store, args: &SnapshotArgs, output: &Output) -> Result
 
 fn mkfs(store: Store, args: &MkfsArgs, output: &Output) -> Result<(), Failure> {
     let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    let options =
-        VolumeOptions { label: args.label.clone(), lanes: args.lanes, span: args.span, owner, ..Default::default() };
+    let MkfsArgs { label, lanes, span, page_size, size, .. } = args;
+    let (label, lanes, span, page_size) = (label.clone(), *lanes, *span, *page_size);
+    let size = size.unwrap_or(0);
+    let options = VolumeOptions { label, lanes, span, page_size, size, owner, ..Default::default() };
     Volume::create(&store, &args.volume, &options)?.close()?;
     store.close()?;
     output.say(format!("made volume {}", args.volume), json!({ "volume": args.volume, "label": args.label }))
+}
+
+fn grow(store: Store, args: &FsGrowArgs, output: &Output) -> Result<(), Failure> {
+    let volume = volume(&store, &args.volume)?;
+    volume.set_size(args.size)?;
+    let size = volume.usage().pages_max * 4096;
+    volume.close()?;
+    store.close()?;
+    let text = format!("volume {} may have {}", args.volume, crate::text::bytes(size));
+    output.say(text, json!({ "volume": args.volume, "size": size }))
 }
 
 fn fsck(store: &Store, name: &str, output: &Output) -> Result<(), Failure> {
@@ -145,20 +162,26 @@ fn stat(store: &Store, args: &FsStatArgs, output: &Output) -> Result<(), Failure
             "inodes": files,
         }));
     }
-    let usage = volume.usage();
+    let (usage, files) = (volume.usage(), volume.all_pages());
     let uuid: String = volume.uuid().iter().map(|byte| format!("{byte:02x}")).collect();
     output.table(&json!({
         "volume": name,
         "label": volume.label(),
         "uuid": uuid,
-        "page_size": 4096,
+        "page_size": volume.page_size().bytes(),
+        "file_bytes": files.allocated,
+        "large_percent": (files.aligned * 100).checked_div(files.allocated).unwrap_or(0),
         "pages": usage.pages,
         "free_pages": usage.free_pages,
         "pages_max": usage.pages_max,
         "inodes": usage.inodes,
         "free_inodes": usage.free_inodes,
+        "size": volume.size(),
+        "available_pages": volume.available_pages(),
+        "quotas": volume.quotas()?.len(),
         "sealed_percent": 0,
         "snapshots": snapshots.len(),
+        "write_windows": volume.windows().name(),
     }))
 }
 

@@ -1,0 +1,130 @@
+//! The list of limits on media: a head and records in one run of pages.
+//!
+//! One change, a fence between the steps:
+//!   1. the new list is written to new pages
+//!   2. the word at [`QUOTAS_AT`] is logged
+//!   3. the word leads to the new list
+//!
+//! [`QUOTAS_AT`]: crate::layout::QUOTAS_AT
+
+use super::usage::Key;
+use super::{QuotaKind, QuotaLimit, QuotaLimits, word_at};
+use crate::core::Core;
+use crate::extents::Pages;
+use crate::layout::{PAGE, QUOTAS_MAGIC, QuotaHead, QuotaRecord};
+use crate::volume::Volume;
+use crate::{Error, Result};
+use everbyte_media::{Checked, Damage, seeded};
+use zerocopy::IntoBytes;
+
+/// The limits of all owners, in the order of their keys.
+pub(crate) type Limits = Vec<(Key, QuotaLimits)>;
+
+const HEAD: u64 = size_of::<QuotaHead>() as u64;
+const RECORD: u64 = size_of::<QuotaRecord>() as u64;
+
+/// The run of pages of the list: its first page, and their number.
+pub(crate) fn run(pages: Pages<'_>) -> Result<Option<(u64, u64)>, Damage> {
+    let at = word_at(pages.start);
+    let word = pages.media.load(at);
+    if word == 0 {
+        return Ok(None);
+    }
+    let place = pages.place(at, word, 1)?;
+    let head_at = pages.start + place.page * PAGE;
+    let head: QuotaHead = pages.media.get(head_at);
+    let count = len(u64::from(head.count)).div_ceil(PAGE);
+    let is_whole = head.magic == QUOTAS_MAGIC
+        && head.checksum_agrees()
+        && head.count as usize <= Volume::QUOTAS_MAX
+        && place.page + count <= pages.end
+        && place.flags == 0;
+    match is_whole {
+        true => Ok(Some((place.page, count))),
+        false => Err(Damage::at(head_at, "the head of the list of quotas fails its check")),
+    }
+}
+
+fn len(count: u64) -> u64 {
+    HEAD + count * RECORD
+}
+
+/// Reads the list.
+pub(crate) fn read(pages: Pages<'_>) -> Result<Limits, Damage> {
+    let Some((page, _)) = run(pages)? else { return Ok(Limits::new()) };
+    let head_at = pages.start + page * PAGE;
+    let head: QuotaHead = pages.media.get(head_at);
+    let mut all = Limits::new();
+    for index in 0..u64::from(head.count) {
+        let at = head_at + len(index);
+        let record: QuotaRecord = pages.media.get(at);
+        let kind = QuotaKind::ALL.get(record.kind as usize).filter(|_| record.checksum_agrees());
+        let key = kind.map(|&kind| (kind, record.id));
+        match key.filter(|key| all.last().is_none_or(|(before, _)| before < key)) {
+            Some(key) => all.push((key, record.limits())),
+            None => return Err(Damage::at(at, "a record of the list of quotas fails its check")),
+        }
+    }
+    Ok(all)
+}
+
+/// Writes a new list, which takes the place of the old one; ordered on return. No other change runs.
+pub(super) fn replace(core: &Core, all: &[(Key, QuotaLimits)]) -> Result<()> {
+    // The pages of a damaged list stay in use until a scan.
+    let old = run(Pages::of(core.object()));
+    let at = word_at(core.at(0));
+    let mut change = if seeded("fs-quota-unlogged") { core.change() } else { core.change().of_bytes() };
+    let new = if all.is_empty() { None } else { Some(write(core, all)?) };
+    let taken = match &new {
+        Some((place, count)) => {
+            change.link(at, place);
+            Some((place.page, *count))
+        }
+        None => {
+            change.set(at, 0);
+            None
+        }
+    };
+    change.commit().inspect_err(|_| taken.iter().for_each(|&run| core.give_runs(&[run])))?;
+    match old {
+        Ok(old) => old.iter().for_each(|&run| core.give_runs(&[run])),
+        Err(_) => core.require_scan(),
+    }
+    Ok(())
+}
+
+fn write(core: &Core, all: &[(Key, QuotaLimits)]) -> Result<(crate::order::Fresh<crate::layout::Place>, u64), Error> {
+    let head = QuotaHead { magic: QUOTAS_MAGIC, checksum: 0, count: all.len() as u32, reserved: [0; 48] };
+    let mut bytes = head.sealed().as_bytes().to_vec();
+    for &(key, limits) in all {
+        bytes.extend_from_slice(QuotaRecord::new(key, limits).sealed().as_bytes());
+    }
+    let count = (bytes.len() as u64).div_ceil(PAGE);
+    let page = core.take_run(count)?;
+    Ok((core.copy_pages_unless("fs-quota-unflushed", page, &bytes), count))
+}
+
+impl QuotaRecord {
+    fn new((kind, id): Key, limits: QuotaLimits) -> QuotaRecord {
+        let QuotaLimits { bytes, inodes } = limits;
+        QuotaRecord {
+            checksum: 0,
+            kind: kind as u32,
+            id,
+            bytes_grace: bytes.grace,
+            inodes_grace: inodes.grace,
+            reserved: [0; 12],
+            bytes_soft: bytes.soft,
+            bytes_hard: bytes.hard,
+            inodes_soft: inodes.soft,
+            inodes_hard: inodes.hard,
+        }
+    }
+
+    fn limits(&self) -> QuotaLimits {
+        QuotaLimits {
+            bytes: QuotaLimit { soft: self.bytes_soft, hard: self.bytes_hard, grace: self.bytes_grace },
+            inodes: QuotaLimit { soft: self.inodes_soft, hard: self.inodes_hard, grace: self.inodes_grace },
+        }
+    }
+}
