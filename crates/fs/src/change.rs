@@ -6,8 +6,8 @@
 //!   2. the words are stored and flushed
 //!   3. the lane is retired
 //!
-//! A single word of an inode, a slot or an entry needs no log: a fence, the store, a fence. Bytes of
-//! files that change at their place are part of a change as words are; long ranges are logged in
+//! A single word of an inode, a slot or an entry needs no log: a fence, the store, a fence. Bytes
+//! of files that change at their place are part of a change as words are; long ranges are logged in
 //! bulk, in further segments of the lane.
 //!
 //! Invariants

@@ -201,8 +201,8 @@ impl Space {
         self.take_or_grow(count, |free, takeable| if takeable < count { None } else { free.take_aligned(count, 1) })
     }
 
-    /// Takes an aligned run of the pages of a large page; the first one. `None`: the volume has none
-    /// and cannot grow by one.
+    /// Takes an aligned run of the pages of a large page; the first one. `None`: the volume has
+    /// none and cannot grow by one.
     pub(crate) fn take_large(&self, size: PageSize) -> Result<Option<u64>> {
         // The volume may end inside of a large page; a part of that may be in use.
         for _ in 0..2 {

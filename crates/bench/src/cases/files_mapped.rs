@@ -193,8 +193,8 @@ fn figures(ours: &Ours, files: &[OpenFile], len: u64, count: u64) -> Result<[f64
 }
 
 /// Fills a volume to four fifths, seven eighths of them in files of 2 MiB pages, and writes ten
-/// times its size: bytes of these at random, whole ones anew, and files of small pages that come and
-/// go.
+/// times its size: bytes of these at random, whole ones anew, and files of small pages that come
+/// and go.
 pub(super) fn aging(bench: &mut Bench<'_>, folder: &Path) -> Result {
     let metrics = ["aged_read", "aged_write", "aged_large_percent"];
     if !metrics.iter().any(|metric| bench.wants(metric)) {

@@ -1,4 +1,4 @@
-//! Pages that a write changes at their place, under undo records: those of mapped ranges (FS-23),
+//! Pages that a write changes at their place, under undo records: those of mapped ranges (FS-30),
 //! and those of large pages, which stay whole so.
 
 use super::allocate::pieces;

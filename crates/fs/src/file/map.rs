@@ -1,7 +1,7 @@
 //! [`FileMap`]: loads and stores on the pages of a file, without a call and without a copy.
 //!
 //! A mapping begins with pages that are the file's own (see [`super::map_range`]), and they keep
-//! their places while it lives (FS-23). So a store is seen by the next read of the file, and a
+//! their places while it lives (FS-30). So a store is seen by the next read of the file, and a
 //! write by the next load. A store is durable after [`FileMap::sync`], or after
 //! [`FileMap::flush`] and [`FileMap::fence`] where fences settle.
 //!
@@ -38,7 +38,7 @@ pub struct MapOptions {
     pub writable: bool,
     /// Touches each page at once, so that no later access waits for the system's page table.
     pub populate: bool,
-    /// Stores stay in the mapping, which copies a page of 4 KiB when the first byte of it is stored.
+    /// Stores stay in the mapping, which copies a page of 4 KiB when its first byte is stored.
     /// Changes of the file are seen in pages that were not copied, or not.
     pub private: bool,
     /// Takes no pages: holes read as zeros. Private mappings take none, others may not be writable

@@ -18,7 +18,7 @@
 //!
 //! No shared page is stored to (FS-20). All stores to data pages are: `write::change_bytes`,
 //! `in_place::put` and `write::append`, each to a page that is not shared; those of a [`FileMap`],
-//! whose pages are not shared while it lives (FS-23); `zero_tail`, after `own_tail`; and stores to
+//! whose pages are not shared while it lives (FS-30); `zero_tail`, after `own_tail`; and stores to
 //! pages that were taken for the change.
 
 mod allocate;
@@ -100,7 +100,7 @@ fn publish_size<T>(core: &Core, node: &Node, size: u64, covered: Fresh<T>) {
     }
 }
 
-/// Refuses to free or to move pages of a mapped range (FS-23).
+/// Refuses to free or to move pages of a mapped range (FS-30).
 fn require_unmapped(core: &Core, node: &Node, pages: &Range<u64>) -> Result<()> {
     match core.maps.meet(node, pages) && !seeded("fs-mapped-freed") {
         true => Err(Error::Mapped { ino: node.ino }),

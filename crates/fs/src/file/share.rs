@@ -9,7 +9,7 @@
 //!
 //! Whole pages are shared where both offsets lie at the same place of a page. Pages that the source
 //! does not have, and unwritten ones, become holes of the target. Mapped pages are not shared, and
-//! those of the target keep their places: bytes are copied then (FS-23).
+//! those of the target keep their places: bytes are copied then (FS-30).
 //!
 //! Threads: two files are locked in the order of their numbers, under the tree lock for reading,
 //! which keeps a rename from locking the same two.
@@ -168,7 +168,7 @@ impl Transfer<'_> {
         Ok(len)
     }
 
-    /// Which pages are shared, and which ones are copied: all, if the source is mapped (FS-23). Its
+    /// Which pages are shared, and which ones are copied: all, if the source is mapped (FS-30). Its
     /// written pages are `written`.
     fn plan(&self, len: u64, size: u64, written: &[NewRun], is_mapped: bool, target: &Extents) -> Plan {
         let (from_at, to_at, end) = (self.from_at, self.to_at, self.to_at + len);

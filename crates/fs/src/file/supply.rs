@@ -47,8 +47,8 @@ impl Supply {
     }
 }
 
-/// Runs for the pages of a range but those of `staying`, which are stored then: those of `kept`, and
-/// new ones between them.
+/// Runs for the pages of a range but those of `staying`, which are stored then: those of `kept`,
+/// and new ones between them.
 pub(super) fn replace(
     core: &Core,
     range: &Range<u64>,

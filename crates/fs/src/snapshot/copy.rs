@@ -196,7 +196,7 @@ impl Twins {
         }
     }
 
-    /// Copies a run of pages that is mapped (FS-23).
+    /// Copies a run of pages that is mapped (FS-30).
     fn copy_pages(&mut self, core: &Core, run: NewRun) -> Result<Fresh<Vec<NewRun>>> {
         let (mut content, mut done, mut runs) = ([0; PAGE as usize], 0, Vec::new());
         let mut copier = Copier::new(core.media());
