@@ -2,7 +2,7 @@
 //!
 //! Steps
 //!   1. pjdfstest and fsx, in the versions below, are installed in `target/posix`
-//!   2. the ignored tests of `everbyte-fuse` mount a volume each and run them there
+//!   2. tests of `everbyte-fuse`, else skipped, mount a volume each and run them there
 //!
 //! Needs root and `/dev/fuse`. Exclusions: `crates/fuse/tests/mount/pjdfstest.toml`, each with its
 //! reason.
@@ -27,7 +27,7 @@ pub(crate) fn run(words: &[&str]) -> Result {
     }
     let words = ["test", "--quiet", "--locked", "--package", "everbyte-fuse", "--test", "mount", "--", "suites::"];
     let mut tests = cargo(&words);
-    tests.args(["--ignored", "--nocapture", "--test-threads", "1"]);
+    tests.args(["--nocapture", "--test-threads", "1"]);
     tests.env("EVERBYTE_SUITES", folder.join("bin")).env("EVERBYTE_FSX_OPS", operations);
     shell::run(&mut tests)
 }

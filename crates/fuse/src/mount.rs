@@ -84,7 +84,11 @@ impl Mount {
                 leave(&at, &in_use, read_only);
             }
         });
-        let outcome = session.run().map_err(|error| io("answer requests", error));
+        let outcome = match session.run() {
+            // The mount ended before a thread began to wait for a request.
+            Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => Ok(()),
+            outcome => outcome.map_err(|error| io("answer requests", error)),
+        };
         drop::<Sender<()>>(done);
         handle.close();
         drop(watcher.join());

@@ -95,7 +95,7 @@ fn find_source(table: &[u8], path: &[u8]) -> Option<(PathBuf, String)> {
         let mut rest = words.skip_while(|word| *word != b"-").skip(1);
         let is_fuse = matches!(rest.next()?, b"fuse" | b"fuse.everbyte");
         let source = unescape(rest.next()?);
-        // The crate `fuser` mounts without a subtype as root; other file systems name no path first.
+        // The crate `fuser` mounts without a subtype as root; others name no path first.
         (is_fuse && point == path && source.starts_with(b"/")).then_some(source)
     });
     let source = found.next()?;

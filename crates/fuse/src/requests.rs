@@ -45,9 +45,9 @@ const SETGID: u16 = 0o2000;
 const CAPABILITIES: &[u8] = b"security.capability";
 /// The attribute that holds an access control list.
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
-/// Wanted of the kernel, each as far as it has it.
-const WANTED: [InitFlags; 11] = [
-    InitFlags::FUSE_ATOMIC_O_TRUNC,
+/// Wanted of the kernel, each as far as it has it. Truncation in the request of opening
+/// (`FUSE_ATOMIC_O_TRUNC`) is not: it comes before the kernel refuses a program that runs.
+const WANTED: [InitFlags; 10] = [
     InitFlags::FUSE_EXPORT_SUPPORT,
     InitFlags::FUSE_DONT_MASK,
     InitFlags::FUSE_DO_READDIRPLUS,
@@ -151,8 +151,8 @@ impl VolumeRequests {
         }
     }
 
-    /// A change of nothing sets the time of the change. The kernel asks for it on `chown` of neither
-    /// user nor group, and before a write to a program that has capabilities.
+    /// A change of nothing sets the time of the change. The kernel asks for it on `chown` of
+    /// neither user nor group, and before a write to a program that has capabilities.
     fn touch(&self, ino: Ino) -> Result<()> {
         let of = self.attributes_of(ino)?;
         match of.kind {
@@ -198,23 +198,18 @@ impl VolumeRequests {
             | OpenFlags::RDWR
             | OpenFlags::CREAT
             | OpenFlags::EXCL
-            | OpenFlags::TRUNC
             | OpenFlags::NOATIME
             | OpenFlags::SYNC
             | OpenFlags::DSYNC;
         OpenFlags::from_bits_truncate(flags as u32) & kept
     }
 
-    fn open_number(&self, request: &Request, ino: Ino, flags: i32) -> Result<FileHandle> {
+    fn open_number(&self, ino: Ino, flags: i32) -> Result<FileHandle> {
         let flags = VolumeRequests::flags(flags) - OpenFlags::CREAT - OpenFlags::EXCL;
         // An access mode of 3 gives no access; the kernel has checked both rights.
         let both = OpenFlags::WRONLY | OpenFlags::RDWR;
         let flags = if flags.contains(both) { flags - OpenFlags::WRONLY } else { flags };
-        let file = self.root.open(At::file(ino), flags, 0)?;
-        if flags.contains(OpenFlags::TRUNC) {
-            self.drop_privileges(ino, request.uid() != 0)?;
-        }
-        Ok(self.keep(file))
+        Ok(self.keep(self.root.open(At::file(ino), flags, 0)?))
     }
 
     fn create_file(
@@ -435,8 +430,8 @@ impl Filesystem for VolumeRequests {
         answer_entry(reply, linked.and_then(|()| self.tell(number)));
     }
 
-    fn open(&self, request: &Request, number: INodeNo, flags: KernelFlags, reply: ReplyOpen) {
-        match self.open_number(request, ino(number), flags.0) {
+    fn open(&self, _request: &Request, number: INodeNo, flags: KernelFlags, reply: ReplyOpen) {
+        match self.open_number(ino(number), flags.0) {
             Ok(handle) => reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE),
             Err(error) => reply.error(errno(&error)),
         }

@@ -192,3 +192,18 @@ fn a_failed_disk_is_an_error_and_no_hang() {
     unmount(&at, false).unwrap();
     assert!(served.join().unwrap().is_err(), "the volume cannot be closed in good order");
 }
+
+/// A mount that ends at once ends in good order.
+#[test]
+fn a_mount_may_end_at_once() {
+    if !works() {
+        return;
+    }
+    let mut on = Mounted::new();
+    for _ in 0..20 {
+        on.unmount();
+        on.mount();
+    }
+    on.unmount();
+    on.check();
+}
