@@ -123,8 +123,8 @@ impl Volume {
     /// Gives a file one more name. Ordered on return.
     ///
     /// # Errors
-    /// [`Error::IsADirectory`], [`Error::TooManyLinks`]; [`Error::OtherProject`] where the directory
-    /// passes its project on; otherwise as [`Volume::make`].
+    /// [`Error::IsADirectory`], [`Error::TooManyLinks`]; [`Error::OtherProject`] where the
+    /// directory passes its project on; otherwise as [`Volume::make`].
     pub fn link(&self, ino: Ino, directory: Ino, name: &[u8]) -> Result<()> {
         let core = &*self.core;
         let _change = core.freeze.enter();

@@ -1,6 +1,7 @@
 //! Errors of a volume. Texts name the event, the place and the way out; `posix` maps them to errno.
 
 use crate::Ino;
+use crate::quota::limits::QuotaKind;
 use everbyte_media::{Damage, ErrorInfo, ErrorKind, Format};
 
 /// An error of this crate.
@@ -170,7 +171,7 @@ pub enum Error {
         /// The volume.
         volume: String,
         /// User, group or project.
-        kind: crate::QuotaKind,
+        kind: QuotaKind,
         /// Its number.
         id: u32,
         /// `bytes` or `inodes`.

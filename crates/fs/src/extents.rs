@@ -15,7 +15,7 @@ use crate::layout::{
     EXTENT, INLINE_EXTENTS, LIST_EXTENTS, LIST_HEAD, PAGE, PLACE_SHARED, PLACE_UNWRITTEN, Place, Run, STATE_INLINE,
     State, inode,
 };
-use crate::order::{Blank, Fresh, publish};
+use crate::order::{Blank, Fresh, NewRun, publish};
 pub(crate) use crate::pieces::Piece;
 use crate::pieces::Pieces;
 use crate::space::Space;
@@ -50,17 +50,6 @@ impl<'m> Pages<'m> {
             _ => Err(Damage::at(at, "a place of the volume fails its check, or lies outside")),
         }
     }
-}
-
-/// A run of pages that a file is to have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NewRun {
-    /// The first page, counted from the start of the file.
-    pub first: u64,
-    /// Pages.
-    pub len: u64,
-    /// Their place in the volume.
-    pub place: Place,
 }
 
 /// The extents of a file.

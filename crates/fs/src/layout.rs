@@ -34,8 +34,8 @@ pub const SNAPSHOTS_AT: u64 = TABLE_AT + 24;
 /// Offset, from the start of the prime page, of the place of the list of quotas; 0: the volume has
 /// none.
 pub const QUOTAS_AT: u64 = TABLE_AT + 32;
-/// Offset, from the start of the prime page, of the sealed number of pages that the volume may have;
-/// 0: as many as its span has.
+/// Offset, from the start of the prime page, of the sealed number of pages that the volume may
+/// have; 0: as many as its span has.
 pub const SIZE_AT: u64 = TABLE_AT + 48;
 /// Page of the first lane.
 pub const LANES_PAGE: u64 = 2;

@@ -78,6 +78,8 @@ mod volume;
 mod xattr;
 
 pub use attributes::{Entry, Owner};
+#[doc(hidden)]
+pub use change::Change;
 pub use create::{LINKS_MAX, NewFile, TARGET_MAX};
 pub use error::{Error, Result};
 pub use everbyte_media::ViewPages as MapPages;
@@ -85,6 +87,7 @@ pub use file::{Allocate, FileMap, FilePages, MapOptions};
 pub use held::Held;
 pub use kind::{Attributes, FileKind, Ino, SetAttributes};
 pub use layout::{FILE_MAX, NAME_MAX};
+pub use node::Indexed;
 pub use options::{Clock, OpenVolume, VolumeOptions, system_clock};
 pub use page_size::PageSize;
 pub use quota::{Quota, QuotaKind, QuotaLimit, QuotaLimits};
@@ -93,5 +96,5 @@ pub use rename::Rename;
 pub use snapshot::VolumeSnapshot;
 pub use tools::FsTools;
 pub use update::{Present, Update};
-pub use volume::{Indexed, Usage, Volume};
+pub use volume::{Usage, Volume};
 pub use xattr::SetXattr;

@@ -1,10 +1,10 @@
 //! [`Node`]: an inode that this process uses, with its lock and its indexes in memory.
 
-use crate::extents::{Extents, Loaded, NewRun, Pages};
+use crate::extents::{Extents, Loaded, Pages};
 use crate::layout::{Inode, PAGE, STATE_SNAPSHOT, State, inode, lines};
 use crate::names::Names;
+use crate::order::NewRun;
 use crate::space::Space;
-use crate::volume::Indexed;
 use crate::{Error, FileKind, Ino, Result};
 use everbyte_media::Damage;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -65,6 +65,19 @@ impl Drop for Writing<'_> {
             self.space.require_scan();
         }
     }
+}
+
+/// The indexes that a volume has in memory, beside a bit for each of its pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Indexed {
+    /// Files.
+    pub files: usize,
+    /// Extents of them.
+    pub extents: usize,
+    /// Entries of directories among them.
+    pub names: usize,
+    /// Bytes of all of these, without those that the allocator adds.
+    pub bytes: usize,
 }
 
 impl Node {

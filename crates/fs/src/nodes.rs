@@ -10,11 +10,10 @@
 
 use crate::hash::Seeded;
 use crate::layout::{State, inode};
-use crate::node::Node;
+use crate::node::{Indexed, Node};
 use crate::recover;
 use crate::space::Space;
 use crate::table::InodeTable;
-use crate::volume::Indexed;
 use crate::{Error, Ino, Result};
 use everbyte_media::Damage;
 use parking_lot::Mutex;

@@ -14,7 +14,7 @@
 //!
 //! ```
 //! use everbyte_fs::layout::Place;
-//! use everbyte_fs::order::{Change, Fresh};
+//! use everbyte_fs::{Change, order::Fresh};
 //! fn link(change: &mut Change<'_>, page: Fresh<Place>) {
 //!     change.link(1024, &page);
 //! }
@@ -24,7 +24,7 @@
 //!
 //! ```compile_fail,E0308
 //! use everbyte_fs::layout::Place;
-//! use everbyte_fs::order::{Blank, Change};
+//! use everbyte_fs::{Change, order::Blank};
 //! fn link(change: &mut Change<'_>, page: Blank<Place>) {
 //!     change.link(1024, &page);
 //! }
@@ -33,7 +33,7 @@
 //! nor does an inode become live whose bytes are not flushed:
 //!
 //! ```compile_fail,E0308
-//! use everbyte_fs::order::{Blank, Change, NewInode};
+//! use everbyte_fs::{Change, order::{Blank, NewInode}};
 //! fn make_live(change: &mut Change<'_>, inode: Blank<NewInode>) {
 //!     change.make_live(&inode);
 //! }
@@ -42,7 +42,7 @@
 //! nor does an entry lead to an inode before its name is flushed:
 //!
 //! ```compile_fail,E0308
-//! use everbyte_fs::order::{Blank, Change, NewEntry};
+//! use everbyte_fs::{Change, order::{Blank, NewEntry}};
 //! fn name(change: &mut Change<'_>, entry: Blank<NewEntry>) {
 //!     change.name(&entry);
 //! }
@@ -78,10 +78,10 @@
 //! }
 //! ```
 //!
+//! [`Change::link`]: crate::Change::link
+//!
 //! Threads: a proof holds for the thread that flushed; it is neither `Send` nor `Sync`.
 
-pub use crate::change::Change;
-use crate::extents::NewRun;
 use crate::layout::{INODE, Inode, LINE, PAGE, Place, RUN_LEN_MAX, State};
 use crate::{FileKind, Ino};
 use everbyte_media::sealed::seal_low;
@@ -100,6 +100,17 @@ pub struct Blank<T>(T);
 pub struct Fresh<T> {
     value: T,
     of_this_thread: PhantomData<*const ()>,
+}
+
+/// A run of pages that a file is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NewRun {
+    /// The first page, counted from the start of the file.
+    pub first: u64,
+    /// Pages.
+    pub len: u64,
+    /// Their place in the volume.
+    pub place: Place,
 }
 
 /// A value that one word leads to.

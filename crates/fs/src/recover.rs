@@ -24,7 +24,6 @@ use crate::layout::{
 };
 use crate::quota::list;
 use crate::quota::usage::{Counters, Key, Owner, Used};
-use crate::quota::word_at as list_at;
 use crate::shared_pages::SharedPages;
 use crate::snapshot::published::Published;
 use crate::table::InodeTable;
@@ -153,7 +152,7 @@ fn take_list(pages: Pages<'_>, free: &mut FreePages) -> bool {
         Ok(Some((page, count))) => free.take_at(page, count).is_ok(),
         Err(_) => {
             // The first page is kept for a repair.
-            let place = pages.place(list_at(pages.start), pages.media.load(list_at(pages.start)), 1);
+            let place = pages.place(list::word_at(pages.start), pages.media.load(list::word_at(pages.start)), 1);
             place.iter().for_each(|place| _ = free.take_from(place.page, 1));
             false
         }

@@ -1,5 +1,5 @@
-//! The saved state of a volume that was closed: free pages, free inodes, the counts of shared pages,
-//! and what the owners of quotas have.
+//! The saved state of a volume that was closed: free pages, free inodes, the counts of shared
+//! pages, and what the owners of quotas have.
 //!
 //! Closing, a fence between the steps:
 //!   1. the state is stored to pages that are free, which form a chain

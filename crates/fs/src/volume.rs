@@ -4,6 +4,7 @@ use crate::core::Core;
 use crate::extents::Pages;
 use crate::freeze::Freeze;
 use crate::lanes::Lanes;
+use crate::node::Indexed;
 use crate::nodes::Nodes;
 use crate::recover::{self, VolumeRecovery};
 use crate::space::Space;
@@ -205,19 +206,6 @@ pub struct Usage {
     pub inodes: u64,
     /// Inodes of them that are free.
     pub free_inodes: u64,
-}
-
-/// The indexes that a volume has in memory, beside a bit for each of its pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Indexed {
-    /// Files.
-    pub files: usize,
-    /// Extents of them.
-    pub extents: usize,
-    /// Entries of directories among them.
-    pub names: usize,
-    /// Bytes of all of these, without those that the allocator adds.
-    pub bytes: usize,
 }
 
 impl std::fmt::Debug for Volume {

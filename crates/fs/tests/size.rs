@@ -35,7 +35,8 @@ fn fill(volume: &Volume, ino: Ino) -> (u64, Error) {
     }
 }
 
-/// A volume is full at its size exactly, wherever its clusters end, and goes on when that is raised.
+/// A volume is full at its size exactly, wherever its clusters end, and goes on when that is
+/// raised.
 #[test]
 fn a_volume_is_full_at_its_size() {
     for pages in [51, 64, 100, 257] {

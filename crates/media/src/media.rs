@@ -182,8 +182,8 @@ impl Media {
         &self.inner.path
     }
 
-    /// Bytes that the file system of the file has free, for users other than root; `None`: it cannot
-    /// tell, or has no limit.
+    /// Bytes that the file system of the file has free, for users other than root; `None`: it
+    /// cannot tell, or has no limit.
     pub fn disk_room(&self) -> Option<u64> {
         let found = rustix::fs::statvfs(self.path()).ok().filter(|found| found.f_blocks > 0)?;
         Some(found.f_bavail.saturating_mul(found.f_frsize))

@@ -252,6 +252,11 @@ fn page() -> String {
         InUse => E::InUse { volume: object() },
         NoSpace => E::NoSpace { volume: object(), cause: store().into() },
         NoInodes => E::NoInodes { volume: object() },
+        Mapped => E::Mapped { ino: ino() },
+        Outside => E::Outside { at: AT, len: 64, end: 4096 },
+        Quota => E::Quota { volume: object(), kind: everbyte_fs::QuotaKind::User, id: 1000, limit: "bytes" },
+        OtherProject => E::OtherProject { ino: ino(), project: 3 },
+        SizeReached => E::SizeReached { volume: object(), size: AT },
     });
     texts!(page, "mnemosyne", everbyte_mnemosyne::Error, {
         Heap => E::Heap(heap()),

@@ -3,10 +3,10 @@
 use super::supply::{self, Supply};
 use super::{inline, is_inline, large, lock, own_tail, read_page, require_range, require_unmapped, zero_tail};
 use crate::core::Core;
-use crate::extents::{Extents, NewRun, Piece};
+use crate::extents::{Extents, Piece};
 use crate::layout::{PAGE, PLACE_UNWRITTEN, Place, inode};
 use crate::node::Node;
-use crate::order::Fresh;
+use crate::order::{Fresh, NewRun};
 use crate::volume::Volume;
 use crate::{Ino, Result};
 use std::ops::Range;

@@ -7,10 +7,10 @@
 
 use crate::Result;
 use crate::core::Core;
-use crate::extents::{Extents, NewRun, Pages, Piece};
+use crate::extents::{Extents, Pages, Piece};
 use crate::layout::{LARGE_PAGES, PAGE, PLACE_UNWRITTEN, Place, RUN_LEN_MAX, STATE_SNAPSHOT, State, inode};
 use crate::node::Node;
-use crate::order::Fresh;
+use crate::order::{Fresh, NewRun};
 use crate::volume::Volume;
 use crate::{Error, FileKind, Ino, PageSize};
 use std::ops::Range;

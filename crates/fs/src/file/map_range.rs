@@ -8,10 +8,10 @@ use super::allocate::pieces;
 use super::{is_shared, large, read_page, supply};
 use crate::Result;
 use crate::core::Core;
-use crate::extents::{Extents, NewRun};
+use crate::extents::Extents;
 use crate::layout::{PAGE, PLACE_UNWRITTEN, Place, inode};
 use crate::node::Node;
-use crate::order::{Copier, Fresh};
+use crate::order::{Copier, Fresh, NewRun};
 use everbyte_media::seeded;
 use std::ops::Range;
 

@@ -40,10 +40,10 @@ pub use large::FilePages;
 pub use map::{FileMap, MapOptions};
 
 use crate::core::Core;
-use crate::extents::{Extents, NewRun, Piece};
+use crate::extents::{Extents, Piece};
 use crate::layout::{FILE_MAX, PAGE, Place, STATE_INLINE, inode};
 use crate::node::{Node, Writing};
-use crate::order::{Blank, Fresh};
+use crate::order::{Blank, Fresh, NewRun};
 use crate::{Error, FileKind, Result};
 use everbyte_media::seeded;
 use std::ops::Range;

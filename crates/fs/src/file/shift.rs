@@ -2,9 +2,8 @@
 
 use super::allocate::pieces;
 use super::{inline, is_inline, lock, require_range, require_unmapped};
-use crate::extents::NewRun;
 use crate::layout::{PAGE, inode};
-use crate::order::Fresh;
+use crate::order::{Fresh, NewRun};
 use crate::volume::Volume;
 use crate::{Error, Ino, Result};
 

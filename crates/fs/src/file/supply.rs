@@ -1,9 +1,8 @@
 //! New pages for ranges of a file.
 
 use crate::core::Core;
-use crate::extents::NewRun;
 use crate::layout::{PLACE_UNWRITTEN, Place, RUN_LEN_MAX};
-use crate::order::{Blank, Fresh};
+use crate::order::{Blank, Fresh, NewRun};
 use crate::{Error, Result};
 use std::ops::Range;
 

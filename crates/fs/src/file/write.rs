@@ -5,10 +5,10 @@ use super::{
     supply, zero_tail,
 };
 use crate::core::Core;
-use crate::extents::{Extents, NewRun, Piece};
+use crate::extents::{Extents, Piece};
 use crate::layout::{INLINE, PAGE, PLACE_UNWRITTEN, Place, inode};
 use crate::node::{Node, NodeState};
-use crate::order::{Blank, Copier, Fresh, coalesced};
+use crate::order::{Blank, Copier, Fresh, NewRun, coalesced};
 use crate::volume::Volume;
 use crate::{Ino, Result};
 use everbyte_media::seeded;

@@ -1,27 +1,25 @@
-//! The list of limits on media: a head and records in one run of pages.
-//!
-//! One change, a fence between the steps:
-//!   1. the new list is written to new pages
-//!   2. the word at [`QUOTAS_AT`] is logged
-//!   3. the word leads to the new list
-//!
-//! [`QUOTAS_AT`]: crate::layout::QUOTAS_AT
+//! The list of limits on media: a head and records in one run of pages. It changes as a whole.
 
+use super::limits::{QuotaKind, QuotaLimit, QuotaLimits};
 use super::usage::Key;
-use super::{QuotaKind, QuotaLimit, QuotaLimits, word_at};
-use crate::core::Core;
 use crate::extents::Pages;
-use crate::layout::{PAGE, QUOTAS_MAGIC, QuotaHead, QuotaRecord};
-use crate::volume::Volume;
-use crate::{Error, Result};
-use everbyte_media::{Checked, Damage, seeded};
+use crate::layout::{PAGE, QUOTAS_AT, QUOTAS_MAGIC, QuotaHead, QuotaRecord};
+use everbyte_media::{Checked, Damage};
 use zerocopy::IntoBytes;
 
 /// The limits of all owners, in the order of their keys.
 pub(crate) type Limits = Vec<(Key, QuotaLimits)>;
 
+/// Owners that may have limits.
+pub(super) const MAX: usize = 16_384;
+
 const HEAD: u64 = size_of::<QuotaHead>() as u64;
 const RECORD: u64 = size_of::<QuotaRecord>() as u64;
+
+/// The place of the word that leads to the list.
+pub(crate) fn word_at(start: u64) -> u64 {
+    start + QUOTAS_AT
+}
 
 /// The run of pages of the list: its first page, and their number.
 pub(crate) fn run(pages: Pages<'_>) -> Result<Option<(u64, u64)>, Damage> {
@@ -36,7 +34,7 @@ pub(crate) fn run(pages: Pages<'_>) -> Result<Option<(u64, u64)>, Damage> {
     let count = len(u64::from(head.count)).div_ceil(PAGE);
     let is_whole = head.magic == QUOTAS_MAGIC
         && head.checksum_agrees()
-        && head.count as usize <= Volume::QUOTAS_MAX
+        && head.count as usize <= MAX
         && place.page + count <= pages.end
         && place.flags == 0;
     match is_whole {
@@ -68,40 +66,14 @@ pub(crate) fn read(pages: Pages<'_>) -> Result<Limits, Damage> {
     Ok(all)
 }
 
-/// Writes a new list, which takes the place of the old one; ordered on return. No other change runs.
-pub(super) fn replace(core: &Core, all: &[(Key, QuotaLimits)]) -> Result<()> {
-    // The pages of a damaged list stay in use until a scan.
-    let old = run(Pages::of(core.object()));
-    let at = word_at(core.at(0));
-    let mut change = if seeded("fs-quota-unlogged") { core.change() } else { core.change().of_bytes() };
-    let new = if all.is_empty() { None } else { Some(write(core, all)?) };
-    let taken = match &new {
-        Some((place, count)) => {
-            change.link(at, place);
-            Some((place.page, *count))
-        }
-        None => {
-            change.set(at, 0);
-            None
-        }
-    };
-    change.commit().inspect_err(|_| taken.iter().for_each(|&run| core.give_runs(&[run])))?;
-    match old {
-        Ok(old) => old.iter().for_each(|&run| core.give_runs(&[run])),
-        Err(_) => core.require_scan(),
-    }
-    Ok(())
-}
-
-fn write(core: &Core, all: &[(Key, QuotaLimits)]) -> Result<(crate::order::Fresh<crate::layout::Place>, u64), Error> {
+/// The bytes of a list.
+pub(super) fn bytes(all: &[(Key, QuotaLimits)]) -> Vec<u8> {
     let head = QuotaHead { magic: QUOTAS_MAGIC, checksum: 0, count: all.len() as u32, reserved: [0; 48] };
     let mut bytes = head.sealed().as_bytes().to_vec();
     for &(key, limits) in all {
         bytes.extend_from_slice(QuotaRecord::new(key, limits).sealed().as_bytes());
     }
-    let count = (bytes.len() as u64).div_ceil(PAGE);
-    let page = core.take_run(count)?;
-    Ok((core.copy_pages_unless("fs-quota-unflushed", page, &bytes), count))
+    bytes
 }
 
 impl QuotaRecord {

@@ -13,81 +13,22 @@
 //!          that a call has raised passes a hard limit.
 //!   FS-27  A call is charged before its words change, and given back its charge if it is refused.
 
+pub(crate) mod limits;
 pub(crate) mod list;
 pub(crate) mod usage;
 
+pub use limits::{Quota, QuotaKind, QuotaLimit, QuotaLimits};
+
 use crate::core::Core;
 use crate::extents::{Extents, Pages};
-use crate::layout::{Inode, PAGE, QUOTAS_AT, STATE_SNAPSHOT, State};
+use crate::layout::{Inode, PAGE, Place, STATE_SNAPSHOT, State};
+use crate::order::Fresh;
 use crate::table::InodeTable;
 use crate::volume::Volume;
 use crate::xattr::run as xattr;
 use crate::{Error, Result};
+use everbyte_media::seeded;
 use usage::{Delta, Owner, Used};
-
-/// A user, a group or a project.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum QuotaKind {
-    /// The files of a user.
-    User,
-    /// The files of a group.
-    Group,
-    /// The files of a project; 0 is the one of all files that were given none.
-    Project,
-}
-
-impl QuotaKind {
-    /// All kinds.
-    pub const ALL: [QuotaKind; 3] = [QuotaKind::User, QuotaKind::Group, QuotaKind::Project];
-}
-
-impl std::fmt::Display for QuotaKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            QuotaKind::User => "user",
-            QuotaKind::Group => "group",
-            QuotaKind::Project => "project",
-        })
-    }
-}
-
-/// A limit of bytes, or of inodes; 0: none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QuotaLimit {
-    /// May be passed for the time of grace.
-    pub soft: u64,
-    /// Is not passed.
-    pub hard: u64,
-    /// Seconds that usage may stay above the soft limit; then it counts as the hard one.
-    pub grace: u32,
-}
-
-/// The limits of one user, group or project.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QuotaLimits {
-    /// Of bytes, in whole pages of 4096.
-    pub bytes: QuotaLimit,
-    /// Of inodes.
-    pub inodes: QuotaLimit,
-}
-
-/// The limits and the usage of one user, group or project.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quota {
-    /// User, group or project.
-    pub kind: QuotaKind,
-    /// Its number.
-    pub id: u32,
-    /// Its limits.
-    pub limits: QuotaLimits,
-    /// Bytes of its pages.
-    pub bytes: u64,
-    /// Its inodes.
-    pub inodes: u64,
-    /// Since when bytes and inodes are above their soft limits, in nanoseconds since 1970; 0: they
-    /// are not.
-    pub since: [i64; 2],
-}
 
 impl Volume {
     /// The limits that the volume has, and the usage of their owners, by kind and number.
@@ -127,10 +68,10 @@ impl Volume {
             return Err(Error::BadOption { detail });
         }
         if core.quotas.is_on() || all.is_empty() {
-            list::replace(core, &all)?;
+            replace(core, &all)?;
         } else {
             let used = count(Pages::of(core.object()), &core.table).map_err(|damage| damage.of_object(core.name()))?;
-            list::replace(core, &all)?;
+            replace(core, &all)?;
             core.quotas.load(used);
         }
         core.quotas.set_limits(&all);
@@ -145,13 +86,13 @@ impl Volume {
         let core = &*self.core;
         let _one = core.snapshots.lock();
         let _frozen = core.freeze.stop();
-        list::replace(core, &[])?;
+        replace(core, &[])?;
         core.quotas.set_limits(&[]);
         Ok(())
     }
 
     /// Owners that may have limits.
-    pub const QUOTAS_MAX: usize = 16_384;
+    pub const QUOTAS_MAX: usize = list::MAX;
 }
 
 fn require_valid(limits: &QuotaLimits) -> Result<()> {
@@ -174,6 +115,44 @@ impl Core {
     }
 }
 
+/// Writes a new list, which takes the place of the old one; ordered on return. No other change
+/// runs.
+///
+/// One change, a fence between the steps:
+///   1. the new list is written to new pages
+///   2. the word at [`crate::layout::QUOTAS_AT`] is logged
+///   3. the word leads to the new list
+fn replace(core: &Core, all: &[(usage::Key, QuotaLimits)]) -> Result<()> {
+    // The pages of a damaged list stay in use until a scan.
+    let old = list::run(Pages::of(core.object()));
+    let at = list::word_at(core.at(0));
+    let mut change = if seeded("fs-quota-unlogged") { core.change() } else { core.change().of_bytes() };
+    let new = if all.is_empty() { None } else { Some(write(core, all)?) };
+    let taken = match &new {
+        Some((place, count)) => {
+            change.link(at, place);
+            Some((place.page, *count))
+        }
+        None => {
+            change.set(at, 0);
+            None
+        }
+    };
+    change.commit().inspect_err(|_| taken.iter().for_each(|&run| core.give_runs(&[run])))?;
+    match old {
+        Ok(old) => old.iter().for_each(|&run| core.give_runs(&[run])),
+        Err(_) => core.require_scan(),
+    }
+    Ok(())
+}
+
+fn write(core: &Core, all: &[(usage::Key, QuotaLimits)]) -> Result<(Fresh<Place>, u64)> {
+    let bytes = list::bytes(all);
+    let count = (bytes.len() as u64).div_ceil(PAGE);
+    let page = core.take_run(count)?;
+    Ok((core.copy_pages_unless("fs-quota-unflushed", page, &bytes), count))
+}
+
 /// Counts what the files of a volume have, while nothing changes them.
 pub(crate) fn count(pages: Pages<'_>, table: &InodeTable) -> Result<Vec<(usage::Key, Used)>, everbyte_media::Damage> {
     let mut counters = usage::Counters::default();
@@ -188,11 +167,6 @@ pub(crate) fn count(pages: Pages<'_>, table: &InodeTable) -> Result<Vec<(usage::
         }
     }
     Ok(counters.into_used())
-}
-
-/// The place of the list of limits.
-pub(crate) fn word_at(start: u64) -> u64 {
-    start + QUOTAS_AT
 }
 
 impl Delta {

@@ -5,7 +5,7 @@
 //!
 //! Threads: any. The lock is held for one charge; no other lock is taken under it.
 
-use super::{Quota, QuotaKind, QuotaLimit, QuotaLimits};
+use super::limits::{Quota, QuotaKind, QuotaLimit, QuotaLimits};
 use crate::layout::{Inode, PAGE};
 use crate::{Clock, Error, Result};
 use parking_lot::Mutex;

@@ -1,12 +1,12 @@
 //! The twins of a volume's files, of which a snapshot consists.
 
 use crate::core::Core;
-use crate::extents::{Extents, NewRun, Pages};
+use crate::extents::{Extents, Pages};
 use crate::layout::{
     EXTENT, FILE_PAGES_MAX, INLINE_EXTENTS, Inode, LINE, LIST_EXTENTS, LIST_HEAD, PAGE, PLACE_SHARED, Place, Run,
     STATE_INLINE, STATE_SNAPSHOT, State, inode,
 };
-use crate::order::{Blank, Copier, Fresh, NewInode};
+use crate::order::{Blank, Copier, Fresh, NewInode, NewRun};
 use crate::xattr::run as xattr;
 use crate::{Error, FileKind, Ino, Result};
 use everbyte_media::sealed::{seal_low, unseal_low};
