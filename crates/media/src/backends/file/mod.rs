@@ -274,6 +274,7 @@ mod tests {
     use crate::media::Backend;
     use crate::{BackendChoice, Geometry, OpenOptions, Options, PublishWord};
     use std::sync::Barrier;
+    use std::time::Duration;
 
     /// A page that is released between the store and the flush of a word would lose it.
     #[test]
@@ -284,7 +285,8 @@ mod tests {
         let geometry = Geometry { max: 1 << 20, len: 128 << 10, log_at: 16 << 10, log_len: 16 << 10 };
         let media = OpenOptions::new(folder.path().join("store")).create(geometry, &options).unwrap();
         let Backend::File(file) = &media.inner.backend else { panic!("the backend that was asked for") };
-        let (releasing, ready) = (file.store.gate.write(), Barrier::new(2));
+        let closed = file.store.gate.close_within(Duration::from_secs(20)).unwrap();
+        let ready = Barrier::new(2);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let ordered = media.fence_after(());
@@ -296,7 +298,7 @@ mod tests {
                 assert_eq!(media.load(AT), 0, "no store passes the closed gate");
                 std::thread::yield_now();
             }
-            drop(releasing);
+            drop(closed);
         });
         assert_eq!(media.load(AT), 7);
     }
