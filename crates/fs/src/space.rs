@@ -204,18 +204,22 @@ impl Space {
     /// Takes an aligned run of the pages of a large page; the first one. `None`: the volume has
     /// none and cannot grow by one.
     pub(crate) fn take_large(&self, size: PageSize) -> Result<Option<u64>> {
+        let attempt = || {
+            let mut free = self.free.lock();
+            if self.takeable(&free) < size.pages() { None } else { free.take_large(size.pages()) }
+        };
         // The volume may end inside of a large page; a part of that may be in use.
         for _ in 0..2 {
-            if let Some(page) = self.free.lock().take_large(size.pages()) {
+            if let Some(page) = attempt() {
                 return Ok(Some(page));
             }
             let end = self.end_page();
             match self.grow((end + 1).next_multiple_of(size.pages()) - end) {
-                Err(Error::NoSpace { .. }) => break,
+                Err(Error::NoSpace { .. } | Error::SizeReached { .. }) => break,
                 outcome => outcome?,
             }
         }
-        Ok(self.free.lock().take_large(size.pages()))
+        Ok(attempt())
     }
 
     /// An extent leads to these pages no more, and the fence of the change that removed it has

@@ -1,6 +1,6 @@
 //! The size of a volume: it holds in every call, and changes while the volume is in use.
 
-use everbyte_fs::{Error, FileKind, Ino, NewFile, Volume, VolumeOptions, layout};
+use everbyte_fs::{Error, FileKind, Ino, NewFile, PageSize, Volume, VolumeOptions, layout};
 use everbyte_media::{ErrorInfo, ErrorKind, Media, Options};
 use everbyte_store::{FormatOptions, Store};
 
@@ -75,6 +75,30 @@ fn a_volume_is_full_at_its_size() {
         assert_eq!((volume.size(), volume.usage().pages_max), (None, 1024));
         assert!(volume.check().is_empty());
     }
+}
+
+/// A large page is not taken beyond the size, although the object has it: small ones fill the rest.
+#[test]
+fn large_pages_keep_the_size() {
+    let store = store(64 << 20);
+    let size = (7 << 20) + 5 * PAGE;
+    let options = VolumeOptions { span: Some(32 << 20), size, page_size: PageSize::Large, ..Default::default() };
+    let volume = Volume::create(&store, "volume", &options).unwrap();
+    let (before, ino) = (used(&volume), file(&volume, "file"));
+    let allocated = |volume: &Volume| volume.all_pages().allocated / PAGE;
+    let (_, error) = fill(&volume, ino);
+    assert!(matches!(error, Error::SizeReached { .. }), "{error}");
+    let most = size / PAGE - before;
+    assert!((most - 8..=most).contains(&allocated(&volume)), "{} pages of {most}", allocated(&volume));
+    assert_eq!(volume.all_pages().aligned, 6 << 20);
+    // Nor where the object has more pages for another reason.
+    volume.set_size(0).unwrap();
+    assert!(fill(&volume, ino).0 > 0);
+    volume.resize(ino, 0).unwrap();
+    volume.set_size(size).unwrap();
+    fill(&volume, ino);
+    assert!((most - 8..=most).contains(&allocated(&volume)), "{} pages of {most}", allocated(&volume));
+    assert!(volume.check().is_empty());
 }
 
 #[test]
