@@ -168,7 +168,9 @@ pub(super) fn accesses(bench: &mut Bench<'_>, ours: &Ours, rivals: &[Calls]) -> 
             }
         }
     }
-    if bench.wants("mapped_large_percent") {
+    if len < 2 * MIB {
+        bench.skipped("mapped_large_percent", "the file is shorter than a page of 2 MiB");
+    } else if bench.wants("mapped_large_percent") {
         let share = vec![large_percent(&map(MapPages::Large, true)?)?];
         bench.report("mapped_large_percent", Unit::Percent, vec![(ours.name().into(), share)], None);
     }
