@@ -50,6 +50,12 @@ pub const TARGETS: &[Target] = &[
         run: targets::file::run,
         seeds: patch::seeds,
     },
+    Target {
+        name: "backup",
+        what: "head, chunks, table and end mark of a backup",
+        run: targets::backup::run,
+        seeds: patch::seeds,
+    },
     Target { name: "kv", what: "heap and tree of a key-value store", run: targets::kv::run, seeds: patch::seeds },
     Target {
         name: "volume",

@@ -11,6 +11,7 @@ mod against;
 mod chores;
 mod ci;
 mod dax;
+mod posix;
 mod shell;
 mod tidy;
 
@@ -30,6 +31,7 @@ cargo xtask WORD
   plots RESULTS..                figures of what `bench --json` wrote, in docs/plots
   rivals                         install what the rivals of the benches need
   dax [all|tests|kills]          boot an emulated persistent-memory machine, test there, kill it, check on the host
+  posix [--operations N]         pjdfstest and fsx on a mounted volume; as root
   aarch64                        build for 64-bit ARM, and run the tests of media, log and cdds there, under QEMU
   fuzz [TARGET] [--seconds N]    fuzz every parser of outside bytes, ten minutes each
   schedules [--count N]          threads on typed pools, in many more orders than the tests try
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         ["plots", rest @ ..] => chores::plots(rest),
         ["rivals", rest @ ..] => chores::rivals(rest),
         ["dax", rest @ ..] => dax::run(rest),
+        ["posix", rest @ ..] => posix::run(rest),
         ["aarch64", rest @ ..] => aarch64::run(rest),
         ["fuzz", rest @ ..] => chores::fuzz(rest),
         ["schedules", rest @ ..] => chores::schedules(rest),

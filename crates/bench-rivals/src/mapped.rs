@@ -3,7 +3,7 @@
 
 use crate::Failure;
 use rustix::fs::{FallocateFlags, fallocate, ftruncate};
-use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap, mremap, munmap};
+use rustix::mm::{MapFlags, MremapFlags, MsyncFlags, ProtFlags, mmap, mremap, msync, munmap};
 use std::ffi::c_void;
 use std::fs::{File, OpenOptions};
 use std::path::Path;
@@ -45,12 +45,55 @@ impl MappedFile {
         Ok((mapped, first))
     }
 
+    /// Maps an open file; all pages at once if `populate`.
+    ///
+    /// # Errors
+    /// The kernel's own words.
+    pub fn of(file: impl Into<File>, populate: bool) -> Result<MappedFile, Failure> {
+        let file = file.into();
+        let len = file.metadata().map_err(said)?.len();
+        MappedFile::map_with(file, len, if populate { MapFlags::POPULATE } else { MapFlags::empty() })
+    }
+
     fn map(file: File, len: u64) -> Result<MappedFile, Failure> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        MappedFile::map_with(file, len, MapFlags::empty())
+    }
+
+    fn map_with(file: File, len: u64, flags: MapFlags) -> Result<MappedFile, Failure> {
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | flags);
         // SAFETY: a new mapping at a place of the kernel's choice, which only the value made here
         // knows.
-        let start = unsafe { mmap(null_mut(), len as usize, protection, MapFlags::SHARED, &file, 0) };
+        let start = unsafe { mmap(null_mut(), len as usize, protection, flags, &file, 0) };
         Ok(MappedFile { start: start.map_err(said)?, file, len })
+    }
+
+    /// Copies bytes out.
+    pub fn read(&self, at: u64, into: &mut [u8]) {
+        let from = self.place(at, into.len());
+        // SAFETY: in bounds as `place` has asserted, mapped until `self` is dropped; no other
+        // thread or process stores to the file of a bench.
+        unsafe { from.copy_to_nonoverlapping(into.as_mut_ptr(), into.len()) };
+    }
+
+    /// Stores bytes.
+    pub fn write(&self, at: u64, bytes: &[u8]) {
+        let to = self.place(at, bytes.len());
+        // SAFETY: as in `read`; no reference into the mapping exists.
+        unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+
+    fn place(&self, at: u64, len: usize) -> *mut u8 {
+        assert!(at.checked_add(len as u64).is_some_and(|end| end <= self.len), "inside the file");
+        self.start.cast::<u8>().wrapping_add(at as usize)
+    }
+
+    /// Makes all stores durable: `msync`.
+    ///
+    /// # Errors
+    /// The kernel's own words.
+    pub fn sync(&self) -> Result<(), Failure> {
+        // SAFETY: the mapping of `self`; the call changes no byte.
+        unsafe { msync(self.start, self.len as usize, MsyncFlags::SYNC) }.map_err(said)
     }
 
     /// Makes the byte at `at` one more; what it was.

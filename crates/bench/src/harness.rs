@@ -58,6 +58,8 @@ pub enum Unit {
     Milliseconds,
     /// So many inserts; more is better.
     Inserts,
+    /// Of a hundred; more is better.
+    Percent,
 }
 
 impl Unit {
@@ -70,12 +72,13 @@ impl Unit {
             Unit::Bytes => "bytes",
             Unit::Milliseconds => "ms",
             Unit::Inserts => "inserts",
+            Unit::Percent => "percent",
         }
     }
 
     /// Whether more is better.
     pub fn more_is_better(self) -> bool {
-        matches!(self, Unit::PerSecond | Unit::Inserts)
+        matches!(self, Unit::PerSecond | Unit::Inserts | Unit::Percent)
     }
 
     fn of(self, elapsed: Duration, operations: u64) -> f64 {
@@ -85,7 +88,7 @@ impl Unit {
             Unit::Microseconds => seconds * 1e6,
             Unit::Milliseconds => seconds * 1e3,
             Unit::PerSecond => 1.0 / seconds,
-            Unit::Bytes | Unit::Inserts => operations as f64,
+            Unit::Bytes | Unit::Inserts | Unit::Percent => operations as f64,
         }
     }
 }
@@ -175,6 +178,7 @@ impl<'r> Bench<'r> {
                         barriers: counts.barriers + more.barriers,
                         log_bytes: counts.log_bytes + more.log_bytes,
                         syncs: counts.syncs + more.syncs,
+                        windows: counts.windows + more.windows,
                     };
                     operations += size;
                 }

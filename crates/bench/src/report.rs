@@ -82,6 +82,7 @@ impl Outcome {
                 "barriers": per(counts.barriers),
                 "log_bytes": per(counts.log_bytes),
                 "syncs": per(counts.syncs),
+                "windows": per(counts.windows),
             })
         });
         let rivals: Map<String, Value> = self.rivals.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
@@ -136,7 +137,7 @@ impl Reporter {
         if self.last_case != outcome.case {
             self.last_case = outcome.case;
             println!(
-                "\n{:<8} {:<24} {:>6} {:>12} {:>7}  {:<32} our lines, fences, barriers, log bytes, syncs per operation",
+                "\n{:<8} {:<24} {:>6} {:>12} {:>7}  {:<32} our lines, fences, barriers, log bytes, syncs, windows per operation",
                 "case", "metric", "unit", "ours", "ratio", "rivals"
             );
         }
@@ -145,7 +146,7 @@ impl Reporter {
         let ratio = outcome.ratio().map_or("-".into(), |ratio| format!("{ratio:.2}x"));
         let counters = outcome.counts.map_or(String::new(), |(counts, operations)| {
             let per = |count: u64| short(count as f64 / operations as f64);
-            let fields = [counts.lines, counts.fences, counts.barriers, counts.log_bytes, counts.syncs];
+            let fields = [counts.lines, counts.fences, counts.barriers, counts.log_bytes, counts.syncs, counts.windows];
             fields.map(per).join(", ")
         });
         println!(

@@ -8,6 +8,7 @@
 //!   al., ACM TOS 11(1), 2014).
 //! * `mnemosyne`: variables that keep their values, and what stands on them.
 //! * `itm`: what compilers call in a `patomic` block.
+//! * `posix`: the calls of a POSIX file system on volumes.
 //! * `domain`: stores that a broker passes.
 //! * `recorded`: the recorder of a program under the crash explorer.
 //!
@@ -19,5 +20,6 @@ mod heapo;
 #[cfg(target_arch = "x86_64")]
 mod itm;
 mod mnemosyne;
+mod posix;
 mod process;
 mod recorded;

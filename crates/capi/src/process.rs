@@ -36,6 +36,8 @@ pub(crate) struct Process {
     path: PathBuf,
     /// The address of offset 0.
     base: u64,
+    /// The store is bound to that address.
+    bound: bool,
     mapped: RwLock<HashMap<String, Arc<Mapped>>>,
     /// The process that opened it: a child of fork must not close it.
     pid: u32,
@@ -106,20 +108,36 @@ impl Process {
 
     /// The store of this process, opened on demand: see [`path_of_store`].
     pub(crate) fn look() -> Result<Arc<Process>> {
+        Process::on_demand(true)
+    }
+
+    /// [`Process::look`] for callers that keep no addresses: the store need not be bound to one.
+    pub(crate) fn look_unbound() -> Result<Arc<Process>> {
+        Process::on_demand(false)
+    }
+
+    fn on_demand(bound: bool) -> Result<Arc<Process>> {
         if let Some(process) = &*PROCESS.read() {
             process.store.require_here()?;
+            require_bound(process.bound || !bound, &process.path)?;
             return Ok(Arc::clone(process));
         }
-        Process::open(&path_of_store())
+        Process::open_as(&path_of_store(), bound)
     }
 
     /// Opens a bound store, or creates one, until the process ends. Opening the same store again
     /// does nothing. On backends that processes can share, others may have it open, too.
     pub(crate) fn open(path: &Path) -> Result<Arc<Process>> {
+        Process::open_as(path, true)
+    }
+
+    /// [`Process::open`]; `bound`: a store without an address is refused.
+    fn open_as(path: &Path, bound: bool) -> Result<Arc<Process>> {
         let mut slot = PROCESS.write();
         if let Some(process) = &*slot {
             process.store.require_here()?;
             if process.path == path {
+                require_bound(process.bound || !bound, path)?;
                 return Ok(Arc::clone(process));
             }
             let open = process.path.display();
@@ -136,19 +154,16 @@ impl Process {
                 Store::options(path).shared().open(&media)?
             }
         };
-        let base = store.info().binding.ok_or_else(|| {
-            let path = path.display();
-            Fault::new(
-                libc::ENOTSUP,
-                format!("{path}: not bound to an address, so plain pointers into it would not stay true; make one with `everbyte create --bound`"),
-            )
-        })?;
-        if store.media().address().addr().get() as u64 != base {
+        let address = store.media().address().addr().get() as u64;
+        let binding = store.info().binding;
+        require_bound(binding.is_some() || !bound, path)?;
+        let base = binding.unwrap_or(address);
+        if address != base {
             let path = path.display();
             return Err(Fault::new(libc::EADDRINUSE, format!("{path}: this process has something at {base:#x}")));
         }
-        let process =
-            Arc::new(Process { store, path: path.into(), base, mapped: RwLock::default(), pid: std::process::id() });
+        let (bound, mapped, pid) = (binding.is_some(), RwLock::default(), std::process::id());
+        let process = Arc::new(Process { store, path: path.into(), base, bound, mapped, pid });
         if slot.replace(Arc::clone(&process)).is_none() {
             // SAFETY: a function without arguments that may run at any time, and does not unwind.
             unsafe { libc::atexit(close) };
@@ -276,6 +291,20 @@ impl Process {
         let at = (address as u64).checked_sub(self.base).filter(|&at| self.holds(at, len as u64));
         at.ok_or_else(|| Fault::invalid(format!("{address:#x} + {len} does not lie in {}", self.path.display())))
     }
+}
+
+/// Refuses a store that is not bound to an address.
+fn require_bound(is_bound: bool, path: &Path) -> Result<()> {
+    if is_bound {
+        return Ok(());
+    }
+    let path = path.display();
+    Err(Fault::new(
+        libc::ENOTSUP,
+        format!(
+            "{path}: not bound to an address, so plain pointers into it would not stay true; make one with `everbyte create --bound`"
+        ),
+    ))
 }
 
 fn not_mapped(name: &str) -> Fault {

@@ -104,12 +104,19 @@ impl PartialEq for Timed {
 }
 
 impl Timed {
-    /// Applies an operation at the time after the latest one. A short write falls into the same
-    /// tick of the clock as the operation before: its change may be of one word. An operation that
+    /// Applies an operation at the time after the latest one. A short write inside of a
+    /// file falls into the same tick of the clock as the operation before: its change may be of one
+    /// word. So do stores to a
+    /// mapping, which set no time before they are synced. An operation that
     /// changes nothing leaves no time on media, and none here.
-    fn apply(&mut self, op: &Op) -> Result<(), model::Refused> {
+    pub(crate) fn apply(&mut self, op: &Op) -> Result<(), model::Refused> {
         let before = self.0.clone();
-        self.0.now += i64::from(!matches!(op, Op::Write { len: ..=8, .. }));
+        let is_inside = |path: &Path, end: u64| self.0.len(path).is_some_and(|len| end <= len);
+        let is_short = match op {
+            Op::Write { path, at, len: len @ ..=8, .. } => is_inside(path, at + len),
+            op => matches!(op, Op::MapWrite { .. }),
+        };
+        self.0.now += i64::from(!is_short);
         let applied = self.0.apply(op);
         if applied.is_err() || self.0 == before && self.0.times() == before.times() {
             self.0.now = before.now;
@@ -152,6 +159,7 @@ pub(crate) fn image_of(options: &VolumeOptions, ops: &[Op]) -> (Image, Timed) {
 /// As [`image_of`]; the volume was closed, or only its store.
 fn image_that(options: &VolumeOptions, ops: &[Op], is_closed: bool) -> (Image, Timed) {
     let mut tree = Timed(Tree::made_at(FIRST));
+    tree.0.page_size = options.page_size;
     ops.iter().for_each(|op| tree.0.apply(op).expect("the operation is allowed"));
     NOW.store(FIRST, Ordering::Relaxed);
     let image = empty_store().then(|media| {

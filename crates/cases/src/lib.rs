@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod backup;
 mod cold;
 mod creation;
 mod disk;
@@ -28,6 +29,11 @@ mod fs;
 mod fs_deaths;
 mod fs_lanes;
 mod fs_limits;
+mod fs_mapped;
+mod fs_quota;
+mod fs_relaxed;
+mod fs_repair;
+mod fs_seal;
 mod fs_sequences;
 mod fs_share;
 mod heap;
@@ -124,6 +130,11 @@ pub fn cases() -> Vec<Case> {
         fs_deaths::CASES,
         fs_lanes::CASES,
         fs_limits::CASES,
+        fs_mapped::CASES,
+        fs_quota::CASES,
+        fs_relaxed::CASES,
+        fs_repair::CASES,
+        fs_seal::CASES,
         fs_sequences::CASES,
         fs_share::CASES,
         posix::CASES,
@@ -131,6 +142,7 @@ pub fn cases() -> Vec<Case> {
         kv::CASES,
         kv_days::CASES,
         kv_paths::CASES,
+        backup::CASES,
         merge::CASES,
     ]
     .concat()

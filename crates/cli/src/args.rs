@@ -9,11 +9,12 @@ mod store;
 
 pub(crate) use domain::{BrokerArgs, DomainCommand, DomainCommands};
 pub(crate) use fs::{
-    FsCommand, FsCommands, FsLsArgs, FsStatArgs, GetArgs, MkfsArgs, PutArgs, SnapshotArgs, SnapshotCommand,
+    FsCommand, FsCommands, FsDumpArgs, FsGrowArgs, FsLsArgs, FsStatArgs, FsckArgs, GetArgs, MkfsArgs, MountArgs,
+    PutArgs, QuotaArgs, QuotaCommand, QuotaOwner, QuotaSetArgs, SnapshotArgs, SnapshotCommand, UmountArgs,
 };
 pub(crate) use names::{ChmodArgs, ChownArgs, InStore, Limit, LimitArgs, LsArgs, MvArgs, NamesArgs, Owner};
 pub(crate) use object::{DumpArgs, LoadArgs, ObjectCommand, ObjectCommands};
-pub(crate) use store::{CloneArgs, MergeArgs, StoreCommand, StoreCommands};
+pub(crate) use store::{BackupArgs, CloneArgs, MergeArgs, RestoreArgs, StoreCommand, StoreCommands};
 
 use crate::config::{Backend, Durability};
 use clap::{Args as ClapArgs, Parser, Subcommand};
@@ -65,6 +66,10 @@ pub(crate) enum Command {
     Mv(MvArgs),
     /// Copies and merges stores, and gives a copy a new identity
     Store(StoreCommands),
+    /// Copies all objects of a store to a file, as of one moment
+    Backup(BackupArgs),
+    /// Makes a store of a backup and its increments
+    Restore(RestoreArgs),
     /// Writes typed pools as text and makes them of text
     Object(ObjectCommands),
     /// Reads and writes the ordered key-value store inside a store
@@ -293,6 +298,9 @@ pub(crate) struct ServeArgs {
     /// Declared maximum of a store that is created
     #[arg(long, value_parser = crate::text::size, value_name = "SIZE")]
     pub max: Option<u64>,
+    /// The directory of backups that clients may ask for with BACKUP START
+    #[arg(long, value_name = "DIRECTORY")]
+    pub backups: Option<PathBuf>,
     /// A TOML file with the same settings
     #[arg(long, env = "EVERBYTE_CONFIG")]
     pub config: Option<PathBuf>,

@@ -90,6 +90,9 @@ pub(crate) struct Config {
     pub durability: Durability,
     /// Declared maximum of a store that is created, in bytes.
     pub max: u64,
+    /// The directory of backups that clients may ask for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backups: Option<PathBuf>,
 }
 
 impl Default for Config {
@@ -103,6 +106,7 @@ impl Default for Config {
             backend: Backend::Auto,
             durability: Durability::default(),
             max: crate::open::MAX_DEFAULT,
+            backups: None,
         }
     }
 }
@@ -126,6 +130,7 @@ impl Config {
             backend: args.opening.backend.unwrap_or(base.backend),
             durability: args.opening.durability.unwrap_or(base.durability),
             max: args.max.unwrap_or(base.max),
+            backups: args.backups.clone().or(base.backups),
         })
     }
 }

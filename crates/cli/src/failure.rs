@@ -97,8 +97,10 @@ macro_rules! from_errors {
 
 from_errors!(
     everbyte::EngineError,
+    everbyte::backup::Error,
     everbyte::MergeError,
     everbyte_fs::Error,
+    everbyte_fuse::Error,
     everbyte_heap::Error,
     everbyte_kv::Error,
     everbyte_media::Error,

@@ -52,6 +52,8 @@ fn run(command: Command, output: &Output) -> Result<(), Failure> {
         Command::Chown(args) => commands::names::chown(&args, output),
         Command::Mv(args) => commands::names::mv(&args, output),
         Command::Store(args) => commands::store::run(&args, output),
+        Command::Backup(args) => commands::backup::run(&args, output),
+        Command::Restore(args) => commands::restore::run(&args, output),
         Command::Object(args) => commands::object::run(&args, output),
         Command::Fs(args) => commands::fs::run(&args, output),
         Command::Kv(args) => kv::run(args, output),

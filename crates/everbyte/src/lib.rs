@@ -45,6 +45,13 @@ pub use everbyte_store::{
 };
 pub use merge::{Merge, MergeError, MergeOptions, MergeStep};
 
+/// Copies of open stores as of one moment; see `everbyte-backup`. [`Store::backup`] takes one.
+pub mod backup {
+    pub use everbyte_backup::{
+        BackupFile, Error, Options, Phase, Progress, RestoreOptions, Restored, Result, Summary, restore,
+    };
+}
+
 /// Programs of several users on one store; see `everbyte-broker`.
 pub mod broker {
     pub use everbyte_broker::{About, Access, Broker, Client, Domain, Domains, Error, Options, Result, Want};

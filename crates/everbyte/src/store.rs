@@ -150,6 +150,19 @@ impl Store {
         self.0.trim().map(Length::new)
     }
 
+    /// Copies all objects to a new file, as of one moment, while other threads change them.
+    ///
+    /// # Errors
+    /// As the function of this name in `everbyte-backup`.
+    pub fn backup(
+        &self,
+        to: &Path,
+        options: &everbyte_backup::Options,
+        report: &mut dyn FnMut(everbyte_backup::Progress),
+    ) -> everbyte_backup::Result<everbyte_backup::Summary> {
+        everbyte_backup::backup(&self.0, to, options, report)
+    }
+
     same! {
         /// All objects, by name.
         objects() -> Vec<ObjectInfo>;

@@ -8,7 +8,7 @@ use crate::volume::Volume;
 use crate::{Attributes, Error, FileKind, Ino, Result};
 use everbyte_media::Damage;
 
-/// What rights to a file depend on.
+/// The attributes that rights to a file depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The inode.
@@ -81,7 +81,7 @@ impl Volume {
         }
     }
 
-    /// What rights to a file depend on; without its pages.
+    /// The attributes that rights to a file depend on; without its pages.
     ///
     /// # Errors
     /// As [`Volume::attributes`].

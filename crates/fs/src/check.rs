@@ -5,11 +5,14 @@ use crate::extents::{Extents, Pages};
 use crate::format::first_free;
 use crate::layout::{GROUP_PAGES, PAGE, PAGE_LINES, STATE_SNAPSHOT, State, inode};
 use crate::names;
+use crate::quota::usage::{Key, Used};
+use crate::quota::{self, list};
+use crate::size;
 use crate::snapshot::published::Published;
 use crate::table::InodeTable;
 use crate::volume::Volume;
 use crate::xattr::run as xattr;
-use crate::{FileKind, Ino};
+use crate::{FileKind, Ino, sums};
 use everbyte_media::Damage;
 use everbyte_store::{Finding, FindingKind};
 use std::collections::{HashMap, HashSet};
@@ -53,6 +56,11 @@ impl Volume {
 
     /// As [`Volume::check`], each finding with the inode that it is about.
     pub fn check_files(&self) -> Vec<(Ino, Finding)> {
+        self.check_files_with(&|_, _| ())
+    }
+
+    /// As [`Volume::check_files`]; `progress` receives the inodes that were read, and their total.
+    pub fn check_files_with(&self, progress: &dyn Fn(u64, u64)) -> Vec<(Ino, Finding)> {
         let core = &*self.core;
         let mut findings = Vec::new();
         let mut report = |ino: Ino, at: u64, detail: String| {
@@ -67,7 +75,11 @@ impl Volume {
             Ok(published) => reached.published = published,
             Err(Damage { offset, detail, .. }) => report(Ino::ROOT, offset.unwrap_or(pages.start), detail),
         }
+        let total = core.table.numbers().count() as u64;
         for ino in core.table.numbers() {
+            if ino.0.is_multiple_of(256) {
+                progress(ino.0, total);
+            }
             let at = core.table.at(ino).expect("the number is the table's");
             let node = core.media().get::<crate::layout::Inode>(at);
             let state = State::of(node.state);
@@ -97,6 +109,9 @@ impl Volume {
             let xattrs = xattr::run(pages, at).ok().flatten();
             match Extents::load(pages, at) {
                 Ok(loaded) => {
+                    sums::verify_all(pages, ino, &loaded.extents, &mut |_, damage| {
+                        report(ino, damage.offset.unwrap_or(at), damage.detail);
+                    });
                     for &slot in &loaded.torn {
                         report(ino, slot, format!("a slot of inode {ino} has one word"));
                     }
@@ -110,9 +125,16 @@ impl Volume {
                 }
             }
         }
+        sums::each_page(pages, &mut |_, _| true, &mut |damage: Damage| {
+            report(Ino(0), damage.offset.unwrap_or(pages.start), damage.detail);
+        });
         check_links(core, &live, &reached, &mut report);
         check_snapshots(core, &reached, &mut report);
         check_counts(core, &owners, &mut report);
+        check_quotas(core, &owners, &mut report);
+        if let Err(Damage { offset, detail, .. }) = size::read(pages) {
+            report(Ino::ROOT, offset.unwrap_or(pages.start), detail);
+        }
         if findings.is_empty() {
             check_free(core, &owners, &live, &mut findings);
         }
@@ -135,6 +157,9 @@ fn check_free(core: &Core, owners: &Owners, live: &HashSet<Ino>, findings: &mut 
     if let Err(error) = read {
         return report(core.at(0), error.to_string());
     }
+    let list = list::run(Pages::of(core.object())).ok().flatten();
+    used.extend(list.into_iter().flat_map(|(page, count)| page..page + count));
+    sums::each_page(Pages::of(core.object()), &mut |page, _| used.insert(page), &mut |_| ());
     let is_lost = |page: &u64| !free.is_free(*page) && !used.contains(page) && !owners.contains_key(page);
     let lost: Vec<u64> = (0..core.end_page()).filter(is_lost).collect();
     if let Some(&first) = lost.first() {
@@ -175,6 +200,32 @@ fn check_pages(
             if !owner.is_shared || !is_shared {
                 report(ino, core.at(page), format!("inodes {} and {ino} share a page", owner.ino));
             }
+        }
+    }
+}
+
+/// Compares the list of quotas, and what their owners have, with the files.
+fn check_quotas(core: &Core, owners: &Owners, report: &mut impl FnMut(Ino, u64, String)) {
+    let pages = Pages::of(core.object());
+    if let Err(Damage { offset, detail, .. }) = list::read(pages) {
+        return report(Ino::ROOT, offset.unwrap_or(pages.start), detail);
+    }
+    let Ok(Some((first, count))) = list::run(pages) else { return };
+    if let Some((page, owner)) = (first..first + count).find_map(|page| Some((page, owners.get(&page)?))) {
+        report(owner.ino, core.at(page), format!("inode {} has a page of the list of quotas", owner.ino));
+    }
+    let Ok(counted) = quota::count(pages, &core.table) else { return }; // reported with its inode
+    let amounts = |used: Vec<(Key, Used)>| -> Vec<(Key, u64, u64)> {
+        used.into_iter().map(|(key, used)| (key, used.pages, used.inodes)).collect()
+    };
+    let (found, held) = (amounts(counted), amounts(core.quotas.used()));
+    if core.nodes.are_whole() && found != held {
+        let other =
+            found.iter().find(|amount| !held.contains(amount)).or(held.iter().find(|held| !found.contains(held)));
+        if let Some(((kind, id), pages, inodes)) = other {
+            let detail =
+                format!("the counters of quotas differ from the files: {kind} {id}, {pages} pages, {inodes} inodes");
+            report(Ino::ROOT, core.at(0), detail);
         }
     }
 }

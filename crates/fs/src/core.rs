@@ -11,11 +11,14 @@ use crate::change::Change;
 use crate::freeze::Freeze;
 use crate::lanes::Lanes;
 use crate::layout::Head;
+use crate::maps::Maps;
 use crate::node::Node;
 use crate::nodes::Nodes;
 use crate::space::Space;
+use crate::sums::Sums;
 use crate::table::InodeTable;
-use crate::{Clock, Ino, Result};
+use crate::{Clock, Ino, PageSize, Result};
+use everbyte_media::WriteGuard;
 use parking_lot::{Mutex, RwLock};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -27,13 +30,23 @@ pub(crate) struct Core {
     pub lanes: Lanes,
     pub table: InodeTable,
     pub nodes: Nodes,
+    /// The mapped ranges of files.
+    pub maps: Maps,
     /// See the header of this file.
     pub tree: RwLock<()>,
     /// Held by each call that changes the volume.
     pub freeze: Freeze,
-    /// One snapshot is made or removed at a time.
+    /// Serialises making and removing snapshots, and changes of quotas and of the size.
     pub snapshots: Mutex<()>,
     pub clock: Clock,
+    /// Keeps the pages of the span read-only outside of sections.
+    pub guard: WriteGuard,
+    /// The page size of new files.
+    pub page_size: PageSize,
+    /// Checksums of data.
+    pub sums: Sums,
+    /// Sealed pages are verified when they are read.
+    pub verifies: bool,
 }
 
 impl Core {

@@ -8,14 +8,15 @@
 
 use crate::change::Change;
 use crate::core::Core;
-use crate::layout::{INLINE, INODE, Inode, PAGE, Place, Run, STATE_INLINE, State, inode};
+use crate::layout::{INLINE, Inode, PAGE, Run, STATE_INLINE, STATE_PROJECT, State, inode};
 use crate::names::require_name;
 use crate::node::{Node, NodeState};
+use crate::order::{Fresh, Linked, NewInode};
+use crate::quota::usage::{Delta, Owner};
 use crate::table::Body;
 use crate::volume::Volume;
 use crate::xattr;
 use crate::{Error, FileKind, Ino, Result};
-use everbyte_media::sealed::seal_low;
 
 /// Links that an inode may have.
 pub const LINKS_MAX: u64 = 1 << 31;
@@ -85,15 +86,33 @@ impl Volume {
     /// # Errors
     /// As [`Volume::make`].
     pub fn make_unnamed(&self, new: &NewFile<'_>) -> Result<crate::Held> {
+        self.make_without_name(None, new)
+    }
+
+    /// As [`Volume::make_unnamed`], of the project that the directory passes on.
+    ///
+    /// # Errors
+    /// As [`Volume::make`].
+    pub fn make_unnamed_in(&self, directory: Ino, new: &NewFile<'_>) -> Result<crate::Held> {
+        self.make_without_name(Some(directory), new)
+    }
+
+    fn make_without_name(&self, directory: Option<Ino>, new: &NewFile<'_>) -> Result<crate::Held> {
         let core = &*self.core;
         let _change = core.freeze.enter();
+        let directory = directory.map(|ino| core.node(ino)).transpose()?;
+        let _names = directory.as_ref().map(|node| node.read(core)).transpose()?;
         let ino = core.table.take(core)?;
-        let at = core.table.at(ino).expect("the table has it");
         let mut change = core.change();
-        let mut prepared = prepare(core, at, new, change.now()).inspect_err(|_| core.table.give(ino))?;
-        prepared.content.links = 0;
-        put(core, at, &prepared.content);
-        change.set(at + inode::STATE, prepared.state.word());
+        let unnamed = |content: &mut Inode, state: &mut State| {
+            content.links = 0;
+            if let Some(directory) = &directory {
+                inherit_project(core, directory, new.kind, content, state);
+            }
+        };
+        let prepared = prepare(core, ino, new, change.now(), unnamed).inspect_err(|_| core.table.give(ino))?;
+        change.make_live(&prepared.inode);
+        change.charge_owner(prepared.delta);
         change.commit().inspect_err(|_| {
             prepared.give_back(core);
             core.table.give(ino);
@@ -104,7 +123,8 @@ impl Volume {
     /// Gives a file one more name. Ordered on return.
     ///
     /// # Errors
-    /// [`Error::IsADirectory`], [`Error::TooManyLinks`]; otherwise as [`Volume::create`].
+    /// [`Error::IsADirectory`], [`Error::TooManyLinks`]; [`Error::OtherProject`] where the
+    /// directory passes its project on; otherwise as [`Volume::make`].
     pub fn link(&self, ino: Ino, directory: Ino, name: &[u8]) -> Result<()> {
         let core = &*self.core;
         let _change = core.freeze.enter();
@@ -122,10 +142,11 @@ impl Volume {
         if links >= LINKS_MAX {
             return Err(Error::TooManyLinks { ino, max: LINKS_MAX });
         }
+        require_project(core, &parent, &node)?;
         let kind = node.kind(core)?;
-        names.names(core, &parent)?.write(core, line, name, kind);
+        let entry = names.names(core, &parent)?.write(core, line, name, kind, ino);
         let mut change = core.change();
-        change.set(names.names(core, &parent)?.at(core, line), seal_low(ino.0));
+        change.name(&entry);
         change.set(node.at + inode::LINKS, links + 1);
         change.set(node.at + inode::CHANGED, change.now());
         touch(&mut change, &parent);
@@ -159,12 +180,12 @@ pub(crate) fn touch(change: &mut Change<'_>, directory: &Node) {
     change.set(directory.at + inode::CHANGED, now);
 }
 
-/// A new file before its inode is stored.
+/// A new file that is not live yet.
 pub(crate) struct Prepared {
-    /// The inode, free.
-    pub content: Inode,
-    /// Its state word when it is live.
-    pub state: State,
+    /// Its inode.
+    pub inode: Fresh<NewInode>,
+    /// Its charge.
+    pub delta: Delta,
     /// The pages of a long target and of extended attributes.
     pages: Vec<(u64, u64)>,
 }
@@ -175,37 +196,64 @@ impl Prepared {
     }
 }
 
-pub(crate) fn prepare(core: &Core, at: u64, new: &NewFile<'_>, now: u64) -> Result<Prepared> {
+/// Stores the inode `ino`, which is still free, and the pages of a new file; `adapt` changes it
+/// before.
+pub(crate) fn prepare(
+    core: &Core,
+    ino: Ino,
+    new: &NewFile<'_>,
+    now: u64,
+    adapt: impl FnOnce(&mut Inode, &mut State),
+) -> Result<Prepared> {
+    let at = core.table.at(ino).expect("the table has it");
     let old = State::of(core.media().load(at + inode::STATE));
     let mut body = Body::new(new.kind, new.permissions, now as i64);
     (body.uid, body.gid, body.device) = (new.uid, new.gid, new.device);
     let (mut content, mut state) = (body.inode(old), body.state(old.generation));
     content.size = new.target.len() as u64;
+    if new.kind == FileKind::Regular {
+        state.flags |= core.page_size.flag();
+    }
     let xattrs = new.xattrs.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
-    let mut pages: Vec<(u64, u64)> = xattr::write_run(core, &xattrs)?.into_iter().collect();
-    content.attributes = pages.first().map_or(0, |&(page, _)| Place::page(page).word());
+    let run = xattr::write_run(core, &xattrs)?;
+    let mut pages: Vec<(u64, u64)> = run.iter().map(|run| run.pages()).collect();
+    content.attributes = run.map_or(0, |run| run.word());
     if let Some(bytes) = content.inline.get_mut(..new.target.len()) {
         bytes.copy_from_slice(new.target);
-        return Ok(Prepared { content, state, pages });
+    } else {
+        let page = core.take_run(1).inspect_err(|_| core.give_runs(&pages))?;
+        pages.push((page, 1));
+        let mut bytes = [0; PAGE as usize];
+        bytes[..new.target.len()].copy_from_slice(new.target);
+        let place = core.copy_pages_unless("fs-target-unflushed", page, &bytes);
+        content.inline[..8].copy_from_slice(&Run { first: 0, len: 1 }.word().to_le_bytes());
+        content.inline[8..16].copy_from_slice(&place.word().to_le_bytes());
+        state.flags &= !STATE_INLINE;
     }
-    let page = core.take_run(1).inspect_err(|_| core.give_runs(&pages))?;
-    pages.push((page, 1));
-    let mut bytes = [0; PAGE as usize];
-    bytes[..new.target.len()].copy_from_slice(new.target);
-    let _section = core.media().section();
-    core.media().copy_nt_unless("fs-target-unflushed", core.at(page), &bytes);
-    content.inline[..8].copy_from_slice(&Run { first: 0, len: 1 }.word().to_le_bytes());
-    content.inline[8..16].copy_from_slice(&Place::page(page).word().to_le_bytes());
-    state.flags &= !STATE_INLINE;
-    Ok(Prepared { content, state, pages })
+    adapt(&mut content, &mut state);
+    content.checksum = content.owner_sum();
+    let inode = NewInode::blank(ino, at, state).put(core.media(), &content);
+    let delta = Delta::new_file(Owner::of(&content), pages.iter().map(|(_, count)| count).sum());
+    Ok(Prepared { inode, delta, pages })
 }
 
-/// Stores an inode that is still free; flushed, not fenced.
-pub(crate) fn put(core: &Core, at: u64, content: &Inode) {
-    let media = core.media();
-    let _section = media.section();
-    media.put(at, content);
-    media.flush_unless("fs-inode-unflushed", at, INODE);
+/// The project of a new file, if its directory passes it on.
+pub(crate) fn inherit_project(core: &Core, directory: &Node, kind: FileKind, content: &mut Inode, state: &mut State) {
+    if directory.state_word(core).flags & STATE_PROJECT != 0 {
+        content.project = directory.inode(core).project;
+        if kind == FileKind::Directory {
+            state.flags |= STATE_PROJECT;
+        }
+    }
+}
+
+/// Refuses a file of another project than that which a directory passes on to all of its files.
+pub(crate) fn require_project(core: &Core, directory: &Node, node: &Node) -> Result<()> {
+    let project = directory.inode(core).project;
+    match directory.state_word(core).flags & STATE_PROJECT != 0 && project != node.inode(core).project {
+        true => Err(Error::OtherProject { ino: node.ino, project }),
+        false => Ok(()),
+    }
 }
 
 fn make(
@@ -217,18 +265,18 @@ fn make(
     name: &[u8],
     new: &NewFile<'_>,
 ) -> Result<()> {
-    let at = core.table.at(ino).expect("the table has it");
     let mut change = core.change();
-    let mut prepared = prepare(core, at, new, change.now())?;
-    if new.kind == FileKind::Directory {
-        prepared.content.parent = directory.ino.0;
-        prepared.content.checksum = prepared.content.owner_sum();
-    }
-    put(core, at, &prepared.content);
-    let names = names.names(core, directory)?;
-    names.write(core, line, name, new.kind);
-    change.set(at + inode::STATE, prepared.state.word());
-    change.set(names.at(core, line), seal_low(ino.0));
+    let inherit = |content: &mut Inode, state: &mut State| {
+        if new.kind == FileKind::Directory {
+            content.parent = directory.ino.0;
+        }
+        inherit_project(core, directory, new.kind, content, state);
+    };
+    let prepared = prepare(core, ino, new, change.now(), inherit)?;
+    let entry = names.names(core, directory)?.write(core, line, name, new.kind, ino);
+    change.make_live(&prepared.inode);
+    change.charge_owner(prepared.delta);
+    change.name(&entry);
     touch(&mut change, directory);
     if new.kind == FileKind::Directory {
         change.set(directory.at + inode::LINKS, directory.word(core, inode::LINKS) + 1);

@@ -1,6 +1,7 @@
 //! Errors of a volume. Texts name the event, the place and the way out; `posix` maps them to errno.
 
 use crate::Ino;
+use crate::quota::limits::QuotaKind;
 use everbyte_media::{Damage, ErrorInfo, ErrorKind, Format};
 
 /// An error of this crate.
@@ -133,6 +134,22 @@ pub enum Error {
         /// The volume.
         volume: String,
     },
+    /// The call would move, free or share pages of a range that is mapped.
+    #[error("a range of inode {ino} is mapped: its pages stay until the mapping ends")]
+    Mapped {
+        /// The inode.
+        ino: Ino,
+    },
+    /// An access lies outside of a mapping, or a mapping outside of its file.
+    #[error("offset {at} and length {len} lie outside of the {end} bytes that are there")]
+    Outside {
+        /// The offset.
+        at: u64,
+        /// The length.
+        len: u64,
+        /// Bytes of the mapping, or of the file.
+        end: u64,
+    },
     /// The inode belongs to a snapshot.
     #[error("inode {ino} belongs to a snapshot, which cannot be changed")]
     ReadOnly {
@@ -147,6 +164,34 @@ pub enum Error {
         /// The refusal of the store.
         #[source]
         cause: Box<everbyte_store::Error>,
+    },
+    /// A limit of a user, a group or a project would be passed.
+    #[error("volume `{volume}`: {kind} {id} has reached its limit of {limit}")]
+    Quota {
+        /// The volume.
+        volume: String,
+        /// User, group or project.
+        kind: QuotaKind,
+        /// Its number.
+        id: u32,
+        /// `bytes` or `inodes`.
+        limit: &'static str,
+    },
+    /// A directory passes its project on to all of its files, and the file has another one.
+    #[error("inode {ino} does not belong to project {project}, which its new directory passes on")]
+    OtherProject {
+        /// The inode.
+        ino: Ino,
+        /// The project of the directory.
+        project: u32,
+    },
+    /// The volume has as many bytes as it may have.
+    #[error("volume `{volume}` is full: it may have {size} bytes; `everbyte fs grow` raises that")]
+    SizeReached {
+        /// The volume.
+        volume: String,
+        /// Its size.
+        size: u64,
     },
     /// The volume has as many inodes as the format allows.
     #[error("volume `{volume}` has no free inode")]
@@ -172,16 +217,18 @@ impl ErrorInfo for Error {
             Error::OldFormat { .. } => ErrorKind::Foreign,
             Error::Damaged(_) => ErrorKind::Damaged,
             Error::BadOption { .. } | Error::BadName | Error::Loop { .. } => ErrorKind::Invalid,
-            Error::Unaligned { .. } | Error::Overlap { .. } => ErrorKind::Invalid,
+            Error::Unaligned { .. } | Error::Overlap { .. } | Error::Outside { .. } => ErrorKind::Invalid,
+            Error::OtherProject { .. } => ErrorKind::Invalid,
+            Error::Quota { .. } => ErrorKind::Quota,
             Error::NotFound | Error::NoAttribute { .. } | Error::Stale { .. } => ErrorKind::NotFound,
             Error::Exists => ErrorKind::Exists,
-            Error::InUse { .. } => ErrorKind::Busy,
+            Error::InUse { .. } | Error::Mapped { .. } => ErrorKind::Busy,
             Error::NotADirectory { .. } | Error::IsADirectory { .. } | Error::NotAFile { .. } => ErrorKind::Invalid,
             Error::NotEmpty { .. } => ErrorKind::Conflict,
             Error::NameTooLong { .. } | Error::TooLarge { .. } => ErrorKind::TooLarge,
             Error::TooManyLinks { .. } => ErrorKind::TooLarge,
             Error::NoSpace { cause, .. } => cause.kind(),
-            Error::NoInodes { .. } => ErrorKind::NoSpace,
+            Error::NoInodes { .. } | Error::SizeReached { .. } => ErrorKind::NoSpace,
             Error::ReadOnly { .. } => ErrorKind::ReadOnly,
         }
     }

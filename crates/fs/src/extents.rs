@@ -12,9 +12,10 @@
 use crate::Result;
 use crate::change::Change;
 use crate::layout::{
-    EXTENT, INLINE_EXTENTS, LIST_EXTENTS, LIST_HEAD, PAGE, PLACE_SHARED, PLACE_UNWRITTEN, Place, Run, STATE_INLINE,
-    State, inode,
+    EXTENT, INLINE_EXTENTS, LIST_EXTENTS, LIST_HEAD, PAGE, PLACE_SEALED, PLACE_SHARED, PLACE_UNWRITTEN, Place, Run,
+    STATE_INLINE, State, inode,
 };
+use crate::order::{Blank, Fresh, NewRun, publish};
 pub(crate) use crate::pieces::Piece;
 use crate::pieces::Pieces;
 use crate::space::Space;
@@ -51,24 +52,13 @@ impl<'m> Pages<'m> {
     }
 }
 
-/// A run of pages that a file is to have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NewRun {
-    /// The first page, counted from the start of the file.
-    pub first: u64,
-    /// Pages.
-    pub len: u64,
-    /// Where they are.
-    pub place: Place,
-}
-
 /// The extents of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Extents {
     pieces: Pieces,
 }
 
-/// What recovery found in a file's slots.
+/// The slots of a file as recovery found them.
 pub(crate) struct Loaded {
     pub extents: Extents,
     /// Slots with one word of zeros.
@@ -80,6 +70,8 @@ pub(crate) struct Loaded {
 pub(crate) struct Remapped {
     removed: Vec<u64>,
     added: Vec<(u64, Piece)>,
+    /// Pages that the file has more, or less if below 0.
+    pub net: i64,
     /// Pages that the file no longer has.
     pub freed: Vec<(u64, u64)>,
 }
@@ -199,14 +191,14 @@ impl Extents {
     /// change of its own: a chain may have empty slots.
     pub(crate) fn reserve_slots(&mut self, space: &Space, inode_at: u64, count: usize) -> Result<()> {
         while self.pieces.free_count() < count {
+            let charge = space.charge(inode_at, 1)?;
             let page = space.take_run(1)?;
-            space.zero_pages(page, 1);
+            let new = space.zero_pages(page, 1);
             let (media, link) =
                 (space.media(), self.list().next_back().map_or(inode_at + inode::LIST, |last| space.at(last)));
-            let ordered = media.fence_after_unless("fs-chain-unfenced", ());
-            let _section = media.section();
-            everbyte_media::PublishWord::new(link.into()).publish(media, Place::page(page).word(), &ordered);
+            publish(media, link, &media.fence_after_unless("fs-chain-unfenced", new));
             media.fence();
+            charge.keep();
             self.pieces.add_list(page);
         }
         Ok(())
@@ -234,7 +226,7 @@ impl Extents {
         inode_at: u64,
         change: &mut Change<'_>,
         range: Range<u64>,
-        runs: &[NewRun],
+        runs: &Fresh<Vec<NewRun>>,
     ) -> Remapped {
         let mut done = Remapped::default();
         let mut spare = Vec::new();
@@ -248,6 +240,7 @@ impl Extents {
         let mut left_over = Vec::new();
         for (first, piece) in self.overlapping(range.clone()) {
             done.removed.push(first);
+            done.net -= piece.len as i64;
             let cut = |from: u64, to: u64| NewRun {
                 first: from,
                 len: to - from,
@@ -277,7 +270,7 @@ impl Extents {
         }
         // A piece with the same pages keeps its slot: one word changes.
         let mut others = left_over;
-        for &run in runs {
+        for &run in runs.iter() {
             match spare.iter().position(|&(first, piece)| (first, piece.len) == (run.first, run.len)) {
                 Some(index) => put(change, &mut done, run, spare.swap_remove(index).1.slot),
                 None => others.push(run),
@@ -293,6 +286,7 @@ impl Extents {
             change.add(at + 8, 0);
         }
         done.freed.retain(|&(_, count)| count > 0);
+        done.net += done.added.iter().map(|(_, piece)| piece.len as i64).sum::<i64>();
         done
     }
 
@@ -305,11 +299,11 @@ impl Extents {
     /// Adds runs behind the end of the file by plain stores, flushed and not fenced: nothing reads
     /// them before the size covers them (FS-7). The last piece grows where the first run adjoins
     /// it.
-    pub(crate) fn add_behind(&mut self, space: &Space, inode_at: u64, runs: &[NewRun]) {
+    pub(crate) fn add_behind(&mut self, space: &Space, inode_at: u64, runs: &Fresh<Vec<NewRun>>) -> Fresh<()> {
         let media = space.media();
         let _section = media.section();
         let mut flusher = Flusher::new(media);
-        for &run in runs {
+        for &run in runs.iter() {
             if let Some((first, mut piece)) = self.last()
                 && first + piece.len == run.first
                 && piece.place.page + piece.len == run.place.page
@@ -330,7 +324,7 @@ impl Extents {
             flusher.touch(at, EXTENT);
             self.pieces.insert(run.first, Piece { len: run.len, place: run.place, slot });
         }
-        flusher.finish_unless("fs-extent-unflushed");
+        Blank::new(()).finish_unless(flusher, "fs-extent-unflushed")
     }
 
     /// Removes all pages from `page` on by plain stores, flushed and not fenced: the size no longer
@@ -361,7 +355,7 @@ impl Extents {
 
     /// Sets the flag of the slots that have written pages of the file in `range`: other extents are
     /// going to lead there (FS-21). Plain stores, flushed and not fenced: each word is valid alone.
-    pub(crate) fn mark_shared(&mut self, space: &Space, inode_at: u64, range: Range<u64>) {
+    pub(crate) fn mark_shared(&mut self, space: &Space, inode_at: u64, range: Range<u64>) -> Fresh<()> {
         let media = space.media();
         let _section = media.section();
         let mut flusher = Flusher::new(media);
@@ -375,7 +369,17 @@ impl Extents {
             flusher.touch(at, 8);
             self.pieces.insert(first, Piece { place, ..piece });
         }
-        flusher.finish_unless("fs-share-unflushed");
+        Blank::new(()).finish_unless(flusher, "fs-share-unflushed")
+    }
+
+    /// Gives the place of a piece other flags, by one store; flushed, not fenced.
+    pub(crate) fn set_flags(&mut self, space: &Space, inode_at: u64, (first, piece): (u64, Piece), flags: u8) {
+        let (media, place) = (space.media(), Place { flags, ..piece.place });
+        let at = self.slot_at(space, inode_at, piece.slot) + 8;
+        let _section = media.section();
+        media.store(at, place.word());
+        media.flush_unless("fs-seal-unflushed", at, 8);
+        self.pieces.insert(first, Piece { place, ..piece });
     }
 
     /// Every run of pages that the file has, those of the chain among them.
@@ -390,8 +394,11 @@ impl Extents {
     }
 }
 
+/// Flags that the place of a slot may have.
+pub(crate) const SLOT_FLAGS: [u8; 5] = [0, PLACE_UNWRITTEN, PLACE_SHARED, PLACE_SEALED, PLACE_SEALED | PLACE_SHARED];
+
 /// Offset of a slot in the store; `listed` tells a page of the chain.
-fn slot_at(start: u64, inode_at: u64, listed: impl Fn(u32) -> u64, slot: u32) -> u64 {
+pub(crate) fn slot_at(start: u64, inode_at: u64, listed: impl Fn(u32) -> u64, slot: u32) -> u64 {
     match slot.checked_sub(INLINE_EXTENTS) {
         None => inode_at + inode::INLINE + u64::from(slot) * EXTENT,
         Some(further) => {
@@ -419,7 +426,7 @@ impl Slots {
         }
         let run = Run::of(run).ok_or_else(|| Damage::at(at, "the run of an extent fails its check"))?;
         let place = pages.place(at + 8, place, run.len)?;
-        if ![0, PLACE_UNWRITTEN, PLACE_SHARED].contains(&place.flags) {
+        if !SLOT_FLAGS.contains(&place.flags) {
             return Err(Damage::at(at + 8, "the place of an extent has flags that this program does not know"));
         }
         self.pieces.push((run.first, Piece { len: run.len, place, slot }));

@@ -6,13 +6,17 @@
 use crate::lanes::Lanes;
 use crate::layout::{
     FORMAT, GROUP_PAGES, HEAD_AT, HEAD_COPY_AT, Head, INODE, LANE_LEN, LANES_MAX, LANES_PAGE, MAGIC, PAGE, Place,
-    State, TABLE_AT, inode,
+    SIZE_AT, SUMS_AT, State, TABLE_AT, inode,
 };
 use crate::table::Body;
-use crate::{Error, FileKind, Result, VolumeOptions};
+use crate::{Error, FileKind, PageSize, Result, VolumeOptions};
+use everbyte_media::sealed::seal_low;
 use everbyte_media::{Checked, Damage, Format, Length, Media};
 use everbyte_store::Object;
 use zerocopy::IntoBytes;
+
+/// Offset of [`Head::page_size`].
+const PAGE_SIZE_AT: u64 = std::mem::offset_of!(Head, page_size) as u64;
 
 /// The fingerprint of volumes: their magic as a number.
 pub(crate) fn fingerprint() -> u64 {
@@ -40,8 +44,12 @@ pub(crate) fn format(object: &Object, options: &VolumeOptions) -> Result<()> {
         return bad(format!("a label has up to {} bytes, not {}", label.len(), options.label.len()));
     }
     label[..options.label.len()].copy_from_slice(options.label.as_bytes());
+    if options.size > 0 && (!options.size.is_multiple_of(PAGE) || options.size < first_free(lanes) * PAGE) {
+        let least = first_free(lanes) * PAGE;
+        return bad(format!("the size of a volume of {lanes} lanes is a multiple of {PAGE} and at least {least}"));
+    }
     let (media, start) = (object.media(), object.prime().get());
-    let needed = start + first_free(lanes) * PAGE;
+    let needed = start + (first_free(lanes) + u64::from(options.checksums)) * PAGE;
     if needed > object.backed().get() {
         object.grow(needed - object.backed().get()).map_err(|error| Error::no_space(object.name(), error))?;
     }
@@ -53,7 +61,7 @@ pub(crate) fn format(object: &Object, options: &VolumeOptions) -> Result<()> {
         label,
         created: (options.clock)(),
         lanes,
-        reserved_word: 0,
+        page_size: options.page_size.word(),
         lane_len: Length::new(LANE_LEN),
         reserved: [0; 136],
     }
@@ -63,6 +71,10 @@ pub(crate) fn format(object: &Object, options: &VolumeOptions) -> Result<()> {
         media.put(start + at, &head);
         media.flush(start + at, size_of::<Head>() as u64);
     }
+    if options.size > 0 {
+        media.store(start + SIZE_AT, seal_low(options.size / PAGE));
+        media.flush(start + SIZE_AT, 8);
+    }
     let salt = u64::from_le_bytes(head.uuid[..8].try_into().expect("eight bytes"));
     Lanes::format(media, start, lanes, salt)?;
     // The clusters are zeros: a table of one group of free inodes.
@@ -70,6 +82,10 @@ pub(crate) fn format(object: &Object, options: &VolumeOptions) -> Result<()> {
     for (at, page) in [(TABLE_AT, table), (table * PAGE, table + 1), ((table + 1) * PAGE, table + 2)] {
         media.store(start + at, Place::page(page).word());
         media.flush(start + at, 8);
+    }
+    if options.checksums {
+        media.store(start + SUMS_AT, Place::page(first_free(lanes)).word()); // a page of zeros
+        media.flush(start + SUMS_AT, 8);
     }
     let root = start + (table + 2) * PAGE + INODE;
     let mut body = Body::new(FileKind::Directory, 0o755, head.created);
@@ -84,7 +100,7 @@ pub(crate) fn format(object: &Object, options: &VolumeOptions) -> Result<()> {
     Ok(())
 }
 
-fn random_uuid() -> [u8; 16] {
+pub(crate) fn random_uuid() -> [u8; 16] {
     use std::hash::{BuildHasher, RandomState};
     let words = [RandomState::new().hash_one(1_u64), RandomState::new().hash_one(2_u64)];
     words.as_bytes().try_into().expect("sixteen bytes")
@@ -120,6 +136,9 @@ pub(crate) fn read(object: &Object, repair: bool) -> Result<(Head, bool)> {
     let fits = (1..=LANES_MAX).contains(&head.lanes) && head.lane_len == LANE_LEN;
     if !fits || !media.holds(start, first_free(head.lanes) * PAGE) {
         return damaged(places[0], "the volume's lanes do not fit its object");
+    }
+    if PageSize::of_word(head.page_size).is_none() {
+        return damaged(places[0] + PAGE_SIZE_AT, "the head of the volume has a page size that no volume has");
     }
     if let (Some(at), true) = (lost, repair) {
         let _section = media.section();

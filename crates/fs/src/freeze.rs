@@ -2,7 +2,10 @@
 //!
 //! A call that changes the volume enters before it takes any lock, and stays until it returns. A
 //! thread enters at the part of the lock that is its own, so that threads do not write to one line.
+//! With relaxed commit a call adopts what others have left unfenced as it enters (FS-40).
 
+use crate::relaxed::Relaxed;
+use everbyte_media::Media;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,8 +18,11 @@ const PARTS: usize = 16;
 struct Part(RwLock<()>);
 
 /// The lock.
-#[derive(Default)]
-pub(crate) struct Freeze([Part; PARTS]);
+pub(crate) struct Freeze {
+    parts: [Part; PARTS],
+    /// Set with relaxed commit.
+    relaxed: Option<(Media, Relaxed)>,
+}
 
 thread_local! {
     /// The part of this thread.
@@ -27,16 +33,42 @@ thread_local! {
 }
 
 impl Freeze {
+    /// The lock of a volume; with `relaxed` it commits relaxed.
+    pub(crate) fn new(media: &Media, relaxed: bool) -> Freeze {
+        Freeze { parts: Default::default(), relaxed: relaxed.then(|| (media.clone(), Relaxed::default())) }
+    }
+
     /// Begins a call that changes the volume; it ends when the result is dropped. A thread may
     /// enter again while it is inside.
     #[inline]
     pub(crate) fn enter(&self) -> RwLockReadGuard<'_, ()> {
-        self.0[HOME.get()].0.read_recursive()
+        let entered = self.parts[HOME.get()].0.read_recursive();
+        self.adopt();
+        entered
+    }
+
+    /// Flushes what other threads have left unfenced, before this thread's next fence.
+    #[inline]
+    pub(crate) fn adopt(&self) {
+        if let Some((media, relaxed)) = &self.relaxed {
+            relaxed.adopt(media);
+        }
+    }
+
+    /// The last fence of a file that has grown: the word at `size_at` is flushed.
+    #[inline]
+    pub(crate) fn fence_growth(&self, media: &Media, size_at: u64) {
+        match &self.relaxed {
+            Some((media, relaxed)) => relaxed.leave(media, size_at),
+            None => media.fence(),
+        }
     }
 
     /// Waits until all calls that change the volume have ended; none begins before the result is
     /// dropped.
     pub(crate) fn stop(&self) -> Vec<RwLockWriteGuard<'_, ()>> {
-        self.0.iter().map(|part| part.0.write()).collect()
+        let stopped = self.parts.iter().map(|part| part.0.write()).collect();
+        self.adopt();
+        stopped
     }
 }

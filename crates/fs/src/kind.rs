@@ -1,6 +1,7 @@
 //! [`Ino`], [`FileKind`] and [`Attributes`]: what callers see of an inode.
 
-use crate::layout::{Inode, State};
+use crate::PageSize;
+use crate::layout::{Inode, STATE_PROJECT, State};
 
 /// The number of an inode; the root directory is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -94,10 +95,14 @@ pub struct Attributes {
     pub gid: u32,
     /// The project of quotas.
     pub project: u32,
+    /// Whether new files of the directory belong to its project.
+    pub inherits_project: bool,
     /// Bytes of the file; of a directory the bytes of its pages.
     pub size: u64,
     /// Bytes of the pages that the file has.
     pub allocated: u64,
+    /// The size of the pages that a regular file asks for; see [`crate::Volume::pages`].
+    pub page_size: PageSize,
     /// The number of a device; 0 in other files.
     pub device: u64,
     /// Last read.
@@ -113,7 +118,8 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// The attributes that an inode holds; `None` if its mode is that of no kind.
+    /// The attributes that an inode holds; `None` if its mode is that of no kind, or its
+    /// page size none.
     pub(crate) fn of(ino: Ino, inode: &Inode, pages: u64) -> Option<Attributes> {
         let state = State::of(inode.state);
         Some(Attributes {
@@ -124,8 +130,10 @@ impl Attributes {
             uid: inode.uid,
             gid: inode.gid,
             project: inode.project,
+            inherits_project: state.flags & STATE_PROJECT != 0,
             size: inode.size,
             allocated: pages * crate::layout::PAGE,
+            page_size: PageSize::of_flags(state.flags)?,
             device: inode.device,
             accessed: inode.accessed,
             modified: inode.modified,
@@ -147,6 +155,8 @@ pub struct SetAttributes {
     pub gid: Option<u32>,
     /// The project of quotas.
     pub project: Option<u32>,
+    /// Whether new files of the directory belong to its project.
+    pub inherits_project: Option<bool>,
     /// Last read.
     pub accessed: Option<i64>,
     /// Last change of the bytes.

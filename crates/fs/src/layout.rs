@@ -9,9 +9,13 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// `b"EVRBVOLU"`.
 pub const MAGIC: [u8; 8] = *b"EVRBVOLU";
 /// The newest format this program reads and writes.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
+/// Pages of a large page of 2 MiB.
+pub const LARGE_PAGES: u64 = 512;
+/// Pages of a large page of 1 GiB.
+pub const GIANT_PAGES: u64 = LARGE_PAGES * LARGE_PAGES;
 /// Offset of the head from the start of the prime page.
 pub const HEAD_AT: u64 = 512;
 /// Offset of the head's copy from the start of the object.
@@ -27,6 +31,15 @@ pub const OPENED_AT: u64 = TABLE_AT + 16;
 /// Offset, from the start of the prime page, of the sealed number of the directory of snapshots; 0:
 /// the volume has had no snapshot.
 pub const SNAPSHOTS_AT: u64 = TABLE_AT + 24;
+/// Offset, from the start of the prime page, of the place of the list of quotas; 0: the volume has
+/// none.
+pub const QUOTAS_AT: u64 = TABLE_AT + 32;
+/// Offset, from the start of the prime page, of the place of the table of checksums of data; 0: the
+/// volume has none.
+pub const SUMS_AT: u64 = TABLE_AT + 40;
+/// Offset, from the start of the prime page, of the sealed number of pages that the volume may
+/// have; 0: as many as its span has.
+pub const SIZE_AT: u64 = TABLE_AT + 48;
 /// Page of the first lane.
 pub const LANES_PAGE: u64 = 2;
 /// Bytes of a lane.
@@ -52,8 +65,8 @@ pub struct Head {
     pub created: i64,
     /// Number of lanes, each of [`LANE_LEN`] bytes, from [`LANES_PAGE`] on.
     pub lanes: u32,
-    /// Zeros.
-    pub reserved_word: u32,
+    /// The binary logarithm of the page size of new files: 21, 30, or 0 for pages of 4 KiB.
+    pub page_size: u32,
     /// Bytes of a lane.
     pub lane_len: Length,
     /// Zeros.
@@ -111,7 +124,7 @@ impl Checked for SavedHead {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct SavedSection {
-    /// [`SAVED_PAGES`], [`SAVED_INODES`].
+    /// [`SAVED_PAGES`], [`SAVED_INODES`], [`SAVED_USAGE`], [`SAVED_SHARED`].
     pub kind: u32,
     /// Zeros.
     pub reserved: u32,
@@ -124,6 +137,70 @@ const _: () = assert!(size_of::<SavedSection>() == 16);
 pub const SAVED_PAGES: u32 = 1;
 /// A bit for each inode of the table; a set bit: the inode is free.
 pub const SAVED_INODES: u32 = 2;
+
+/// Five words for each owner of a volume with quotas: its kind and its number, pages, inodes, and
+/// since when both are above their soft limits.
+pub const SAVED_USAGE: u32 = 3;
+/// Three words for each run of pages that several extents lead to: its first page, its length, and
+/// the number of other extents.
+pub const SAVED_SHARED: u32 = 4;
+
+/// `b"EVRBQUOT"`.
+pub const QUOTAS_MAGIC: [u8; 8] = *b"EVRBQUOT";
+
+/// The head of the list of quotas. Its records follow, in the order of kind and number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct QuotaHead {
+    /// [`QUOTAS_MAGIC`].
+    pub magic: [u8; 8],
+    /// CRC-32C of these 64 bytes with this field zero.
+    pub checksum: u32,
+    /// Number of records.
+    pub count: u32,
+    /// Zeros.
+    pub reserved: [u8; 48],
+}
+const _: () = assert!(size_of::<QuotaHead>() == 64);
+
+impl Checked for QuotaHead {
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
+    }
+}
+
+/// The limits of one user, group or project; a limit of 0 is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct QuotaRecord {
+    /// CRC-32C of these 64 bytes with this field zero.
+    pub checksum: u32,
+    /// 0: a user, 1: a group, 2: a project.
+    pub kind: u32,
+    /// Its number.
+    pub id: u32,
+    /// Seconds that its bytes may stay above the soft limit.
+    pub bytes_grace: u32,
+    /// Seconds that its inodes may stay above the soft limit.
+    pub inodes_grace: u32,
+    /// Zeros.
+    pub reserved: [u8; 12],
+    /// Soft limit of bytes.
+    pub bytes_soft: u64,
+    /// Hard limit of bytes.
+    pub bytes_hard: u64,
+    /// Soft limit of inodes.
+    pub inodes_soft: u64,
+    /// Hard limit of inodes.
+    pub inodes_hard: u64,
+}
+const _: () = assert!(size_of::<QuotaRecord>() == 64);
+
+impl Checked for QuotaRecord {
+    fn checksum(&mut self) -> &mut u32 {
+        &mut self.checksum
+    }
+}
 
 /// Bytes of an inode.
 pub const INODE: u64 = size_of::<Inode>() as u64;
@@ -224,7 +301,7 @@ impl Inode {
 pub struct State {
     /// Type and permission bits as `stat` has them; 0: the inode is free.
     pub mode: u16,
-    /// [`STATE_INLINE`], [`STATE_SNAPSHOT`].
+    /// [`STATE_INLINE`], [`STATE_SNAPSHOT`], [`STATE_LARGE`], [`STATE_GIANT`], [`STATE_PROJECT`].
     pub flags: u16,
     /// Counts the files that the inode held.
     pub generation: u32,
@@ -234,6 +311,13 @@ pub struct State {
 pub const STATE_INLINE: u16 = 1;
 /// The inode belongs to a snapshot, and does not change.
 pub const STATE_SNAPSHOT: u16 = 2;
+/// New files of the directory belong to its project.
+pub const STATE_PROJECT: u16 = 16;
+
+/// The file has pages of 2 MiB, where aligned ones are free.
+pub const STATE_LARGE: u16 = 4;
+/// The file has pages of 1 GiB, where aligned ones are free. Not together with [`STATE_LARGE`].
+pub const STATE_GIANT: u16 = 8;
 
 impl State {
     /// The fields of a word.
@@ -313,7 +397,8 @@ const PAGE_BITS: u32 = 36;
 pub const PAGES_MAX: u64 = 1 << PAGE_BITS;
 /// The pages belong to the file and read as zeros.
 pub const PLACE_UNWRITTEN: u8 = 1;
-/// A checksum covers the pages, and they may not be stored to. Not in use yet.
+/// Checksums cover the pages, and they may not be stored to. Never together with
+/// [`PLACE_UNWRITTEN`].
 pub const PLACE_SEALED: u8 = 2;
 /// The pages may not move. Not in use yet.
 pub const PLACE_PINNED: u8 = 4;
@@ -353,6 +438,11 @@ impl Place {
     /// Whether the pages read as zeros.
     pub fn is_unwritten(self) -> bool {
         self.flags & PLACE_UNWRITTEN != 0
+    }
+
+    /// Whether checksums cover the pages.
+    pub fn is_sealed(self) -> bool {
+        self.flags & PLACE_SEALED != 0
     }
 
     /// Whether other extents may lead to the pages.

@@ -1,7 +1,8 @@
 //! The plain twin of a volume, for tests: a tree of files in memory, operations on both, and what a
 //! volume holds as such a tree.
 
-use crate::{Allocate, Error, FileKind, Ino, NewFile, Rename, SetAttributes, SetXattr, Volume};
+use crate::{Allocate, Error, FileKind, Ino, MapOptions, NewFile, PageSize, Quota, QuotaKind, QuotaLimit, QuotaLimits};
+use crate::{Rename, SetAttributes, SetXattr, Volume};
 use std::collections::BTreeMap;
 
 /// A path from the root: its names.
@@ -16,6 +17,9 @@ pub enum Op {
     MakeLink { path: Path, target: Vec<u8> },
     /// [`Volume::write`] of bytes that a seed gives.
     Write { path: Path, at: u64, len: u64, seed: u8 },
+    /// [`Volume::map`] of the whole file, stores to it, and [`crate::FileMap::sync`]. A range that
+    /// does not lie in the file is refused.
+    MapWrite { path: Path, at: u64, len: u64, seed: u8 },
     /// [`Volume::append`].
     Append { path: Path, len: u64, seed: u8 },
     /// [`Volume::resize`].
@@ -46,6 +50,10 @@ pub enum Op {
     RemoveSnapshot { name: Vec<u8> },
     /// [`Volume::set_attributes`].
     Set { path: Path, permissions: u16, uid: u32 },
+    /// [`Volume::set_quota`] of pages and inodes of a user; 0 and 0 removes it.
+    Quota { uid: u32, pages: u64, inodes: u64 },
+    /// [`Volume::set_size`].
+    Size { bytes: u64 },
     /// [`Volume::make_unnamed`], an append, and [`Volume::link`].
     MakeUnnamed { path: Path, len: u64, seed: u8 },
 }
@@ -67,6 +75,8 @@ struct File {
     names: BTreeMap<Vec<u8>, u64>,
     xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     times: Times,
+    /// Of a regular file.
+    page_size: PageSize,
 }
 
 /// The times of a file: the last change of its bytes, and of anything.
@@ -85,7 +95,13 @@ pub struct Tree {
     next: u64,
     /// The time of the operations that follow. Times are not compared by `==`, see [`Tree::times`].
     pub now: i64,
+    /// The page size of new files.
+    pub page_size: PageSize,
     snapshots: BTreeMap<Vec<u8>, BTreeMap<u64, File>>,
+    /// Limits of pages and inodes of users, which this twin does not enforce.
+    quotas: BTreeMap<u32, (u64, u64)>,
+    /// Bytes that the volume may have; 0: as many as its span has. Not enforced.
+    size: u64,
 }
 
 /// A path as it is shown: the file, and the first path of the same file.
@@ -96,6 +112,8 @@ pub struct Shown<'t> {
     uid: u32,
     links: u64,
     first_path: Vec<u8>,
+    /// That of an empty file says nothing.
+    page_size: Option<PageSize>,
     bytes: &'t [u8],
     xattrs: &'t BTreeMap<Vec<u8>, Vec<u8>>,
 }
@@ -111,14 +129,19 @@ impl Default for Tree {
             names: BTreeMap::new(),
             xattrs: BTreeMap::new(),
             times: Times::default(),
+            page_size: PageSize::Small,
         };
-        Tree { files: BTreeMap::from([(1, root)]), next: 2, now: 0, snapshots: BTreeMap::new() }
+        let (files, page_size) = (BTreeMap::from([(1, root)]), PageSize::Small);
+        let (snapshots, quotas) = (BTreeMap::new(), BTreeMap::new());
+        Tree { files, next: 2, now: 0, page_size, snapshots, quotas, size: 0 }
     }
 }
 
 impl PartialEq for Tree {
     fn eq(&self, other: &Tree) -> bool {
-        self.shown() == other.shown() && self.all_snapshots() == other.all_snapshots()
+        self.shown() == other.shown()
+            && self.all_snapshots() == other.all_snapshots()
+            && (&self.quotas, self.size) == (&other.quotas, other.size)
     }
 }
 
@@ -131,11 +154,15 @@ impl std::fmt::Debug for Tree {
         }
         for (path, shown) in all {
             let sum = crc32c::crc32c(shown.bytes);
-            let Shown { kind, permissions, uid, links, xattrs, .. } = &shown;
+            let Shown { kind, permissions, uid, links, xattrs, page_size, .. } = &shown;
             let xattrs = crc32c::crc32c(format!("{xattrs:?}").as_bytes());
             let len = shown.bytes.len();
             let text = format!("{kind:?} {permissions:o} uid {uid} links {links} len {len} sum {sum:x} {xattrs:x}");
+            let text = page_size.map_or(text.clone(), |size| format!("{text} of {size}"));
             map.entry(&String::from_utf8_lossy(&path), &text);
+        }
+        if !self.quotas.is_empty() || self.size > 0 {
+            map.entry(&"quotas and size", &(&self.quotas, self.size));
         }
         map.finish()
     }
@@ -159,7 +186,8 @@ fn show<'t>(
     let File { kind, permissions, uid, links, bytes, names, xattrs, .. } = &files[&id];
     let first_path = first.entry(id).or_insert_with(|| path.to_vec()).clone();
     let (kind, permissions, uid, links) = (*kind, *permissions, *uid, *links);
-    all.insert(path.to_vec(), Shown { kind, permissions, uid, links, first_path, bytes, xattrs });
+    let page_size = (!bytes.is_empty()).then_some(files[&id].page_size);
+    all.insert(path.to_vec(), Shown { kind, permissions, uid, links, first_path, page_size, bytes, xattrs });
     for (name, &child) in names {
         show(files, child, &[path, name, b"/"].concat(), all, first);
     }
@@ -189,6 +217,11 @@ impl Tree {
             path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect()
         };
         self.shown().into_iter().filter(|(_, shown)| of_kind(shown)).map(|(path, _)| split(path)).collect()
+    }
+
+    /// Bytes of the file of a path, if there is one.
+    pub fn len(&self, path: &[Vec<u8>]) -> Option<u64> {
+        self.find(path).ok().map(|id| self.files[&id].bytes.len() as u64)
     }
 
     /// The twin of a volume that is made at the time `now`.
@@ -222,6 +255,13 @@ impl Tree {
     /// The bytes or the names of a file change.
     fn touch(&mut self, id: u64) {
         self.get(id).times = Times { modified: self.now, changed: self.now };
+    }
+
+    /// A range of so many bytes selects the page size of an empty file.
+    fn hint(&mut self, id: u64, is_empty: bool, len: u64) {
+        if let Some(size) = PageSize::hinted(len).filter(|_| is_empty) {
+            self.get(id).page_size = size;
+        }
     }
 
     /// The inode of a file changes, and its bytes stay.
@@ -279,6 +319,15 @@ impl Tree {
                 }
                 Ok(())
             }
+            Op::MapWrite { path, at, len, seed } => {
+                let (id, into) = self.file(path)?;
+                if *len == 0 || at + len > into.len() as u64 {
+                    return Err(Refused);
+                }
+                put(into, *at, &bytes(*len, *seed));
+                self.touch(id);
+                Ok(())
+            }
             Op::Append { path, len, seed } => {
                 let (id, into) = self.file(path)?;
                 into.extend(bytes(*len, *seed));
@@ -289,13 +338,16 @@ impl Tree {
             }
             Op::Resize { path, to } => {
                 let (id, bytes) = self.file(path)?;
+                let is_empty = bytes.is_empty();
                 bytes.resize(*to as usize, 0);
+                self.hint(id, is_empty, *to);
                 self.touch(id);
                 Ok(())
             }
             Op::Allocate { path, at, len, mode } => {
                 let (id, bytes) = self.file(path)?;
                 let (at, end) = (*at as usize, (*at + *len) as usize);
+                let is_empty = bytes.is_empty() && matches!(mode, Allocate::Grow | Allocate::KeepSize);
                 let is_behind = *mode == Allocate::Punch && at >= bytes.len().next_multiple_of(4096);
                 if matches!(mode, Allocate::Grow | Allocate::Zero) && *len > 0 && end > bytes.len() {
                     bytes.resize(end, 0);
@@ -304,6 +356,7 @@ impl Tree {
                     let end = end.min(bytes.len());
                     bytes[at..end].fill(0);
                 }
+                self.hint(id, is_empty, *len);
                 if *len > 0 && !is_behind {
                     self.touch(id);
                 }
@@ -400,6 +453,18 @@ impl Tree {
                 self.touch_inode(id);
                 Ok(())
             }
+            Op::Quota { uid, pages: 0, inodes: 0 } => {
+                self.quotas.remove(uid);
+                Ok(())
+            }
+            Op::Quota { uid, pages, inodes } => {
+                self.quotas.insert(*uid, (*pages, *inodes));
+                Ok(())
+            }
+            Op::Size { bytes } => {
+                self.size = *bytes;
+                Ok(())
+            }
             Op::MakeUnnamed { path, len, seed } => self.make(path, FileKind::Regular, 0o600, bytes(*len, *seed)),
         }
     }
@@ -431,7 +496,8 @@ impl Tree {
         self.next += 1;
         let times = Times { modified: self.now, changed: self.now };
         let (names, xattrs) = (BTreeMap::new(), BTreeMap::new());
-        self.files.insert(id, File { kind, permissions, uid: 0, links, bytes, names, xattrs, times });
+        let page_size = if kind == FileKind::Regular { self.page_size } else { PageSize::Small };
+        self.files.insert(id, File { kind, permissions, uid: 0, links, bytes, names, xattrs, times, page_size });
         self.touch(directory);
         let parent = self.get(directory);
         parent.names.insert(name.clone(), id);
@@ -531,6 +597,16 @@ pub fn apply(volume: &Volume, op: &Op) -> crate::Result<()> {
             volume.make(directory, &name, &NewFile { target, ..NewFile::new(FileKind::Link, 0o777) }).map(drop)
         }
         Op::Write { path, at, len, seed } => volume.write(find(volume, path)?, *at, &bytes(*len, *seed)),
+        Op::MapWrite { path, at, len, seed } => {
+            let (ino, options) = (find(volume, path)?, MapOptions { writable: true, ..MapOptions::default() });
+            let size = volume.attributes(ino)?.size;
+            if *len == 0 || at + len > size {
+                return Err(Error::Outside { at: *at, len: *len, end: size });
+            }
+            let map = volume.map(ino, 0, size, &options)?;
+            map.write(*at, &bytes(*len, *seed))?;
+            map.sync(*at, *len)
+        }
         Op::Append { path, len, seed } => volume.append(find(volume, path)?, &bytes(*len, *seed)).map(drop),
         Op::Resize { path, to } => volume.resize(find(volume, path)?, *to),
         Op::Allocate { path, at, len, mode } => volume.allocate(find(volume, path)?, *at, *len, *mode),
@@ -568,6 +644,12 @@ pub fn apply(volume: &Volume, op: &Op) -> crate::Result<()> {
             let set = SetAttributes { permissions: Some(*permissions), uid: Some(*uid), ..SetAttributes::default() };
             volume.set_attributes(find(volume, path)?, &set)
         }
+        Op::Quota { uid, pages, inodes } => {
+            let limit = |hard| QuotaLimit { hard, ..QuotaLimit::default() };
+            let limits = QuotaLimits { bytes: limit(pages * 4096), inodes: limit(*inodes) };
+            volume.set_quota(QuotaKind::User, *uid, &limits)
+        }
+        Op::Size { bytes } => volume.set_size(*bytes),
         Op::MakeUnnamed { path, len, seed } => {
             let (directory, name) = parent(path)?;
             let held = volume.make_unnamed(&NewFile::new(FileKind::Regular, 0o600))?;
@@ -582,7 +664,13 @@ pub fn apply(volume: &Volume, op: &Op) -> crate::Result<()> {
 /// # Errors
 /// Damage.
 pub fn read(volume: &Volume) -> crate::Result<Tree> {
-    let mut tree = Tree { files: BTreeMap::new(), next: 0, now: 0, snapshots: BTreeMap::new() };
+    let page_size = volume.core.page_size;
+    let quotas = volume.quotas()?.into_iter().map(|Quota { id, limits, .. }| {
+        (id, (limits.bytes.hard / 4096, limits.inodes.hard)) // users alone
+    });
+    let (files, snapshots) = (BTreeMap::new(), BTreeMap::new());
+    let (quotas, size) = (quotas.collect(), volume.size().unwrap_or(0));
+    let mut tree = Tree { files, next: 0, now: 0, page_size, snapshots, quotas, size };
     read_file(volume, Ino::ROOT, Ino::ROOT, &mut tree.files)?;
     for snapshot in volume.snapshots()? {
         let mut files = BTreeMap::new();
@@ -610,6 +698,7 @@ fn read_file(volume: &Volume, ino: Ino, root: Ino, files: &mut Files) -> crate::
         names: BTreeMap::new(),
         xattrs: BTreeMap::new(),
         times: Times { modified: found.modified, changed: found.changed },
+        page_size: found.page_size,
     };
     for name in volume.xattrs(ino)? {
         let value = volume.xattr(ino, &name)?;

@@ -10,6 +10,7 @@
 use crate::extents::Extents;
 use crate::layout::{EntryHead, LINE, NAME_AT, NAME_FIRST, NAME_FURTHER, NAME_MAX, PAGE, PAGE_LINES, lines};
 use crate::lines::Lines;
+use crate::order::{Blank, Fresh, NewEntry};
 use crate::space::Space;
 use crate::{Error, FileKind, Ino, Result};
 use everbyte_media::sealed::unseal_low;
@@ -21,9 +22,13 @@ pub(crate) struct Names {
     index: Lines,
     /// Pages of the volume, in the order of the directory.
     pages: Vec<u64>,
-    /// Free lines.
-    free: Vec<u32>,
+    /// The free lines of each page, a bit each.
+    free: Vec<u64>,
+    /// No page before this one has a free line.
+    first_free: usize,
 }
+
+const _: () = assert!(PAGE_LINES == u64::BITS);
 
 /// An entry in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,8 +116,10 @@ impl Names {
                 entries.push(line);
                 Ok(())
             };
-            let free = |line| names.free.push(line);
+            let mut lines: u64 = 0;
+            let free = |line| lines |= 1_u64 << (line % PAGE_LINES);
             read_page(space.media(), space.at(place), page as u32 * PAGE_LINES, entry, free)?;
+            names.free.push(lines);
             for Line { line, ino, name, .. } in entries {
                 if u32::try_from(ino.0).is_err() {
                     return Err(Damage::at(space.at(place), "a name leads to an inode that no volume has"));
@@ -123,7 +130,6 @@ impl Names {
                 names.index.insert(&name, ino, line);
             }
         }
-        names.free.reverse();
         Ok(names)
     }
 
@@ -134,7 +140,7 @@ impl Names {
 
     /// Bytes in memory.
     pub(crate) fn bytes(&self) -> usize {
-        size_of::<Names>() + self.index.bytes() + self.pages.capacity() * 8 + self.free.capacity() * 4
+        size_of::<Names>() + self.index.bytes() + self.pages.capacity() * 8 + self.free.capacity() * 8
     }
 
     /// Number of entries.
@@ -147,10 +153,10 @@ impl Names {
         &self.pages
     }
 
-    /// A page of free lines, of which the first has the number `first`.
-    pub(crate) fn add_page(&mut self, page: u64, first: u32) {
+    /// A page of free lines.
+    pub(crate) fn add_page(&mut self, page: u64) {
         self.pages.push(page);
-        self.free.splice(0..0, (first..first + PAGE_LINES).rev());
+        self.free.push(u64::MAX);
     }
 
     /// Offset of a line in the store.
@@ -159,22 +165,32 @@ impl Names {
     }
 
     /// Adjacent free lines of one page: the first of them. They are still free.
-    pub(crate) fn find_free(&self, count: u32) -> Option<u32> {
-        if count == 1 {
-            return self.free.last().copied();
-        }
-        let mut free = self.free.clone();
-        free.sort_unstable();
-        let is_run = |lines: &&[u32]| {
-            lines[0] + count - 1 == lines[count as usize - 1] && lines[0] % PAGE_LINES + count <= PAGE_LINES
-        };
-        free.windows(count as usize).find(is_run).map(|lines| lines[0])
+    pub(crate) fn find_free(&mut self, count: u32) -> Option<u32> {
+        let used = self.free[self.first_free..].iter().take_while(|lines| **lines == 0).count();
+        self.first_free += used;
+        // A bit stays where the bits above it are set, too.
+        let runs = |lines: u64| (1..count).fold(lines, |runs, above| runs & lines >> above);
+        let pages = self.free.iter().zip(0..).skip(self.first_free);
+        let found = pages.map(|(&lines, page)| (runs(lines), page)).find(|(runs, _)| *runs != 0);
+        found.map(|(runs, page): (u64, u32)| page * PAGE_LINES + runs.trailing_zeros())
     }
 
-    /// Writes the bytes of an entry where nothing leads to them, flushed and not fenced, and
-    /// returns its line. The caller publishes the first word, then calls [`Names::insert`].
-    pub(crate) fn write(&self, space: &Space, line: u32, name: &[u8], kind: FileKind) {
-        let (media, at) = (space.media(), self.at(space, line));
+    /// Changes which lines of an entry are free.
+    fn set_free(&mut self, line: u32, len: usize, is_free: bool) {
+        let (page, bits) = ((line / PAGE_LINES) as usize, (1_u64 << lines(len)) - 1);
+        let bits = bits << (line % PAGE_LINES);
+        if is_free {
+            self.free[page] |= bits;
+            self.first_free = self.first_free.min(page);
+        } else {
+            self.free[page] &= !bits;
+        }
+    }
+
+    /// Writes the bytes of an entry where nothing leads to them. A change stores the first word,
+    /// see [`crate::change::Change::name`]; then the caller calls [`Names::insert`].
+    pub(crate) fn write(&self, space: &Space, line: u32, name: &[u8], kind: FileKind, ino: Ino) -> Fresh<NewEntry> {
+        let at = self.at(space, line);
         let mut bytes = [0; (LINE * 5) as usize];
         let mut name = name.to_vec();
         bytes[8..16].copy_from_slice(&EntryHead::new(&name, kind.byte()).word().to_le_bytes());
@@ -182,19 +198,12 @@ impl Names {
         for (part, from) in parts(&mut name) {
             bytes[part as usize..part as usize + from.len()].copy_from_slice(from);
         }
-        let _section = media.section();
-        media.write(at + 8, &bytes[8..(count * LINE) as usize]);
-        media.flush_unless("fs-entry-unflushed", at, count * LINE);
+        Blank::new(NewEntry { at, ino }).put(space.media(), &bytes[..(count * LINE) as usize])
     }
 
     /// A published entry.
     pub(crate) fn insert(&mut self, name: &[u8], ino: Ino, line: u32) {
-        let taken = line..line + lines(name.len());
-        if taken.len() == 1 && self.free.last() == Some(&line) {
-            self.free.pop();
-        } else {
-            self.free.retain(|free| !taken.contains(free));
-        }
+        self.set_free(line, name.len(), false);
         self.index.insert(name, ino, line);
     }
 
@@ -206,9 +215,9 @@ impl Names {
 
     /// A withdrawn entry, whose name is still on media.
     pub(crate) fn remove(&mut self, space: &Space, name: &[u8]) {
-        let Names { index, pages, free } = self;
+        let Names { index, pages, .. } = self;
         let line = index.remove(name, |line| is_named(space, pages, line, name));
-        free.extend((line..line + lines(name.len())).rev());
+        self.set_free(line, name.len(), true);
     }
 }
 
@@ -225,4 +234,42 @@ fn is_named(space: &Space, pages: &[u64], line: u32, name: &[u8]) -> bool {
     usize::from(EntryHead::of(media.load(at + 8)).len) == name.len()
         && is_same(at + NAME_AT, first)
         && further.chunks(NAME_FURTHER).zip(1..).all(|(part, line)| is_same(at + line * LINE + 8, part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everbyte_workload::Random;
+
+    /// The lowest run that fits into a page is found, and none only if there is none.
+    #[test]
+    fn free_lines_are_those_of_an_array() {
+        let mut random = Random::new(11);
+        let (mut names, mut free) = (Names::default(), Vec::new());
+        let mut held: Vec<(u32, usize)> = Vec::new();
+        for _ in 0..20_000 {
+            let len = [10, 48, 49, 104, 105, 160, 255][random.below(7) as usize];
+            let count = lines(len) as usize;
+            let fits = |&at: &usize| at % 64 + count <= 64 && (at..at + count).all(|line| free[line]);
+            let expected = (0..free.len()).find(fits);
+            assert_eq!(names.find_free(count as u32), expected.map(|at| at as u32));
+            match expected {
+                Some(at) if random.chance(55) || held.is_empty() => {
+                    names.set_free(at as u32, len, false);
+                    free[at..at + count].fill(false);
+                    held.push((at as u32, len));
+                }
+                None if names.free.len() < 4 => {
+                    names.add_page(7);
+                    free.extend([true; 64]);
+                }
+                _ => {
+                    let (at, len) = held.swap_remove(random.index(held.len()));
+                    names.set_free(at, len, true);
+                    free[at as usize..at as usize + lines(len) as usize].fill(true);
+                }
+            }
+        }
+        assert_eq!(names.free.len(), 4);
+    }
 }

@@ -1,10 +1,10 @@
 //! [`Node`]: an inode that this process uses, with its lock and its indexes in memory.
 
-use crate::extents::{Extents, Loaded, NewRun, Pages};
-use crate::layout::{Inode, PAGE, PAGE_LINES, Place, STATE_SNAPSHOT, State, inode, lines};
+use crate::extents::{Extents, Loaded, Pages};
+use crate::layout::{Inode, PAGE, STATE_SNAPSHOT, State, inode, lines};
 use crate::names::Names;
+use crate::order::NewRun;
 use crate::space::Space;
-use crate::volume::Indexed;
 use crate::{Error, FileKind, Ino, Result};
 use everbyte_media::Damage;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -23,6 +23,8 @@ pub(crate) struct Node {
     is_removed: AtomicBool,
     /// The node was used since [`crate::nodes`] last looked.
     pub is_used: AtomicBool,
+    /// Ranges of the file are mapped: see [`crate::maps`].
+    pub is_mapped: AtomicBool,
     state: RwLock<NodeState>,
 }
 const _: () = assert!(size_of::<Node>() == 64);
@@ -65,6 +67,19 @@ impl Drop for Writing<'_> {
     }
 }
 
+/// The indexes that a volume has in memory, beside a bit for each of its pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Indexed {
+    /// Files.
+    pub files: usize,
+    /// Extents of them.
+    pub extents: usize,
+    /// Entries of directories among them.
+    pub names: usize,
+    /// Bytes of all of these, without those that the allocator adds.
+    pub bytes: usize,
+}
+
 impl Node {
     /// A node of which nothing is loaded.
     pub(crate) fn new(ino: Ino, at: u64) -> Node {
@@ -74,6 +89,7 @@ impl Node {
             holds: AtomicU32::new(0),
             is_removed: AtomicBool::new(false),
             is_used: AtomicBool::new(false),
+            is_mapped: AtomicBool::new(false),
             state: RwLock::default(),
         }
     }
@@ -229,17 +245,19 @@ impl NodeState {
         let size = node.word(space, inode::SIZE);
         let extents = self.extents(space, node)?;
         extents.reserve_slots(space, node.at, 1)?;
+        let charge = space.charge(node.at, 1)?;
         let page = space.take_run(1)?;
-        space.zero_pages(page, 1);
-        extents.add_behind(space, node.at, &[NewRun { first: size / PAGE, len: 1, place: Place::page(page) }]);
+        let zeros = space.zero_pages(page, 1);
+        let run = NewRun { first: size / PAGE, len: 1, place: *zeros };
+        let added = extents.add_behind(space, node.at, &zeros.with(vec![run]));
         let media = space.media();
-        let ordered = media.fence_after_unless("fs-page-unfenced", ());
+        let ordered = media.fence_after_unless("fs-page-unfenced", added);
         let at = (node.at + inode::SIZE).into();
         everbyte_media::PublishWord::new(at).publish(media, size + PAGE, &ordered);
         media.fence();
-        let first = (size / PAGE) as u32 * PAGE_LINES; // the page's first line
+        charge.keep();
         let names = self.names(space, node)?;
-        names.add_page(page, first);
+        names.add_page(page);
         Ok(names.find_free(count).expect("a page was added"))
     }
 }

@@ -1,5 +1,7 @@
 //! Options of making and of opening a volume.
 
+use crate::PageSize;
+use everbyte_media::WriteWindows;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Nanoseconds since 1970.
@@ -25,13 +27,22 @@ pub struct VolumeOptions {
     /// Bytes of the span, a power of two; `None`: the largest free one, half of the store's
     /// addresses for its first object.
     pub span: Option<u64>,
+    /// The page size of new files, unless an opening says otherwise.
+    pub page_size: PageSize,
+    /// Bytes that the volume may have at most, see [`crate::Volume::set_size`]; 0: as many as its
+    /// span has.
+    pub size: u64,
     /// The clock of all times.
     pub clock: Clock,
+    /// Keep checksums of data that does not change any more: see [`crate::Volume::seal_step`].
+    pub checksums: bool,
 }
 
 impl Default for VolumeOptions {
     fn default() -> VolumeOptions {
-        VolumeOptions { label: String::new(), uuid: None, lanes: 8, owner: (0, 0), span: None, clock: system_clock }
+        let (page_size, clock) = (PageSize::Small, system_clock as Clock);
+        let (label, owner, checksums) = (String::new(), (0, 0), false);
+        VolumeOptions { label, uuid: None, lanes: 8, owner, span: None, page_size, size: 0, clock, checksums }
     }
 }
 
@@ -43,6 +54,17 @@ pub struct OpenVolume {
     /// Files whose indexes are in memory at a time, beside those in use; see
     /// [`OpenVolume::FILES`].
     pub files: usize,
+    /// The protection of the volume's pages against stray stores of this process, outside of the
+    /// volume's own calls.
+    pub windows: WriteWindows,
+    /// Relaxed commit: a write behind the end of a file, and a growth of its size, return before
+    /// their last fence. A crash may roll the newest such calls back, and keeps the order of calls.
+    /// Durable after [`crate::Volume::settle`].
+    pub relaxed: bool,
+    /// The page size of new files; `None`: the volume's own.
+    pub page_size: Option<PageSize>,
+    /// Verify the checksums of sealed pages when they are read.
+    pub verify: bool,
 }
 
 impl OpenVolume {
@@ -53,6 +75,13 @@ impl OpenVolume {
 
 impl Default for OpenVolume {
     fn default() -> OpenVolume {
-        OpenVolume { clock: system_clock, files: OpenVolume::FILES }
+        OpenVolume {
+            clock: system_clock,
+            files: OpenVolume::FILES,
+            windows: WriteWindows::Default,
+            relaxed: false,
+            page_size: None,
+            verify: true,
+        }
     }
 }

@@ -16,7 +16,7 @@ const CHUNK: usize = 128;
 pub(crate) struct Piece {
     /// Pages.
     pub len: u64,
-    /// Where they are.
+    /// Their place in the volume.
     pub place: Place,
     pub slot: u32,
 }

@@ -19,14 +19,17 @@ use crate::extents::{Extents, Pages};
 use crate::format::first_free;
 use crate::free_pages::FreePages;
 use crate::layout::{
-    FILE_MAX, GROUP_PAGES, Head, INLINE, INODE, Inode, LINE, PAGE, STATE_INLINE, STATE_SNAPSHOT, State, inode,
+    FILE_MAX, GROUP_PAGES, Head, INLINE, INODE, Inode, LINE, PAGE, STATE_GIANT, STATE_INLINE, STATE_LARGE,
+    STATE_PROJECT, STATE_SNAPSHOT, State, inode,
 };
+use crate::quota::list;
+use crate::quota::usage::{Counters, Key, Owner, Used};
 use crate::shared_pages::SharedPages;
 use crate::snapshot::published::Published;
 use crate::table::InodeTable;
 use crate::xattr::run as xattr;
-use crate::{Error, FileKind, Ino, Result};
-use everbyte_media::{Damage, Media};
+use crate::{Error, FileKind, Ino, PageSize, Result, sums};
+use everbyte_media::{Damage, Media, seeded};
 use everbyte_store::Object;
 
 /// The work of opening a volume after a crash.
@@ -53,6 +56,8 @@ pub(crate) struct Scan {
     pub table: InodeTable,
     pub free: FreePages,
     pub shared: SharedPages,
+    /// The pages and inodes of each owner, in a volume with quotas.
+    pub used: Vec<(Key, Used)>,
     pub recovery: VolumeRecovery,
 }
 
@@ -67,20 +72,35 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
     let fixed = first_free(head.lanes);
     let tables = fixed - 2 - GROUP_PAGES;
     free.give(tables, pages.end - tables);
+    let mut words = Vec::new(); // pages of words of the table
     let table = InodeTable::open(object, |page, count| {
+        words.extend((count < GROUP_PAGES).then_some(page));
         free.take_at(page, count).map_err(|page| {
             let damage = Damage::at(pages.start + page * PAGE, "two parts of the inode table share it");
             Error::from(damage.of_object(object.name()))
         })
     })?;
+    // Pages behind a damaged word are not found, and what is sealed by them cannot be read.
+    let mut of_sums = Vec::new();
+    let mut each = |page, at| {
+        of_sums.push(at);
+        free.take_at(page, 1).is_ok()
+    };
+    sums::each_page(pages, &mut each, &mut |_| ());
     if !object.store().recovery().clean {
+        if !seeded("fs-group-unadopted") {
+            words.iter().for_each(|page| media.reflush(pages.start + page * PAGE, PAGE));
+        }
+        if !seeded("fs-seal-table-unadopted") {
+            of_sums.iter().for_each(|&at| media.reflush(at, 8));
+        }
         for ino in table.numbers() {
             reflush(pages, table.at(ino).expect("the number is the table's"));
         }
         media.fence_unless("fs-reflush-unfenced"); // FS-13
     }
     let mut recovery = VolumeRecovery::default();
-    // Where the snapshots cannot be read no inode of one is freed.
+    // No inode of a snapshot is freed if the list of snapshots cannot be read.
     let published = Published::read(pages, &table).ok();
     let is_left = |at: u64, state: State| {
         let inode: Inode = media.get(at);
@@ -88,6 +108,8 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
             && inode.checksum == inode.owner_sum()
             && published.as_ref().is_some_and(|published| !published.has(&inode))
     };
+    let has_quotas = take_list(pages, &mut free);
+    let mut counters = Counters::default();
     let mut shared = SharedPages::default(); // the number of extents with the flag, of all pages
     let mut numbers = Vec::new();
     for ino in table.numbers() {
@@ -111,7 +133,12 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
             continue;
         }
         match mark(pages, (&mut free, &mut shared), ino, at) {
-            Ok(trimmed) => recovery.trimmed += trimmed,
+            Ok((trimmed, count)) => {
+                recovery.trimmed += trimmed;
+                if has_quotas && state.flags & STATE_SNAPSHOT == 0 {
+                    counters.add(Owner::of(&media.get(at)), count);
+                }
+            }
             Err(_) => recovery.damaged.push(ino),
         }
     }
@@ -130,11 +157,25 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
     }
     media.fence();
     table.give_all(numbers);
-    Ok(Scan { table, free, shared, recovery })
+    Ok(Scan { table, free, shared, used: counters.into_used(), recovery })
+}
+
+/// Marks the pages of the list of quotas. Returns whether the volume has one.
+fn take_list(pages: Pages<'_>, free: &mut FreePages) -> bool {
+    match list::run(pages) {
+        Ok(None) => false,
+        Ok(Some((page, count))) => free.take_at(page, count).is_ok(),
+        Err(_) => {
+            // The first page is kept for a repair.
+            let place = pages.place(list::word_at(pages.start), pages.media.load(list::word_at(pages.start)), 1);
+            place.iter().for_each(|place| _ = free.take_from(place.page, 1));
+            false
+        }
+    }
 }
 
 /// Flushes the words of an inode that change alone: its first line, its inline bytes, its slots.
-fn reflush(pages: Pages<'_>, at: u64) {
+pub(crate) fn reflush(pages: Pages<'_>, at: u64) {
     let state = State::of(pages.media.load(at + inode::STATE));
     let is_paged = state.mode != 0 && state.flags & STATE_INLINE == 0;
     pages.media.reflush(at, if state.mode != 0 { INODE } else { LINE });
@@ -148,28 +189,41 @@ fn reflush(pages: Pages<'_>, at: u64) {
 
 /// Refuses the inode of a live file that contradicts itself.
 pub(crate) fn require_plausible(media: &Media, ino: Ino, at: u64) -> Result<(), Damage> {
-    let size = media.load(at + inode::SIZE);
     let state = State::of(media.load(at + inode::STATE));
-    let is_inline = state.flags & STATE_INLINE != 0;
-    let wrong = match FileKind::of_mode(state.mode) {
-        None => "has a mode of no kind",
-        _ if state.flags & !(STATE_INLINE | STATE_SNAPSHOT) != 0 => "has flags that this program does not know",
-        Some(FileKind::Directory) if is_inline || !size.is_multiple_of(PAGE) => "is a directory with a page in part",
-        Some(FileKind::Link) if size >= PAGE => "is a link with a target that is too long",
-        _ if is_inline && size > INLINE => "has more bytes than fit into it",
-        _ if size > FILE_MAX => "is larger than a file may be",
-        _ => return Ok(()),
-    };
-    Err(Damage::at(at, format!("inode {ino} {wrong}")))
+    let outcome = require_plausible_parts(state, media.load(at + inode::SIZE));
+    outcome.map_err(|wrong| Damage::at(at, format!("inode {ino} {wrong}")))
 }
 
-/// Clears what a crash left of one file, and marks its pages.
+/// As [`require_plausible`], of the parts of an inode.
+pub(crate) fn require_plausible_parts(state: State, size: u64) -> Result<(), &'static str> {
+    let is_inline = state.flags & STATE_INLINE != 0;
+    let regular = Some(FileKind::Regular);
+    match FileKind::of_mode(state.mode) {
+        None => Err("has a mode of no kind"),
+        _ if state.flags & !(STATE_INLINE | STATE_SNAPSHOT | STATE_PROJECT | STATE_LARGE | STATE_GIANT) != 0 => {
+            Err("has flags that this program does not know")
+        }
+        kind if PageSize::of_flags(state.flags).is_none_or(|size| size > PageSize::Small && kind != regular) => {
+            Err("has a page size that its file cannot have")
+        }
+        Some(FileKind::Directory) if is_inline || !size.is_multiple_of(PAGE) => {
+            Err("is a directory with a page in part")
+        }
+        Some(FileKind::Link) if size >= PAGE => Err("is a link with a target that is too long"),
+        _ if is_inline && size > INLINE => Err("has more bytes than fit into it"),
+        _ if size > FILE_MAX => Err("is larger than a file may be"),
+        _ => Ok(()),
+    }
+}
+
+/// Clears what a crash left of one file, and marks its pages. Returns the number of runs that were
+/// cleared, and that of its pages.
 fn mark(
     pages: Pages<'_>,
     (free, shared): (&mut FreePages, &mut SharedPages),
     ino: Ino,
     at: u64,
-) -> Result<u64, Damage> {
+) -> Result<(u64, u64), Damage> {
     require_plausible(pages.media, ino, at)?;
     let size = pages.media.load(at + inode::SIZE);
     let state = State::of(pages.media.load(at + inode::STATE));
@@ -189,7 +243,7 @@ fn mark(
         }
         taken.push(run);
     }
-    Ok(trimmed)
+    Ok((trimmed, taken.iter().map(|(_, count, _)| count).sum()))
 }
 
 /// Takes the pages of an extent. Returns the first of them that another extent has and that is not

@@ -99,8 +99,14 @@ pub(crate) fn drop_link(
         return Ok(None);
     }
     let pages = pages(core, node, state)?;
+    charge_removal(change, node, &pages);
     change.set(node.at + inode::STATE, free_state(core, node).word());
     Ok(Some(pages))
+}
+
+/// A file that becomes free is charged to its owners no more.
+fn charge_removal(change: &mut Change<'_>, node: &Node, pages: &[(u64, u64)]) {
+    change.charge(node.at, -pages.iter().map(|&(_, count)| count as i64).sum::<i64>(), -1);
 }
 
 /// Every run of pages that the file has.
@@ -130,6 +136,7 @@ pub(crate) fn finish(core: &Core, node: &Node, state: &mut NodeState, freed: Opt
 pub(crate) fn free(core: &Core, node: &Node, state: &mut NodeState) -> Result<()> {
     let pages = pages(core, node, state)?;
     let mut change = core.change();
+    charge_removal(&mut change, node, &pages);
     change.set(node.at + inode::STATE, free_state(core, node).word());
     change.commit()?;
     finish(core, node, state, Some(pages));

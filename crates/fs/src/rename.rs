@@ -2,8 +2,8 @@
 
 use crate::change::Change;
 use crate::core::Core;
-use crate::create::{NewFile, Prepared, prepare, put, require_links, touch};
-use crate::layout::{EntryHead, inode};
+use crate::create::{NewFile, Prepared, inherit_project, prepare, require_links, require_project, touch};
+use crate::layout::{EntryHead, Inode, State, inode};
 use crate::names::{Named, Names, require_name};
 use crate::node::{Node, NodeState, Writing};
 use crate::remove::{drop_link, finish, require_empty};
@@ -12,7 +12,7 @@ use crate::{Error, FileKind, Ino, Result};
 use everbyte_media::sealed::seal_low;
 use std::sync::Arc;
 
-/// What happens to a file that has the new name.
+/// The fate of a file that has the new name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rename<'a> {
     /// It loses the name.
@@ -52,7 +52,8 @@ impl Volume {
     /// # Errors
     /// [`Error::NotFound`]; [`Error::Exists`] with [`Rename::NoReplace`]; [`Error::NotEmpty`],
     /// [`Error::IsADirectory`] and [`Error::NotADirectory`] for the replaced file;
-    /// [`Error::Loop`] for a directory that would move below itself; otherwise as
+    /// [`Error::Loop`] for a directory that would move below itself; [`Error::OtherProject`] where
+    /// the directory passes its project on; otherwise as
     /// [`Volume::make`]. Nothing has changed then.
     pub fn rename(&self, from: Ino, from_name: &[u8], to: Ino, to_name: &[u8], mode: Rename<'_>) -> Result<()> {
         let core = &*self.core;
@@ -79,12 +80,12 @@ impl Volume {
             (None, Rename::Exchange) => Err(Error::NotFound),
             (Some(other), Rename::Exchange) => exchange(core, &mut both, (from_name, moved), (to_name, other)),
             (Some(other), _) => {
-                let left = Left::take(core, mode)?;
+                let left = Left::take(core, &from, mode)?;
                 let renamed = replace(core, &mut both, (from_name, moved), (to_name, other), &left);
                 renamed.inspect_err(|_| left.give_back(core))
             }
             (None, _) => {
-                let left = Left::take(core, mode)?;
+                let left = Left::take(core, &from, mode)?;
                 let renamed = rename(core, &mut both, (from_name, moved), to_name, &left);
                 renamed.inspect_err(|_| left.give_back(core))
             }
@@ -98,22 +99,21 @@ struct Left(Option<Whiteout>);
 /// A new file, still free.
 struct Whiteout {
     ino: Ino,
-    at: u64,
     kind: FileKind,
     prepared: Prepared,
 }
 
 impl Left {
-    fn take(core: &Core, mode: Rename<'_>) -> Result<Left> {
+    fn take(core: &Core, directory: &Node, mode: Rename<'_>) -> Result<Left> {
         let Rename::Whiteout { file: new, .. } = mode else { return Ok(Left(None)) };
         if new.kind == FileKind::Directory {
             return Err(Error::BadOption { detail: "a whiteout is no directory".into() });
         }
         let ino = core.table.take(core)?;
-        let at = core.table.at(ino).expect("the table has it");
-        let prepared = prepare(core, at, &new, core.now() as u64).inspect_err(|_| core.table.give(ino))?;
-        put(core, at, &prepared.content);
-        Ok(Left(Some(Whiteout { ino, at, kind: new.kind, prepared })))
+        let inherit =
+            |content: &mut Inode, state: &mut State| inherit_project(core, directory, new.kind, content, state);
+        let prepared = prepare(core, ino, &new, core.now() as u64, inherit).inspect_err(|_| core.table.give(ino))?;
+        Ok(Left(Some(Whiteout { ino, kind: new.kind, prepared })))
     }
 
     fn give_back(&self, core: &Core) {
@@ -126,8 +126,9 @@ impl Left {
     /// Changes the old entry.
     fn set(&self, change: &mut Change<'_>, entry: u64, name: &[u8]) {
         let Some(left) = &self.0 else { return change.set(entry, 0) };
-        change.set(left.at + inode::STATE, left.prepared.state.word());
-        change.set(entry, seal_low(left.ino.0));
+        change.make_live(&left.prepared.inode);
+        change.charge_owner(left.prepared.delta);
+        change.link(entry, &left.prepared.inode);
         change.set(entry + 8, EntryHead::new(name, left.kind.byte()).word());
     }
 
@@ -178,6 +179,7 @@ fn rename(core: &Core, both: &mut Directories<'_>, moved: (&[u8], Named), to_nam
     let node = core.node(moved.1.ino)?;
     let (from, to) = (both.from, both.to);
     let kind = node.kind(core)?;
+    require_project(core, to, &node)?;
     if kind == FileKind::Directory && from.ino != to.ino {
         require_outside(core, &node, to)?; // before its lock: it could be `to`
         require_links(core, to)?;
@@ -185,9 +187,9 @@ fn rename(core: &Core, both: &mut Directories<'_>, moved: (&[u8], Named), to_nam
     let line = both.target().free_line(core, to, to_name)?;
     let _file = node.write(core)?;
     let names = both.target().names(core, to)?;
-    names.write(core, line, to_name, kind);
+    let entry = names.write(core, line, to_name, kind, node.ino);
     let mut change = core.change();
-    change.set(names.at(core, line), seal_low(node.ino.0));
+    change.name(&entry);
     left.set(&mut change, both.from_state.names(core, from)?.at(core, moved.1.line), moved.0);
     touch(&mut change, from);
     touch(&mut change, to);
@@ -211,6 +213,7 @@ fn replace(
     let (node, gone) = (core.node(moved.1.ino)?, core.node(other.1.ino)?);
     let (from, to) = (both.from, both.to);
     let (kind, gone_kind) = (node.kind(core)?, gone.kind(core)?);
+    require_project(core, to, &node)?;
     match (kind, gone_kind) {
         (FileKind::Directory, FileKind::Directory) if from.ino != to.ino => require_outside(core, &node, to)?,
         (FileKind::Directory, FileKind::Directory) => (),
@@ -254,6 +257,8 @@ fn exchange(core: &Core, both: &mut Directories<'_>, one: (&[u8], Named), other:
     let (first, second) = (core.node(one.1.ino)?, core.node(other.1.ino)?);
     let (from, to) = (both.from, both.to);
     let kinds = (first.kind(core)?, second.kind(core)?);
+    require_project(core, to, &first)?;
+    require_project(core, from, &second)?;
     // A directory that holds the other name would come to lie in itself.
     for (moved, directory, kind) in [(&first, to, kinds.0), (&second, from, kinds.1)] {
         if kind == FileKind::Directory {

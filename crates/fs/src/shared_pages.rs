@@ -27,6 +27,25 @@ impl SharedPages {
         self.runs.is_empty()
     }
 
+    /// The runs: first page, length, number.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (u64, u64, u32)> + '_ {
+        self.runs.iter().map(|(&first, &(len, number))| (first, len, number))
+    }
+
+    /// Runs that were saved. `None` if they are not in order, or lie behind `end`.
+    pub(crate) fn saved(runs: &[(u64, u64, u64)], end: u64) -> Option<SharedPages> {
+        let (mut shared, mut next) = (SharedPages::default(), 0);
+        for &(first, len, number) in runs {
+            let number = u32::try_from(number).ok().filter(|&number| number > 0)?;
+            if first < next || len == 0 || len > end.checked_sub(first)? {
+                return None;
+            }
+            next = first + len;
+            shared.runs.insert(first, (len, number));
+        }
+        Some(shared)
+    }
+
     /// The number of a page.
     pub(crate) fn of(&self, page: u64) -> u32 {
         let run = self.runs.range(..=page).next_back().filter(|(first, (len, _))| page < *first + len);

@@ -5,29 +5,37 @@
 //! this order, each for one call.
 
 use crate::free_pages::FreePages;
-use crate::layout::PAGE;
+use crate::layout::{PAGE, Place, STATE_SNAPSHOT, State, inode};
+use crate::order::{Blank, Fresh};
+use crate::quota::usage::{Charge, Delta, Owner, Quotas};
 use crate::shared_pages::SharedPages;
-use crate::{Error, Result};
+use crate::{Clock, Error, PageSize, Result};
 use everbyte_media::{Damage, Media, seeded};
 use everbyte_store::{CLUSTER, ErrorInfo, ErrorKind, Object};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The pages of an open volume.
 pub(crate) struct Space {
     object: Object,
-    free: Mutex<FreePages>,
+    pub(super) free: Mutex<FreePages>,
     shared: Mutex<SharedPages>,
     /// Serialises growth of the object.
-    growing: Mutex<()>,
+    pub(super) growing: Mutex<()>,
+    /// The pages and inodes of users, groups and projects.
+    pub(crate) quotas: Quotas,
+    /// Pages that the volume may have; 0: as many as its span has.
+    pub(super) limit: AtomicU64,
     /// The next opening has to scan: see [`Space::require_scan`].
     is_unsure: AtomicBool,
 }
 
 impl Space {
-    pub(crate) fn new(object: Object, free: FreePages, shared: SharedPages) -> Space {
+    pub(crate) fn new(object: Object, free: FreePages, shared: SharedPages, clock: Clock) -> Space {
         let (free, shared) = (Mutex::new(free), Mutex::new(shared));
-        Space { object, free, shared, growing: Mutex::new(()), is_unsure: AtomicBool::new(false) }
+        let (quotas, growing) = (Quotas::new(clock), Mutex::new(()));
+        let limit = AtomicU64::new(0);
+        Space { object, free, shared, growing, quotas, limit, is_unsure: AtomicBool::new(false) }
     }
 
     /// The state in memory may differ from the media: a file is damaged, or a call has panicked or
@@ -54,11 +62,6 @@ impl Space {
             }
         }
         Ok(())
-    }
-
-    /// Number of free pages.
-    pub(crate) fn free_count(&self) -> u64 {
-        self.free.lock().count()
     }
 
     /// The object.
@@ -99,20 +102,44 @@ impl Space {
         self.free.lock().clone()
     }
 
+    /// Free pages that may be taken: those beyond the size of the volume may not. The caller holds
+    /// the lock of the free pages, under which the size changes.
+    pub(super) fn takeable(&self, free: &FreePages) -> u64 {
+        match self.limit.load(Ordering::Relaxed) {
+            0 => free.count(),
+            limit => free.count().saturating_sub(self.end_page().saturating_sub(limit)),
+        }
+    }
+
     /// Takes up to `wanted` adjacent pages, at least one: the first one, and their number. The
     /// volume grows if none is free.
     pub(crate) fn take_pages(&self, wanted: u64) -> Result<(u64, u64)> {
+        self.take_or_grow(wanted, |free, takeable| free.take(takeable.min(wanted)))
+    }
+
+    /// Takes pages; the volume grows by `wanted` where they cannot be taken. `take` is given the
+    /// number of pages that may be, at least one.
+    fn take_or_grow<T>(&self, wanted: u64, take: impl Fn(&mut FreePages, u64) -> Option<T>) -> Result<T> {
+        let attempt = || {
+            let mut free = self.free.lock();
+            let takeable = self.takeable(&free);
+            if takeable > 0 { take(&mut free, takeable) } else { None }
+        };
         loop {
-            if let Some(taken) = self.free.lock().take(wanted) {
+            if let Some(taken) = attempt() {
                 return Ok(taken);
             }
-            self.grow(wanted)?;
+            if let Err(error) = self.grow(wanted) {
+                return attempt().ok_or(error); // another thread has grown the volume meanwhile
+            }
         }
     }
 
     /// Takes the free pages that follow each other from `page` on, up to `wanted`; their number.
     pub(crate) fn take_pages_at(&self, page: u64, wanted: u64) -> u64 {
-        self.free.lock().take_from(page, wanted)
+        let mut free = self.free.lock();
+        let takeable = self.takeable(&free);
+        free.take_from(page, wanted.min(takeable))
     }
 
     /// Takes `wanted` pages, in as few runs as there are.
@@ -164,6 +191,11 @@ impl Space {
         self.shared.lock().of(page) > 0
     }
 
+    /// Whether several extents lead to one of these pages.
+    pub(crate) fn has_shared(&self, first: u64, count: u64) -> bool {
+        self.shared.lock().parts(first, count).iter().any(|&(_, _, others)| others > 0)
+    }
+
     /// Pages that are shared now.
     pub(crate) fn shared_pages(&self) -> SharedPages {
         self.shared.lock().clone()
@@ -171,12 +203,28 @@ impl Space {
 
     /// Takes `count` adjacent pages; the first one.
     pub(crate) fn take_run(&self, count: u64) -> Result<u64> {
-        loop {
-            if let Some(page) = self.free.lock().take_aligned(count, 1) {
-                return Ok(page);
+        self.take_or_grow(count, |free, takeable| if takeable < count { None } else { free.take_aligned(count, 1) })
+    }
+
+    /// Takes an aligned run of the pages of a large page; the first one. `None`: the volume has
+    /// none and cannot grow by one.
+    pub(crate) fn take_large(&self, size: PageSize) -> Result<Option<u64>> {
+        let attempt = || {
+            let mut free = self.free.lock();
+            if self.takeable(&free) < size.pages() { None } else { free.take_large(size.pages()) }
+        };
+        // The volume may end inside of a large page; a part of that may be in use.
+        for _ in 0..2 {
+            if let Some(page) = attempt() {
+                return Ok(Some(page));
             }
-            self.grow(count)?;
+            let end = self.end_page();
+            match self.grow((end + 1).next_multiple_of(size.pages()) - end) {
+                Err(Error::NoSpace { .. } | Error::SizeReached { .. }) => break,
+                outcome => outcome?,
+            }
         }
+        Ok(attempt())
     }
 
     /// An extent leads to these pages no more, and the fence of the change that removed it has
@@ -185,13 +233,29 @@ impl Space {
         self.give_runs(&[(first, count)]);
     }
 
+    /// Whether the inode at `at` belongs to a snapshot.
+    pub(crate) fn is_of_snapshot(&self, at: u64) -> bool {
+        State::of(self.media().load(at + inode::STATE)).flags & STATE_SNAPSHOT != 0
+    }
+
+    /// Charges the owners of the file at `at` for pages, outside of a change; see
+    /// [`crate::change::Change::charge`].
+    pub(crate) fn charge(&self, at: u64, pages: i64) -> Result<Charge<'_>> {
+        if !self.quotas.is_on() || self.is_of_snapshot(at) {
+            return self.quotas.charge(self.name(), &[]);
+        }
+        let owner = Owner::of(&self.media().get(at));
+        self.quotas.charge(self.name(), &[Delta { owner, pages, inodes: 0 }])
+    }
+
     /// Adds pages to the volume: an eighth of its size, at most 64 MiB, at least `wanted`; where
-    /// that does not fit, as many as do.
+    /// that does not fit, as many as do. The last clusters may pass the size of the volume.
     pub(crate) fn grow(&self, wanted: u64) -> Result<()> {
         let _one = self.growing.lock();
-        if wanted == 1 && self.free.lock().count() > 0 {
+        if wanted == 1 && self.takeable(&self.free.lock()) > 0 {
             return Ok(()); // another thread has grown it
         }
+        self.require_room()?;
         let needed = (wanted * PAGE).next_multiple_of(CLUSTER);
         let step = (self.end_page() * PAGE / 8).clamp(CLUSTER, 64 << 20).max(needed).next_multiple_of(CLUSTER);
         let mut outcome = self.object.grow(step);
@@ -208,11 +272,15 @@ impl Space {
         Ok(())
     }
 
-    /// Stores zeros to pages; flushed, no fence.
-    pub(crate) fn zero_pages(&self, first: u64, count: u64) {
-        const ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
-        let _section = self.media().section();
-        (first..first + count).for_each(|page| self.media().copy_nt(self.at(page), &ZEROS));
+    /// Stores zeros to pages that were taken.
+    pub(crate) fn zero_pages(&self, first: u64, count: u64) -> Fresh<Place> {
+        Blank::new(Place::page(first)).zero(self.media(), self.at(first), count)
+    }
+
+    /// Stores bytes to pages that were taken.
+    #[track_caller]
+    pub(crate) fn copy_pages_unless(&self, bug: &'static str, first: u64, bytes: &[u8]) -> Fresh<Place> {
+        Blank::new(Place::page(first)).copy_nt_unless(self.media(), bug, self.at(first), bytes)
     }
 }
 

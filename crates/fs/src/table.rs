@@ -6,9 +6,10 @@
 use crate::layout::{
     GROUP_INODES, GROUP_PAGES, INODE, Inode, PAGE, Place, STATE_INLINE, State, TABLE_AT, TABLE_WORDS, inode,
 };
+use crate::order::{self, Blank, Fresh};
 use crate::space::Space;
 use crate::{Error, FileKind, Ino, Result};
-use everbyte_media::{Damage, Media, Offset, PublishWord};
+use everbyte_media::{Damage, Media};
 use everbyte_store::Object;
 use parking_lot::{Mutex, RwLock};
 use zerocopy::FromZeros;
@@ -23,7 +24,7 @@ pub(crate) struct InodeTable {
     free: Mutex<Vec<Ino>>,
 }
 
-/// What a new inode holds.
+/// The fields of a new inode.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Body {
     pub kind: FileKind,
@@ -169,17 +170,17 @@ impl InodeTable {
         let root = Place::of(media.load(space.at(0) + TABLE_AT)).expect("the table was read").page;
         let root_word = space.at(root) + index / TABLE_WORDS * 8;
         let group = space.take_run(GROUP_PAGES)?;
-        space.zero_pages(group, GROUP_PAGES);
+        let inodes = space.zero_pages(group, GROUP_PAGES);
         if index.is_multiple_of(TABLE_WORDS) {
             let page = space.take_run(1).inspect_err(|_| space.give_pages(group, GROUP_PAGES))?;
-            space.zero_pages(page, 1);
             let _section = media.section();
-            media.store(space.at(page), Place::page(group).word());
-            media.flush(space.at(page), 8);
-            publish(media, root_word, Place::page(page));
+            let words = space.zero_pages(page, 1);
+            media.store(space.at(page), inodes.word());
+            let word = Blank::new(()).flush(media, space.at(page), 8);
+            publish(media, root_word, words.and(inodes).and(word).with(Place::page(page)));
         } else {
             let page = Place::of(media.load(root_word)).expect("the table was read").page;
-            publish(media, space.at(page) + index % TABLE_WORDS * 8, Place::page(group));
+            publish(media, space.at(page) + index % TABLE_WORDS * 8, inodes);
         }
         groups.push(space.at(group));
         self.free.lock().extend((index * GROUP_INODES..(index + 1) * GROUP_INODES).rev().map(Ino));
@@ -187,8 +188,7 @@ impl InodeTable {
     }
 }
 
-fn publish(media: &Media, at: u64, place: Place) {
-    let ordered = media.fence_after_unless("fs-group-unfenced", ());
-    PublishWord::new(Offset::new(at)).publish(media, place.word(), &ordered);
+fn publish(media: &Media, at: u64, new: Fresh<Place>) {
+    order::publish(media, at, &media.fence_after_unless("fs-group-unfenced", new));
     media.fence();
 }

@@ -3,12 +3,14 @@
 use crate::attributes::whole;
 use crate::change::Change;
 use crate::core::Core;
-use crate::layout::{State, inode};
-use crate::node::Node;
+use crate::layout::{STATE_PROJECT, inode};
+use crate::node::{Node, NodeState};
+use crate::quota::usage::{Delta, Owner};
+use crate::remove;
 use crate::volume::Volume;
 use crate::xattr::run::Xattrs;
 use crate::xattr::{self, Replaced};
-use crate::{Attributes, Error, Ino, Result, SetAttributes};
+use crate::{Attributes, Error, FileKind, Ino, Result, SetAttributes};
 
 /// New attributes of a file, see [`Volume::update`].
 #[derive(Clone, Debug, Default)]
@@ -44,9 +46,9 @@ impl Volume {
         let core = &*self.core;
         let _change = core.freeze.enter();
         let node = core.node(ino)?;
-        let _state = node.write(core)?;
+        let mut state = node.write(core)?;
         let mut change = core.change();
-        set_words(core, &node, &mut change, set)?;
+        set_words(core, &node, &mut state, &mut change, set)?;
         change.commit()
     }
 
@@ -65,14 +67,14 @@ impl Volume {
         let core = &*self.core;
         let _change = core.freeze.enter();
         let node = core.node(ino)?;
-        let _state = node.write(core)?;
+        let mut state = node.write(core)?;
         let inode = whole(core, &node)?;
         let mut xattrs = xattr::load(core, &node)?;
         node.kind(core)?;
         let attributes = Attributes::of(ino, &inode, 0).expect("the inode has a kind");
         let update = decide(&Present { attributes, xattrs: &xattrs })?;
         let mut change = core.change();
-        set_words(core, &node, &mut change, &update.set)?;
+        set_words(core, &node, &mut state, &mut change, &update.set)?;
         if update.xattrs.is_empty() {
             return Ok(change.commit()?);
         }
@@ -102,17 +104,39 @@ impl Volume {
     }
 }
 
-fn set_words(core: &Core, node: &Node, change: &mut Change<'_>, set: &SetAttributes) -> Result<()> {
+fn set_words(
+    core: &Core,
+    node: &Node,
+    state: &mut NodeState,
+    change: &mut Change<'_>,
+    set: &SetAttributes,
+) -> Result<()> {
     let mut inode = whole(core, node)?;
-    if let Some(permissions) = set.permissions {
-        let state = node.state_word(core);
-        let mode = state.mode & 0o170_000 | permissions & 0o7777;
-        change.set(node.at + inode::STATE, State { mode, ..state }.word());
+    if set.permissions.is_some() || set.inherits_project.is_some() {
+        let mut word = node.state_word(core);
+        if let Some(permissions) = set.permissions {
+            word.mode = word.mode & 0o170_000 | permissions & 0o7777;
+        }
+        match set.inherits_project {
+            Some(true) if node.kind(core)? != FileKind::Directory => {
+                return Err(Error::NotADirectory { ino: node.ino });
+            }
+            Some(true) => word.flags |= STATE_PROJECT,
+            Some(false) => word.flags &= !STATE_PROJECT,
+            None => (),
+        }
+        change.set(node.at + inode::STATE, word.word());
     }
+    let old = Owner::of(&inode);
     inode.uid = set.uid.unwrap_or(inode.uid);
     inode.gid = set.gid.unwrap_or(inode.gid);
     inode.project = set.project.unwrap_or(inode.project);
     inode.checksum = inode.owner_sum();
+    if core.quotas.is_on() && old != Owner::of(&inode) {
+        let pages: i64 = remove::pages(core, node, state)?.iter().map(|&(_, count)| count as i64).sum();
+        change.charge_owner(Delta { owner: old, pages: -pages, inodes: -1 });
+        change.charge_owner(Delta { owner: Owner::of(&inode), pages, inodes: 1 });
+    }
     change.set(node.at + inode::OWNER, u64::from(inode.checksum) | u64::from(inode.uid) << 32);
     change.set(node.at + inode::OWNER + 8, u64::from(inode.gid) | u64::from(inode.project) << 32);
     for (offset, time) in [(inode::ACCESSED, set.accessed), (inode::MODIFIED, set.modified)] {

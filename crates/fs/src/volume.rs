@@ -1,15 +1,19 @@
 //! [`Volume`]: making and opening a volume, and its figures.
 
 use crate::core::Core;
+use crate::extents::Pages;
+use crate::freeze::Freeze;
 use crate::lanes::Lanes;
-use crate::layout::PAGE;
+use crate::node::Indexed;
 use crate::nodes::Nodes;
 use crate::recover::{self, VolumeRecovery};
 use crate::space::Space;
-use crate::{Error, OpenVolume, Result, VolumeOptions, format, saved};
+use crate::{Error, OpenVolume, PageSize, Result, VolumeOptions, format, quota, saved, size};
+use everbyte_media::WriteWindows;
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use parking_lot::RwLock;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// An open volume. Cheap to clone; all clones are one volume.
 #[derive(Clone)]
@@ -18,7 +22,7 @@ pub struct Volume {
     opened: Arc<Opened>,
 }
 
-/// What opening the volume has left.
+/// The result of opening the volume.
 struct Opened {
     recovery: VolumeRecovery,
     /// Makes a second opening an error.
@@ -43,7 +47,8 @@ impl Volume {
     ///
     /// # Errors
     /// [`everbyte_store::Error::WrongEngine`], [`everbyte_store::Error::Claimed`] while this
-    /// process has it open, [`Error::NewerFormat`], [`Error::OldFormat`], [`Error::Damaged`].
+    /// process has it open, [`Error::NewerFormat`], [`Error::OldFormat`], [`Error::Damaged`];
+    /// [`everbyte_media::Error::Unsupported`] for write windows by keys that cannot be had.
     pub fn open(object: Object) -> Result<Volume> {
         Volume::open_with(object, &OpenVolume::default())
     }
@@ -56,6 +61,7 @@ impl Volume {
         object.require_engine(Engine::Fs)?;
         object.require_fingerprint(format::fingerprint())?;
         let claim = object.claim()?;
+        let guard = object.media().guard_writes(object.span(), options.windows)?;
         let (head, head_repaired) = format::read(&object, true)?;
         let start = object.prime().get();
         let allowed = start..object.backed().get();
@@ -67,18 +73,30 @@ impl Volume {
             Some(scan) => scan,
             None => recover::scan(&object, &head)?,
         };
+        let page_size = options.page_size.or(PageSize::of_word(head.page_size)).unwrap_or_default();
         let recovery = VolumeRecovery { undone, head_repaired, ..scan.recovery };
+        let media = object.media().clone();
         let core = Core {
-            space: Space::new(object, scan.free, scan.shared),
+            space: Space::new(object, scan.free, scan.shared, options.clock),
             head,
             lanes,
             table: scan.table,
             nodes: Nodes::new(&recovery.damaged, options.files),
+            maps: Default::default(),
             tree: RwLock::new(()),
-            freeze: Default::default(),
+            freeze: Freeze::new(&media, options.relaxed),
             snapshots: Default::default(),
             clock: options.clock,
+            guard,
+            page_size,
+            sums: Default::default(),
+            verifies: options.verify,
         };
+        // The limits of a damaged list are none: `check` tells.
+        let limits = quota::list::read(Pages::of(core.object())).unwrap_or_default();
+        core.limit.store(size::read(Pages::of(core.object())).unwrap_or(0), Ordering::Relaxed);
+        core.quotas.load(scan.used);
+        core.quotas.set_limits(&limits);
         if !recovery.damaged.is_empty() {
             core.require_scan();
         }
@@ -100,8 +118,8 @@ impl Volume {
         let media = core.media();
         media.require_opener()?;
         if !media.opened().read_only {
-            // Shared pages are counted by a scan.
-            if !core.requires_scan() && core.shared_pages().is_empty() {
+            core.freeze.adopt(); // the saved state counts their pages
+            if !core.requires_scan() {
                 saved::save(&core)?;
             }
             media.barrier()?;
@@ -133,12 +151,19 @@ impl Volume {
     }
 
     /// Waits until all changes of this volume that returned before are durable. On a medium whose
-    /// fences settle they are so already.
+    /// fences settle they are so already, but for those that [`OpenVolume::relaxed`] leaves.
     ///
     /// # Errors
     /// A failed write or sync poisons the store.
     pub fn settle(&self) -> Result<()> {
+        self.core.freeze.adopt();
         Ok(self.core.media().barrier()?)
+    }
+
+    /// The protection of its pages against stray stores of this process: never
+    /// [`WriteWindows::Default`].
+    pub fn windows(&self) -> WriteWindows {
+        self.core.guard.kind()
     }
 
     /// The present time, as changes store it: nanoseconds since 1970.
@@ -156,16 +181,14 @@ impl Volume {
         self.core.lanes.written()
     }
 
-    /// Space and inodes. Free counts are those of the present size: the volume grows up to its span
-    /// or quota.
+    /// Space and inodes. Free counts are those of the pages that the volume has now: it grows up to
+    /// its size or its span.
     pub fn usage(&self) -> Usage {
         let core = &*self.core;
-        let pages = (core.object().backed().get() - core.at(0)) / PAGE;
-        let span = core.object().span();
         Usage {
-            pages,
-            free_pages: core.space.free_count(),
-            pages_max: (span.end - span.start) / PAGE,
+            pages: core.end_page(),
+            free_pages: core.takeable_count(),
+            pages_max: core.end_page_max(),
             inodes: core.table.numbers().count() as u64,
             free_inodes: core.table.free_count(),
         }
@@ -177,27 +200,14 @@ impl Volume {
 pub struct Usage {
     /// Pages that the volume has now.
     pub pages: u64,
-    /// Pages of them that are free.
+    /// Pages of them that are free, without those beyond the size of the volume.
     pub free_pages: u64,
-    /// Pages that its span has room for.
+    /// Pages that it may have at most: by its size, or else by its span.
     pub pages_max: u64,
     /// Inodes that the volume has now.
     pub inodes: u64,
     /// Inodes of them that are free.
     pub free_inodes: u64,
-}
-
-/// What a volume has indexed in memory, beside a bit for each of its pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Indexed {
-    /// Files.
-    pub files: usize,
-    /// Extents of them.
-    pub extents: usize,
-    /// Entries of directories among them.
-    pub names: usize,
-    /// Bytes of all of these, without those that the allocator adds.
-    pub bytes: usize,
 }
 
 impl std::fmt::Debug for Volume {

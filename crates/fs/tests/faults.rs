@@ -1,6 +1,6 @@
 //! Damage: an error with its place, other files go on, and never a panic.
 
-use everbyte_fs::{Error, FileKind, Ino, NewFile, Volume, VolumeOptions, layout, model};
+use everbyte_fs::{Error, FileKind, Ino, MapOptions, NewFile, Volume, VolumeOptions, layout, model};
 use everbyte_media::Media;
 use everbyte_sim::Image;
 use everbyte_store::{CLUSTER, FormatOptions, Store};
@@ -83,6 +83,34 @@ fn a_newer_or_older_volume_is_refused() {
     assert!(matches!(open(&media), Err(Error::OldFormat { .. })));
 }
 
+#[test]
+fn a_page_size_that_no_volume_has_is_damage_with_its_place() {
+    use everbyte_media::{Checked, ErrorInfo};
+    let image = image();
+    let (media, start) = (image.media(), start(&image));
+    let head: layout::Head = media.get(start + layout::HEAD_AT);
+    let other = layout::Head { page_size: 22, ..head }.sealed();
+    for at in [layout::HEAD_AT, layout::HEAD_COPY_AT] {
+        media.put(start + at, &other);
+    }
+    let damage = open(&media).unwrap_err().damage().unwrap();
+    assert_eq!(damage.offset, Some(start + layout::HEAD_AT + 108));
+}
+
+/// Flags of a page size that contradict each other, and one of a directory.
+#[test]
+fn page_sizes_that_a_file_cannot_have_are_damage() {
+    let image = image();
+    for (ino, flags, is_whole) in [(4, 4_u64, true), (4, 8, true), (4, 12, false), (2, 4, false), (5, 8, false)] {
+        let (media, start) = (image.media(), start(&image));
+        let at = start + (2 + 2 + 2) * layout::PAGE + ino * layout::INODE;
+        media.store(at, media.load(at) | flags << 16);
+        let volume = open(&media).unwrap();
+        assert_eq!(volume.attributes(Ino(ino)).is_ok(), is_whole, "inode {ino}, flags {flags}");
+        assert_eq!(volume.recovery().damaged.is_empty(), is_whole);
+    }
+}
+
 /// Reads all that a volume holds, as far as it can be, and changes some of it.
 fn use_all(volume: &Volume) {
     drop(volume.check());
@@ -95,6 +123,17 @@ fn use_all(volume: &Volume) {
             let mut bytes = vec![0; 200_000];
             drop(volume.read(entry.ino, 0, &mut bytes));
             drop(volume.read_link(entry.ino));
+            drop(volume.pages(entry.ino));
+            let options = MapOptions { writable: true, populate: true, ..MapOptions::default() };
+            if entry.name == b"large"
+                && let Ok(map) = volume.map(entry.ino, 0, 200_000, &options)
+            {
+                let mut bytes = vec![0; map.len() as usize];
+                drop(map.read(0, &mut bytes));
+                drop(map.store(0, 1));
+                drop(volume.write(entry.ino, 100, &[2; 5000]));
+                drop(map.sync(0, map.len()));
+            }
             drop(volume.write(entry.ino, 4090, &[1; 20]));
             drop(volume.append(entry.ino, &[1; 5000]));
             drop(volume.resize(entry.ino, 100));

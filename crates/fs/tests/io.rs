@@ -2,7 +2,7 @@
 //! fsx: each read, each hole and each size is compared, while pages run short, the volume is opened
 //! again, and processes end without closing it.
 
-use everbyte_fs::{Allocate, Error, FileKind, Held, Ino, NewFile, Volume, VolumeOptions};
+use everbyte_fs::{Allocate, Error, FileKind, Held, Ino, NewFile, PageSize, Volume, VolumeOptions};
 use everbyte_media::{Media, Options};
 use everbyte_store::{FormatOptions, Store};
 use everbyte_workload::Random;
@@ -40,7 +40,8 @@ impl Program {
         let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
         let store = Store::format(media.clone(), &FormatOptions::default()).unwrap();
         let span = random.pick(&[1 << 20, 2 << 20, 8 << 20]);
-        let options = VolumeOptions { lanes: 1 + random.below(3) as u32, span: Some(span), ..Default::default() };
+        let (lanes, page_size) = (1 + random.below(3) as u32, random.pick(&[PageSize::Small, PageSize::Large]));
+        let options = VolumeOptions { lanes, page_size, span: Some(span), ..Default::default() };
         let volume = Volume::create(&store, "volume", &options).unwrap();
         let names: Vec<Vec<u8>> = (b'a'..b'e').map(|byte| vec![byte]).collect();
         for name in &names {

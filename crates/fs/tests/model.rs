@@ -2,8 +2,8 @@
 //! that the check finds, also after the volume is opened again.
 
 use everbyte_fs::model::{self, Op, Path, Tree};
-use everbyte_fs::{Allocate, FileKind, OpenVolume, Rename, Usage, Volume, VolumeOptions, VolumeRecovery};
-use everbyte_media::{Media, Options};
+use everbyte_fs::{Allocate, FileKind, OpenVolume, PageSize, Rename, Usage, Volume, VolumeOptions, VolumeRecovery};
+use everbyte_media::{Media, Options, WriteWindows};
 use everbyte_store::{FormatOptions, Store};
 use everbyte_workload::Random;
 use std::cell::Cell;
@@ -70,7 +70,7 @@ fn a_length(random: &mut Random) -> u64 {
 
 fn an_op(random: &mut Random, tree: &Tree) -> Op {
     let seed = random.below(256) as u8;
-    match random.below(32) {
+    match random.below(34) {
         0..4 => {
             let kind = random.pick(&[
                 FileKind::Regular,
@@ -138,6 +138,10 @@ fn an_op(random: &mut Random, tree: &Tree) -> Op {
         }
         28 => Op::Snapshot { name: vec![random.pick(b"abc")] },
         29 => Op::RemoveSnapshot { name: vec![random.pick(b"abc")] },
+        31 | 32 => {
+            let path = a_path(random, tree, Some(FileKind::Regular));
+            Op::MapWrite { path, at: an_offset(random), len: a_length(random), seed }
+        }
         30 => Op::MakeUnnamed { path: a_new_path(random, tree), len: a_length(random), seed },
         _ => {
             let path = a_path(random, tree, None);
@@ -157,13 +161,21 @@ fn assert_same(volume: &Volume, tree: &Tree, what: &str) {
 fn a_volume_is_what_its_twin_is() {
     everbyte_workload::programs(120, |random, is_long| {
         let store = store(64 << 20);
-        let options =
-            VolumeOptions { lanes: 1 + random.below(3) as u32, span: Some(16 << 20), clock, ..Default::default() };
+        let (lanes, span) = (1 + random.below(3) as u32, Some(16 << 20));
+        let page_size = random.pick(&[PageSize::Small, PageSize::Small, PageSize::Large]);
+        let options = VolumeOptions { lanes, span, page_size, clock, ..Default::default() };
         NOW.set(0);
         SMALL.set(random.chance(30));
-        let mut volume = Volume::create(&store, "volume", &options).unwrap();
         let files = random.pick(&[1, 32, OpenVolume::FILES]);
+        let windows = random.pick(&[WriteWindows::PageTable, WriteWindows::Off]);
+        let relaxed = random.chance(30);
+        let mut volume = Volume::create(&store, "volume", &options).unwrap();
+        let object = volume.object().clone();
+        volume.close().unwrap();
+        let open = OpenVolume { files, clock, windows, relaxed, page_size: None, verify: true };
+        volume = Volume::open_with(object, &open).unwrap();
         let mut tree = Tree::default();
+        tree.page_size = page_size;
         for step in 0..if is_long { 2000_i64 } else { 150 } {
             let op = an_op(random, &tree);
             tree.now = step + 1;
@@ -187,7 +199,7 @@ fn a_volume_is_what_its_twin_is() {
                 } else {
                     drop(volume)
                 }
-                volume = Volume::open_with(object, &OpenVolume { files, clock }).unwrap();
+                volume = Volume::open_with(object, &open).unwrap();
                 // The state is not saved while pages are shared.
                 let recovery = VolumeRecovery { saved: volume.recovery().saved, ..Default::default() };
                 assert_eq!(volume.recovery(), &recovery, "nothing was interrupted");

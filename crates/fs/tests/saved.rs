@@ -126,6 +126,13 @@ fn image() -> (Image, u64, Usage) {
         let options = VolumeOptions { lanes: 1, span: Some(4 << 20), uuid: Some([1; 16]), ..Default::default() };
         let volume = Volume::create(&store, "volume", &options).unwrap();
         fill(&volume, 60);
+        let [a, b, c] = ["one", "two", "three"].map(|name| volume.make(Ino::ROOT, name.as_bytes(), &file()).unwrap());
+        volume.append(a, &[3; 20_000]).unwrap();
+        volume.clone_range(a, 0, b, 0, 0).unwrap();
+        volume.clone_range(a, 4096, c, 0, 8192).unwrap();
+        let limit = everbyte_fs::QuotaLimit { hard: 1 << 20, ..Default::default() };
+        let limits = everbyte_fs::QuotaLimits { bytes: limit, ..Default::default() };
+        volume.set_quota(everbyte_fs::QuotaKind::User, 0, &limits).unwrap();
         usage = Some(volume.usage());
         volume.close().unwrap();
         store.close().unwrap();
@@ -177,6 +184,7 @@ fn a_state_of_another_volume_is_not_used() {
         layout::SavedHead { pages: head.pages - 1, ..head },
         layout::SavedHead { sections: 1, ..head },
         layout::SavedHead { sections: 3, ..head },
+        layout::SavedHead { sections: 5, ..head },
         layout::SavedHead { len: u64::MAX, ..head },
         layout::SavedHead { free_pages: head.free_pages - 1, ..head },
         layout::SavedHead { free_inodes: head.free_inodes + 1, ..head },
@@ -192,6 +200,41 @@ fn a_state_of_another_volume_is_not_used() {
     media.write(state + 96, &content);
     media.put(state, &layout::SavedHead { content: crc32c::crc32c(&content), ..head }.sealed());
     assert_eq!(opened(&Store::attach(media).unwrap()), (false, usage), "a section of another kind");
+    // Whole sections that contradict the volume.
+    let find = |kind: u32| {
+        let content = image.media().read_vec(state + 96, head.len as usize);
+        let (mut at, mut found) = (0, None);
+        while found.is_none() {
+            let word = |at: usize| u64::from_le_bytes(content[at..at + 8].try_into().unwrap());
+            found = (word(at) == u64::from(kind)).then_some((at, word(at + 8)));
+            at += 16 + word(at + 8) as usize;
+        }
+        found.unwrap()
+    };
+    let (shared, len) = find(layout::SAVED_SHARED);
+    let (owners, _) = find(layout::SAVED_USAGE);
+    let last = shared + 16 + len as usize - 24;
+    let old = u64::from_le_bytes(image.media().read_vec(state + 96 + shared as u64 + 16, 8).try_into().unwrap());
+    let wrong = [
+        (shared, u64::from(layout::SAVED_USAGE)), // twice
+        (owners, u64::from(layout::SAVED_SHARED)),
+        (shared + 16, old + 100), // not in order
+        (last, usage.pages - 2),  // behind the end, or free
+        (last, u64::MAX),
+        (shared + 24, 0),
+        (shared + 24, u64::MAX),
+        (shared + 32, 0),
+        (shared + 32, 1 << 32),
+        (owners + 16, 3 << 32),
+    ];
+    for (at, word) in wrong {
+        let media = image.media();
+        let mut content = media.read_vec(state + 96, head.len as usize);
+        content[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        media.write(state + 96, &content);
+        media.put(state, &layout::SavedHead { content: crc32c::crc32c(&content), ..head }.sealed());
+        assert_eq!(opened(&Store::attach(media).unwrap()), (false, usage), "{word:#x} at {at}");
+    }
     let media = image.media();
     media.put(state, &layout::SavedHead { len: 1 << 20, ..head }.sealed());
     media.store(state - layout::LIST_HEAD, place.word());

@@ -1,6 +1,7 @@
 //! Golden persistence traces: the stores, flushes and fences of each change of a volume, in order.
 
-use everbyte_fs::{FileKind, Ino, NewFile, Rename, SetAttributes, Volume, VolumeOptions, layout};
+use everbyte_fs::{FileKind, FileMap, Ino, MapOptions, NewFile, OpenVolume, QuotaKind, QuotaLimit, QuotaLimits};
+use everbyte_fs::{Rename, SEAL_AFTER, SealCursor, SetAttributes, StepLimits, Volume, VolumeOptions, layout};
 use everbyte_sim::{Image, Tracer, assert_golden};
 use everbyte_store::{FormatOptions, Store};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -24,10 +25,29 @@ fn clock() -> i64 {
 
 /// The trace of a change of a volume of one lane.
 fn trace(body: impl FnOnce(&Volume)) -> String {
+    trace_of(OpenVolume { clock, ..Default::default() }, body)
+}
+
+/// As [`trace`], of a volume that is opened with options.
+fn trace_of(options: OpenVolume, body: impl FnOnce(&Volume)) -> String {
+    trace_after(options, false, |_| (), body)
+}
+
+/// As [`trace`], of a volume with checksums of data, after `before`.
+fn trace_sealed(before: impl FnOnce(&Volume), body: impl FnOnce(&Volume)) -> String {
+    trace_after(OpenVolume { clock, ..Default::default() }, true, before, body)
+}
+
+fn trace_after(
+    opened: OpenVolume,
+    checksums: bool,
+    before: impl FnOnce(&Volume),
+    body: impl FnOnce(&Volume),
+) -> String {
     let image = Image::zeroed(128 << 10).with_max(4 << 20).then(|media| {
         let format = FormatOptions { log_len: 0, identity: Some([7; 16]) };
         let store = Store::format(media, &format).unwrap();
-        let options = VolumeOptions { lanes: 1, span: Some(2 << 20), clock, ..VolumeOptions::default() };
+        let options = VolumeOptions { lanes: 1, span: Some(2 << 20), clock, checksums, ..VolumeOptions::default() };
         let volume = Volume::create(&store, "volume", &options).unwrap();
         let make = |parent: Ino, name: &str, kind: FileKind, bytes: &[u8]| {
             let ino = volume.make(parent, name.as_bytes(), &NewFile::new(kind, 0o644)).unwrap();
@@ -44,6 +64,7 @@ fn trace(body: impl FnOnce(&Volume)) -> String {
             make(NOTES, "part", FileKind::Regular, &[5; 5000]),
         ];
         assert_eq!(made, [NOTES, SMALL, THREE, ONE, PART]);
+        before(&volume);
         drop(volume);
         store.close().unwrap();
     });
@@ -58,8 +79,7 @@ fn trace(body: impl FnOnce(&Volume)) -> String {
     }
     let open = |media| {
         let store = Store::attach(media).unwrap();
-        let options = everbyte_fs::OpenVolume { clock, ..Default::default() };
-        Volume::open_with(store.object("volume").unwrap(), &options).unwrap()
+        Volume::open_with(store.object("volume").unwrap(), &opened).unwrap()
     };
     tracer.run_after(open, |_, volume| body(&volume))
 }
@@ -98,6 +118,17 @@ fn a_link() {
 #[test]
 fn an_append_inside_a_page() {
     golden("append_inside", |volume| assert_eq!(volume.append(PART, &[6; 64]).unwrap(), 5000));
+}
+
+/// With relaxed commit one fence, and the last one is left out.
+#[test]
+fn a_relaxed_append_inside_a_page() {
+    let options = OpenVolume { clock, relaxed: true, ..Default::default() };
+    let traced = trace_of(options, |volume| assert_eq!(volume.append(PART, &[6; 64]).unwrap(), 5000));
+    assert_golden("testdata/append_relaxed.trace", &traced);
+    let fenced = trace(|volume| assert_eq!(volume.append(PART, &[6; 64]).unwrap(), 5000));
+    let fences = |text: &str| text.lines().filter(|line| line.contains("fence")).count();
+    assert_eq!((fences(&traced), fences(&fenced)), (1, 2));
 }
 
 #[test]
@@ -157,6 +188,73 @@ fn a_snapshot_that_is_removed() {
     });
 }
 
+/// A mapping of the whole of a file, stores to which are allowed.
+fn map(volume: &Volume, ino: Ino) -> FileMap {
+    volume.map(ino, 0, 1 << 20, &MapOptions { writable: true, ..MapOptions::default() }).unwrap()
+}
+
+/// The hole gets a page of zeros.
+#[test]
+fn a_mapping_of_a_page_and_a_hole() {
+    golden("map", |volume| {
+        volume.resize(ONE, 8192).unwrap();
+        drop(map(volume, ONE));
+    });
+}
+
+#[test]
+fn stores_to_a_mapping() {
+    golden("map_store", |volume| {
+        let map = map(volume, ONE);
+        map.store(64, 7).unwrap();
+        map.write(4000, b"remember").unwrap();
+        map.sync(0, 2048).unwrap();
+    });
+}
+
+#[test]
+fn a_write_to_a_mapped_range() {
+    golden("write_mapped", |volume| {
+        let _map = map(volume, ONE);
+        volume.write(ONE, 8, &[6; 4096]).unwrap();
+    });
+}
+
+#[test]
+fn a_quota() {
+    let limit = QuotaLimit { hard: 40_960, ..QuotaLimit::default() };
+    let limits = QuotaLimits { bytes: limit, ..QuotaLimits::default() };
+    golden("quota", |volume| volume.set_quota(QuotaKind::User, 5, &limits).unwrap());
+}
+
+/// A file that is charged is written with the same stores.
+#[test]
+fn an_append_that_is_charged() {
+    let limit = QuotaLimit { hard: 1 << 20, ..QuotaLimit::default() };
+    let limits = QuotaLimits { bytes: limit, ..QuotaLimits::default() };
+    let append = |volume: &Volume| _ = volume.append(THREE, &[7; 4096]).unwrap();
+    let trace_of = |has_quota: bool| {
+        let image = std::cell::Cell::new(0);
+        trace(|volume| {
+            append(volume);
+            if has_quota {
+                volume.set_quota(QuotaKind::User, 0, &limits).unwrap();
+            }
+            let before = volume.object().media().counts();
+            append(volume);
+            let after = volume.object().media().counts();
+            image.set(after.fences - before.fences);
+        });
+        image.get()
+    };
+    assert_eq!(trace_of(true), trace_of(false));
+}
+
+#[test]
+fn a_size_of_the_volume() {
+    golden("set_size", |volume| volume.set_size(1 << 20).unwrap());
+}
+
 #[test]
 fn a_smaller_size() {
     golden("resize", |volume| volume.resize(THREE, 4096).unwrap());
@@ -166,6 +264,25 @@ fn a_smaller_size() {
 fn other_attributes() {
     let set = SetAttributes { permissions: Some(0o600), uid: Some(5), ..SetAttributes::default() };
     golden("set_attributes", |volume| volume.set_attributes(SMALL, &set).unwrap());
+}
+
+/// Seals the file of three pages.
+fn seal(volume: &Volume) {
+    let mut cursor = SealCursor::default();
+    let limits = StepLimits { inodes: THREE.0, pages: 100 };
+    assert_eq!(volume.seal_step(&mut cursor, &limits, volume.now() + SEAL_AFTER).unwrap(), 3);
+}
+
+/// Of the first file: the pages of the table of checksums come with it.
+#[test]
+fn sealing_an_extent() {
+    assert_golden("testdata/seal.trace", &trace_sealed(|_| (), seal));
+}
+
+#[test]
+fn a_write_of_a_few_bytes_of_a_sealed_page() {
+    let write = |volume: &Volume| volume.write(THREE, 4100, &[6; 64]).unwrap();
+    assert_golden("testdata/write_sealed.trace", &trace_sealed(seal, write));
 }
 
 /// The journal takes at most so many bytes for the operations on names.

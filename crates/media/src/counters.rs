@@ -1,4 +1,5 @@
-//! The cost of persistence: lines flushed, fences, barriers, bytes logged. Exact on any machine.
+//! The cost of persistence: lines flushed, fences, barriers, bytes logged, write windows. Exact on
+//! any machine.
 //!
 //! Each thread counts in a shard of its own with plain loads and stores, so counting does not cost
 //! a locked instruction on paths that take a few hundred nanoseconds. Threads beyond the last shard
@@ -24,6 +25,9 @@ pub struct Counts {
     pub log_bytes: u64,
     /// Syncs of the underlying file.
     pub syncs: u64,
+    /// Write windows opened; each is closed, too. With keys these are windows of a thread, by the
+    /// page table those of the process. 0 without guarded pages.
+    pub windows: u64,
 }
 
 impl std::ops::Sub for Counts {
@@ -35,6 +39,7 @@ impl std::ops::Sub for Counts {
             barriers: self.barriers - earlier.barriers,
             log_bytes: self.log_bytes - earlier.log_bytes,
             syncs: self.syncs - earlier.syncs,
+            windows: self.windows - earlier.windows,
         }
     }
 }
@@ -47,11 +52,12 @@ pub(crate) enum Counter {
     Barriers,
     LogBytes,
     Syncs,
+    Windows,
 }
 
 #[repr(align(128))] // two lines: the adjacent-line prefetcher pairs them
 #[derive(Default)]
-struct Shard([AtomicU64; 5]);
+struct Shard([AtomicU64; 6]);
 
 pub(crate) struct Counters(Box<[Shard]>);
 
@@ -82,6 +88,7 @@ impl Counters {
             barriers: total(Counter::Barriers),
             log_bytes: total(Counter::LogBytes),
             syncs: total(Counter::Syncs),
+            windows: total(Counter::Windows),
         }
     }
 }

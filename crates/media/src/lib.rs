@@ -31,8 +31,10 @@ compile_error!("Everbyte's formats are little-endian and its mappings need 64-bi
 
 mod backends;
 mod bytes;
+mod changed_pages;
 mod counters;
 mod error;
+mod gate;
 mod kind;
 pub mod lock_order;
 mod media;
@@ -55,6 +57,7 @@ pub use bytes::isa::{FlushKind, LINE};
 pub use bytes::line_words::Words;
 pub use bytes::sealed;
 pub use bytes::window::Window;
+pub use changed_pages::{ChangedPages, ClosedGate};
 pub use counters::Counts;
 pub use error::{Error, Result};
 pub use kind::{Damage, ErrorInfo, ErrorKind, Format};
@@ -72,5 +75,8 @@ pub use order::{Ordered, PublishWord, Unsettled};
 pub use pages::binding;
 pub use pages::fault_handler::{Watch, Watcher};
 pub use pages::named_ranges::NamedRange;
+pub use pages::view::{View, ViewOptions, ViewPages, ViewPart};
+pub use pages::write_guard::WriteGuard;
+pub use pages::write_windows::WriteWindows;
 pub use section::{Mark, Section};
 pub use units::{Length, Offset};

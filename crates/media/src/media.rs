@@ -6,7 +6,9 @@
 use crate::backends::direct::Direct;
 use crate::backends::file::FileBackend;
 use crate::bytes::mapping::Mapping;
+use crate::changed_pages::PageSet;
 use crate::counters::{Counter, Counters};
+use crate::gate::Gate;
 use crate::museum::sites::{Call, left_out};
 use crate::museum::unless;
 use crate::open::opened::Opened;
@@ -43,6 +45,9 @@ pub(crate) struct MappedStore {
     /// The second mapping of the file; set when pages are hidden in the first.
     pub beneath: OnceLock<Arc<Mapping>>,
     pub backend: Backend,
+    pub gate: Arc<Gate>,
+    /// Set since the first image of the media was taken.
+    pub changed: OnceLock<PageSet>,
     pub counters: Arc<Counters>,
     pub path: PathBuf,
     pub found_len: u64,
@@ -109,6 +114,8 @@ impl Media {
             mapping,
             beneath,
             backend,
+            gate: Arc::new(Gate::new()),
+            changed: OnceLock::new(),
             counters,
             path,
             found_len,
@@ -175,6 +182,13 @@ impl Media {
         &self.inner.path
     }
 
+    /// Bytes that the file system of the file has free, for users other than root; `None`: it
+    /// cannot tell, or has no limit.
+    pub fn disk_room(&self) -> Option<u64> {
+        let found = rustix::fs::statvfs(self.path()).ok().filter(|found| found.f_blocks > 0)?;
+        Some(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
     /// Bytes backed now; grows with [`Media::extend`].
     #[inline(always)]
     pub fn len(&self) -> u64 {
@@ -239,6 +253,7 @@ impl Media {
             return;
         }
         let inner = &*self.inner;
+        self.note_change(at, len);
         let lines = match &inner.backend {
             Backend::Direct(direct) => direct.flush(&inner.mapping, at, len),
             Backend::File(_) | Backend::Sim(_) => self.flush_logged(at, len),
@@ -277,6 +292,7 @@ impl Media {
         if list.iter().filter(|words| self.loses(words.line(), crate::LINE)).count() > 0 {
             return;
         }
+        list.iter().for_each(|words| self.note_change(words.line(), crate::LINE));
         match &inner.backend {
             Backend::Direct(direct) => {
                 for words in list {
@@ -476,10 +492,7 @@ impl Media {
     /// Opens a write section; see [`Section`].
     #[inline]
     pub fn section(&self) -> Section<'_> {
-        match &self.inner.backend {
-            Backend::File(file) => file.section(),
-            Backend::Direct(_) | Backend::Sim(_) => Section { _gate: None },
-        }
+        self.inner.gate.enter().with_window(self.open_window())
     }
 
     /// Backs the pages of `at..at+len` and grows the file if needed. The range reads as zeros or
@@ -516,6 +529,20 @@ impl Media {
     /// # Errors
     /// As [`Media::barrier`]; [`Error::Io`]. Chunks freed before the error stay free.
     pub fn free_chunks(&self, is_free: &dyn Fn(std::ops::Range<u64>) -> bool) -> Result<u64> {
+        let freed = Mutex::new(Vec::new());
+        let is_free = &|range: std::ops::Range<u64>| {
+            let free = is_free(range.clone());
+            if free {
+                freed.lock().push(range);
+            }
+            free
+        };
+        let done = self.free_chunks_below(is_free);
+        freed.into_inner().into_iter().for_each(|range| self.note_change(range.start, range.end - range.start));
+        done
+    }
+
+    fn free_chunks_below(&self, is_free: &dyn Fn(std::ops::Range<u64>) -> bool) -> Result<u64> {
         match &self.inner.backend {
             Backend::Direct(direct) => {
                 let Some(backing) = &direct.file else { return Ok(0) };
@@ -553,6 +580,7 @@ impl Media {
             Backend::File(file) => file.punch(at, len),
             Backend::Sim(recorder) => recorder.lock().punch(at, len),
         }
+        self.note_change(at, len); // from now on it may count as zeros
     }
 
     /// The parts of `at..at+len` that hold data in the file, in order; `None` if the system cannot

@@ -132,6 +132,20 @@ impl Process {
         })
     }
 
+    /// Sets whether a directory passes its project on to files that are made in it. For root alone.
+    ///
+    /// # Errors
+    /// [`Errno::EPERM`]; [`Errno::ENOTDIR`] for other types; those of paths.
+    pub fn set_project_inherited<'a>(&self, at: impl Into<At<'a>>, inherited: bool) -> Result<()> {
+        self.on_file(at.into(), LastLink::Keep, |volume, file| {
+            if !self.user().is_root() {
+                return Err(Errno::EPERM.into());
+            }
+            let set = SetAttributes { inherits_project: Some(inherited), ..SetAttributes::default() };
+            Ok(volume.set_attributes(file.ino, &set)?)
+        })
+    }
+
     /// Sets the size of a regular file.
     ///
     /// # Errors

@@ -33,9 +33,10 @@ numbers! {
     EBADF "the file is not open for this",
     EAGAIN "another lock is in the way",
     EACCES "permission denied",
+    EFAULT "the bytes lie outside of the mapping",
     EBUSY "the file is in use",
     EEXIST "the file exists",
-    EXDEV "the files lie in two volumes",
+    EXDEV "the files lie in two volumes, or belong to two projects",
     ENODEV "the file's type does not support this",
     ENOTDIR "not a directory",
     EISDIR "is a directory",
@@ -145,7 +146,8 @@ fn errno_of(error: &FsError) -> Errno {
         FsError::Damaged(_) => Errno::EUCLEAN,
         FsError::BadOption { .. } | FsError::BadName | FsError::NotAFile { .. } => Errno::EINVAL,
         FsError::Unaligned { .. } | FsError::Overlap { .. } | FsError::Loop { .. } => Errno::EINVAL,
-        FsError::InUse { .. } => Errno::EBUSY,
+        FsError::InUse { .. } | FsError::Mapped { .. } => Errno::EBUSY,
+        FsError::Outside { .. } => Errno::EFAULT,
         FsError::NotFound => Errno::ENOENT,
         FsError::Exists => Errno::EEXIST,
         FsError::NotADirectory { .. } => Errno::ENOTDIR,
@@ -156,8 +158,10 @@ fn errno_of(error: &FsError) -> Errno {
         FsError::TooManyLinks { .. } => Errno::EMLINK,
         FsError::NoAttribute { .. } => Errno::ENODATA,
         FsError::Stale { .. } => Errno::ESTALE,
+        FsError::Quota { .. } => Errno::EDQUOT,
+        FsError::OtherProject { .. } => Errno::EXDEV,
         FsError::NoSpace { cause, .. } if cause.kind() == ErrorKind::Quota => Errno::EDQUOT,
-        FsError::NoSpace { .. } | FsError::NoInodes { .. } => Errno::ENOSPC,
+        FsError::NoSpace { .. } | FsError::NoInodes { .. } | FsError::SizeReached { .. } => Errno::ENOSPC,
     }
 }
 

@@ -6,6 +6,7 @@ use crate::open::{OpenFile, OpenFlags};
 use crate::process::Process;
 use crate::{Errno, Result};
 use everbyte_fs::{Attributes, FILE_MAX, FileKind};
+use std::borrow::Cow;
 
 /// Nanoseconds of a day, after which a read changes the time of the last read in any case.
 const DAY: i64 = 86_400_000_000_000;
@@ -94,6 +95,17 @@ impl OpenFile {
         Ok(done)
     }
 
+    /// [`OpenFile::read_vectored_at`] from the offset of the open file on, which moves.
+    ///
+    /// # Errors
+    /// As [`OpenFile::read_at`].
+    pub fn read_vectored(&self, into: &mut [std::io::IoSliceMut<'_>]) -> Result<usize> {
+        let mut offset = self.description.offset.lock();
+        let len = self.read_vectored_at(into, *offset)?;
+        *offset += len as u64;
+        Ok(len)
+    }
+
     /// Writes all of `bytes` at an offset; behind the end with the flag `APPEND`, as Linux does.
     /// Whole or absent after a crash. Durable on return where fences settle, and with the flags
     /// `SYNC` and `DSYNC`.
@@ -123,10 +135,15 @@ impl OpenFile {
     /// # Errors
     /// As [`OpenFile::write_at`].
     pub fn write_vectored_at(&self, bytes: &[std::io::IoSlice<'_>], at: u64) -> Result<usize> {
-        match bytes {
-            [one] => self.write_at(one, at),
-            parts => self.write_at(&parts.iter().flat_map(|part| part.iter().copied()).collect::<Vec<u8>>(), at),
-        }
+        self.write_at(&joined(bytes), at)
+    }
+
+    /// [`OpenFile::write`] from several buffers, as one write.
+    ///
+    /// # Errors
+    /// As [`OpenFile::write_at`].
+    pub fn write_vectored(&self, bytes: &[std::io::IoSlice<'_>]) -> Result<usize> {
+        self.write(&joined(bytes))
     }
 
     /// Writes; returns the end of the bytes.
@@ -277,5 +294,13 @@ impl OpenFile {
             true => Err(Errno::EBADF.into()),
             false => Ok(()),
         }
+    }
+}
+
+/// The bytes of several buffers in a row.
+fn joined<'b>(parts: &'b [std::io::IoSlice<'b>]) -> Cow<'b, [u8]> {
+    match parts {
+        [one] => Cow::Borrowed(one),
+        parts => Cow::Owned(parts.iter().flat_map(|part| part.iter().copied()).collect()),
     }
 }

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 /// When a read changes the time of a file's last read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessTimes {
-    /// Where it is older than the last change, or than a day.
+    /// If it is older than the last change, or than a day.
     #[default]
     Relative,
     /// Always.

@@ -42,7 +42,7 @@ impl NewAttributes {
         make: impl FnOnce(&NewFile<'_>) -> everbyte_fs::Result<T>,
     ) -> everbyte_fs::Result<T> {
         let xattrs: Vec<(&[u8], &[u8])> = self.xattrs.iter().map(|(name, value)| (*name, value.as_slice())).collect();
-        let (uid, gid) = (process.user().uid, self.gid);
+        let (uid, gid) = (process.makes_for().0, self.gid);
         make(&NewFile { uid, gid, xattrs: &xattrs, ..NewFile::new(kind, self.permissions) })
     }
 }
@@ -107,7 +107,7 @@ impl Process {
         self.files().change(at.path, |volume| {
             let (directory, name) = self.absent(volume, at, false)?;
             let new = self.group_for(&directory);
-            let new = NewFile { target, uid: self.user().uid, gid: new, ..NewFile::new(FileKind::Link, 0o777) };
+            let new = NewFile { target, uid: self.makes_for().0, gid: new, ..NewFile::new(FileKind::Link, 0o777) };
             volume.make(directory.ino, &name, &new).map_err(gone_directory)
         })
     }
@@ -339,7 +339,7 @@ impl Process {
 
     /// The group of a new file in a directory.
     fn group_for(&self, directory: &Owner) -> u32 {
-        if directory.permissions & SETGID != 0 { directory.gid } else { self.user().gid }
+        if directory.permissions & SETGID != 0 { directory.gid } else { self.makes_for().1 }
     }
 
     /// The mode and the lists of a new file: those of the default list of its directory, or the

@@ -222,7 +222,7 @@ impl Process {
         }
         self.user().require(volume, &directory, Rights::CHANGE)?;
         let new = self.new_attributes(volume, &directory, FileKind::Regular, permissions)?;
-        let held = new.with(self, FileKind::Regular, |new| volume.make_unnamed(new))?;
+        let held = new.with(self, FileKind::Regular, |new| volume.make_unnamed_in(directory.ino, new))?;
         Ok(self.opened(at.path, held, FileKind::Regular, flags, !flags.contains(OpenFlags::EXCL)))
     }
 

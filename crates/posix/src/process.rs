@@ -19,6 +19,8 @@ pub struct Process {
     mask: u16,
     working: Held,
     locks: Arc<LockOwner>,
+    /// The owner and the group of new files, where they are not the user's own.
+    makes_for: Option<(u32, u32)>,
 }
 
 /// The owner of a process's record locks, which open files refer to.
@@ -41,7 +43,7 @@ impl Process {
     fn new(files: Files, user: User) -> Result<Process> {
         let working = files.volume().hold(Ino::ROOT)?;
         let locks = Arc::new(LockOwner { id: files.new_id() });
-        Ok(Process { files, user, mask: 0o022, working, locks })
+        Ok(Process { files, user, mask: 0o022, working, locks, makes_for: None })
     }
 
     /// A process with the same user, mask and working directory, and no locks: what `fork` makes.
@@ -53,6 +55,21 @@ impl Process {
             mask: self.mask,
             working: self.working.clone(),
             locks: Arc::new(LockOwner { id: self.files.new_id() }),
+            makes_for: self.makes_for,
+        }
+    }
+
+    /// A process with the rights and the locks of this one, whose new files belong to another user
+    /// and group: for callers that have checked the rights of that user themselves.
+    #[must_use]
+    pub fn on_behalf_of(&self, uid: u32, gid: u32, mask: u16) -> Process {
+        Process {
+            files: self.files.clone(),
+            user: self.user.clone(),
+            mask: mask & 0o777,
+            working: self.working.clone(),
+            locks: Arc::clone(&self.locks),
+            makes_for: Some((uid, gid)),
         }
     }
 
@@ -79,6 +96,11 @@ impl Process {
     /// Sets the mask; returns the old one.
     pub fn set_mask(&mut self, mask: u16) -> u16 {
         std::mem::replace(&mut self.mask, mask & 0o777)
+    }
+
+    /// The owner and the group of files that it makes.
+    pub(crate) fn makes_for(&self) -> (u32, u32) {
+        self.makes_for.unwrap_or((self.user.uid, self.user.gid))
     }
 
     pub(crate) fn working_ino(&self) -> Ino {

@@ -8,10 +8,10 @@ use everbyte_fs::NAME_MAX;
 pub struct VolumeStatus {
     /// Bytes of a block.
     pub block_size: u64,
-    /// Blocks that the volume can have.
+    /// Blocks that the volume can have, by its size or its span.
     pub blocks: u64,
-    /// Blocks of them that no file uses: those that are free now, and those by which the volume can
-    /// grow as far as its span goes. The store may be full before that.
+    /// Blocks of them that files can still take: those that are free now, and those by which the
+    /// volume can grow as far as its size, its span and its store allow.
     pub free_blocks: u64,
     /// Inodes that the volume has now.
     pub inodes: u64,
@@ -33,7 +33,7 @@ impl Files {
         VolumeStatus {
             block_size: 4096,
             blocks: usage.pages_max,
-            free_blocks: usage.free_pages + (usage.pages_max - usage.pages),
+            free_blocks: self.volume().available_pages().min(usage.pages_max),
             inodes: usage.inodes,
             free_inodes: usage.free_inodes,
             name_max: NAME_MAX as u64,

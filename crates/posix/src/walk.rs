@@ -22,11 +22,21 @@ const LINKS_MAX: usize = 40;
 pub struct At<'a> {
     pub(crate) start: Option<Ino>,
     pub(crate) path: &'a [u8],
+    /// The start itself is meant, of whatever type.
+    pub(crate) is_start: bool,
+}
+
+impl At<'_> {
+    /// The file of this number itself, which the caller holds, as with `AT_EMPTY_PATH`. No
+    /// directory is searched, and a symbolic link is not followed.
+    pub fn file(ino: Ino) -> At<'static> {
+        At { start: Some(ino), path: b"", is_start: true }
+    }
 }
 
 impl<'a> From<&'a [u8]> for At<'a> {
     fn from(path: &'a [u8]) -> At<'a> {
-        At { start: None, path }
+        At { start: None, path, is_start: false }
     }
 }
 
@@ -135,6 +145,10 @@ impl Process {
     /// [`Process::walk`] that leaves a last component which is too long to the caller: it is
     /// absent.
     pub(crate) fn walk_to<'a>(&self, volume: &Volume, at: At<'a>, last_link: LastLink) -> Result<Walked<'a>> {
+        if let (Some(ino), true) = (at.start, at.is_start) {
+            let found = volume.owner(ino)?;
+            return Ok(Walked { directory: found, last: Last::Dot, found: Some(found), has_slash: false });
+        }
         if at.path.is_empty() {
             return Err(Errno::ENOENT.into());
         }

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How a [`Server`](crate::Server) listens and what it bounds. The defaults are meant for use.
@@ -34,6 +35,8 @@ pub struct Options {
     /// Bytes of arguments executed under one settlement of the store; one larger command is an
     /// iteration of its own.
     pub iteration_size_max: usize,
+    /// The directory of backups that clients may ask for; `None`: they may not.
+    pub backups: Option<PathBuf>,
     /// Whether SIGTERM and SIGINT end [`Server::run`](crate::Server::run) in good order.
     pub signals: bool,
 }
@@ -52,6 +55,7 @@ impl Default for Options {
             output_stall: Duration::from_secs(60),
             iteration_commands_max: 8192,
             iteration_size_max: 4 << 20,
+            backups: None,
             signals: false,
         }
     }

@@ -1,5 +1,6 @@
 //! The server's own state, apart from connections and keys.
 
+use crate::backups::Backups;
 use crate::cursor::Cursors;
 use crate::metrics::Metrics;
 use crate::options::Options;
@@ -26,6 +27,8 @@ pub(crate) struct ServerState {
     pub kv: Kv,
     /// Counters.
     pub metrics: Metrics,
+    /// Backups.
+    pub backups: Backups,
     /// Places of SCAN.
     pub cursors: Cursors,
     /// When the server started.
@@ -47,6 +50,7 @@ impl ServerState {
     pub(crate) fn new(options: Options, address: SocketAddr, kv: Kv) -> ServerState {
         let now = Instant::now();
         ServerState {
+            backups: Backups::new(options.backups.clone()),
             options,
             address,
             kv,

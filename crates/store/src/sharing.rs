@@ -135,6 +135,19 @@ impl SharedStore {
         Ok(SharedStore { media, member, lock, names: AtomicU64::new(u64::MAX), attached: RankedMutex::default() })
     }
 
+    /// Keeps other processes from joining and leaving, until the value is dropped; `None` if one
+    /// has the store.
+    pub(crate) fn lock_alone(&self) -> Result<Option<JoinLock>> {
+        let joining = self.media.lock_joining()?;
+        let tokens = 1..=self.media.load(shared::JOINED).min(u64::from(TOKEN_MAX)) as u32;
+        for token in tokens.filter(|&token| token != self.member.token()) {
+            if self.member.is_alive(token)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(joining))
+    }
+
     /// Waits for the store's lock.
     pub(crate) fn acquire(&self) -> Result<Exclusive> {
         Exclusive::acquire(&self.lock, rank::STORE)

@@ -19,8 +19,8 @@ use crate::superblock::head::Head;
 use crate::superblock::identity::IdentityHold;
 use crate::superblock::words::Words;
 use crate::{Engine, Error, Result};
-use everbyte_media::{BackendKind, Length, Media, Offset};
-use everbyte_members::Since;
+use everbyte_media::{BackendKind, Geometry, Length, Media, Offset};
+use everbyte_members::{JoinLock, Since};
 use everbyte_names::LastClose;
 use everbyte_space::{CLUSTER, ObjectId, Space, SpaceLayout};
 use std::ops::Range;
@@ -523,6 +523,27 @@ impl Store {
             0 => Ok(()),
             _ => Ok(self.media().require_readable(0, self.parts.head.superblock().spans_at.get())?),
         }
+    }
+
+    /// Keeps other processes from joining the store until the value is dropped: this process alone
+    /// stores to it meanwhile. `None`: processes do not share the store.
+    ///
+    /// # Errors
+    /// [`Error::Media`]: another process has it open.
+    pub fn keep_alone(&self) -> Result<Option<JoinLock>> {
+        self.media().require_opener()?;
+        let Some(shared) = self.parts.sharing.store() else { return Ok(None) };
+        let alone = shared.lock_alone()?;
+        let in_use =
+            || everbyte_media::Error::InUse { path: self.media().path().into(), holder: self.media().holders() };
+        alone.map(Some).ok_or_else(|| Error::Media(in_use()))
+    }
+
+    /// The sizes with which media hold this store.
+    pub fn geometry(&self) -> Geometry {
+        let Superblock { bitmap_at, log_at, log_len, .. } = self.parts.head.superblock();
+        let (len, log_at, log_len) = (bitmap_at.get(), log_at.get(), log_len.get());
+        Geometry { max: self.media().max(), len, log_at, log_len }
     }
 
     /// Runs `change` while this thread holds the store's lock: other processes see its changes of

@@ -252,6 +252,11 @@ fn page() -> String {
         InUse => E::InUse { volume: object() },
         NoSpace => E::NoSpace { volume: object(), cause: store().into() },
         NoInodes => E::NoInodes { volume: object() },
+        Mapped => E::Mapped { ino: ino() },
+        Outside => E::Outside { at: AT, len: 64, end: 4096 },
+        Quota => E::Quota { volume: object(), kind: everbyte_fs::QuotaKind::User, id: 1000, limit: "bytes" },
+        OtherProject => E::OtherProject { ino: ino(), project: 3 },
+        SizeReached => E::SizeReached { volume: object(), size: AT },
     });
     texts!(page, "mnemosyne", everbyte_mnemosyne::Error, {
         Heap => E::Heap(heap()),
@@ -308,6 +313,17 @@ fn page() -> String {
         NoBroker => E::NoBroker { path: path(), source: refused() },
         Refused => E::Refused { errno: 13, said: detail() },
         Garbled => E::Garbled { path: path() },
+    });
+    texts!(page, "backup", everbyte_backup::Error, {
+        Store => E::Store(store()),
+        Media => E::Media(media()),
+        Io => E::Io { action: "create", path: path(), source: refused() },
+        NotABackup => E::NotABackup { path: path(), detail: detail() },
+        NewerFormat => E::NewerFormat { path: path(), format: Format::new(9_u32, 1_u32) },
+        Damaged => E::Damaged(Damage::at(AT, detail()).of_file(path()).into()),
+        WrongParent => E::WrongParent { path: path(), detail: detail() },
+        Refused => E::Refused { path: path(), detail: detail() },
+        Busy => E::Busy { path: path(), detail: detail() },
     });
     texts!(page, "server", everbyte_server::Error, {
         Listen => E::Listen { address: "127.0.0.1:6380".into(), source: io::Error::from(io::ErrorKind::AddrInUse) },

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-/// What one committed transaction loaded and stored.
+/// The loads and stores of one committed transaction.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Word, the value it loaded, and the one it stored, if it did.

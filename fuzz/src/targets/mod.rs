@@ -1,5 +1,6 @@
 //! One file a target.
 
+pub(crate) mod backup;
 pub(crate) mod dump;
 pub(crate) mod file;
 pub(crate) mod journal;

@@ -82,7 +82,7 @@ fn good() -> &'static (Image, u64) {
     })
 }
 
-/// What `look` finds in the good pool.
+/// The result of `look` on the good pool.
 pub(super) fn world<T>(look: impl FnOnce(UntypedPool) -> T) -> T {
     let store = Store::attach(good().0.media(&[])).expect("a whole store");
     look(UntypedPool::open(&store, "world").expect("a whole pool"))

@@ -32,6 +32,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Crates whose tests run in the guest, those of them that open store files. Explorations of
 /// recorded media stay at home.
 const TESTED: &[&str] = &["members", "media", "store", "heap", "tx", "cdds", "kv"];
+/// Test programs that run whole each time: crate and program. No other machine has protection keys.
+const KEYED: &[(&str, &str)] = &[("media", "write_windows"), ("fs", "windows")];
 const IMAGE_LEN: u64 = 512 << 20;
 /// The stream of batches that the writer follows.
 const SEED: &str = "20260517";
@@ -193,9 +195,11 @@ fn programs(part: Option<u64>) -> Result<Vec<Program>> {
         let body = sources(Path::new(source));
         // no repository there
         let opens_files = body.contains("tempfile::") && !body.contains("CARGO_MANIFEST_DIR");
-        let tests = kind == "test" && TESTED.contains(&&*crate_) && opens_files;
+        let is_keyed = KEYED.contains(&(&*crate_, target));
+        let tests = kind == "test" && (TESTED.contains(&&*crate_) && opens_files || is_keyed);
         let writer = kind == "bin" && target == "suite-writer";
         if tests && message["profile"]["test"] == true {
+            let part = part.filter(|_| !is_keyed);
             let (name, tests) = (format!("tests-{crate_}-{target}"), tests_of(path, part)?);
             if !tests.is_empty() {
                 programs.push(Program { name, path: path.into(), folder: folder.into(), tests });

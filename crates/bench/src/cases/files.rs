@@ -8,6 +8,7 @@
 
 use super::Result;
 use super::files_latencies as latencies;
+use super::files_mapped;
 use super::files_synced as synced;
 use super::files_systems::{Calls, Files, Ours};
 use crate::harness::{Bench, Runner, Unit};
@@ -39,11 +40,15 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     found(bench, &ours, &rivals)?;
     logged(bench, &ours)?;
     threads(bench, &ours, &rivals)?;
+    files_mapped::accesses(bench, &ours, &rivals)?;
     latencies::run(bench, &ours, &rivals)?;
     drop(ours);
+    files_mapped::aging(bench, folder.path())?;
     volumes(bench, folder.path())?;
     remounts(bench, folder.path())?;
-    synced::run(bench, disk.path())
+    synced::run(bench, disk.path())?;
+    super::files_windows::run(bench, folder.path())?;
+    super::files_barriers::run(bench, folder.path())
 }
 
 /// ext4 on shared memory, or the disk's. The smallest runs, which tests do, mount nothing.
@@ -58,7 +63,7 @@ fn ext4(bench: &mut Bench<'_>, folder: &Path, disk: &Path) -> Option<Calls> {
 }
 
 /// Offsets of `size`-byte parts of a file, in order or at random.
-fn offsets(len: u64, size: u64, random: bool) -> impl FnMut() -> u64 {
+pub(super) fn offsets(len: u64, size: u64, random: bool) -> impl FnMut() -> u64 {
     let (mut next, mut numbers, count) = (0, Random::new(5), len / size);
     move || {
         next = if random { numbers.below(count) } else { (next + 1) % count };
@@ -67,7 +72,7 @@ fn offsets(len: u64, size: u64, random: bool) -> impl FnMut() -> u64 {
 }
 
 /// A file of `len` bytes.
-fn filled<F: Files>(files: &F, name: &str, len: u64) -> Result<F::File> {
+pub(super) fn filled<F: Files>(files: &F, name: &str, len: u64) -> Result<F::File> {
     let (file, part) = (files.make(files.root(), name)?, vec![b'x'; (1 << 20).min(len as usize)]);
     (0..len).step_by(part.len()).try_for_each(|at| files.append(&file, at, &part))?;
     Ok(file)

@@ -2,7 +2,7 @@
 //! through their system calls, with the same operations.
 
 use super::Result;
-use everbyte_fs::{Volume, VolumeOptions};
+use everbyte_fs::{OpenVolume, Volume, VolumeOptions};
 use everbyte_media::Options;
 use everbyte_posix::{Files as VolumeInUse, FilesOptions, OpenFile, OpenFlags, Process, RenameFlags, User};
 use everbyte_store::{CreateOptions, Store};
@@ -61,17 +61,34 @@ pub(super) struct Ours {
 
 impl Ours {
     pub(super) fn create(path: &Path) -> Result<Ours> {
-        let options = CreateOptions { media: Options::default(), max: 64 << 30, ..CreateOptions::default() };
-        let store = Store::create(path, &options)?;
-        let options = VolumeOptions { span: Some(16 << 30), ..VolumeOptions::default() };
-        let volume = Volume::create(&store, "files", &options)?;
+        Ours::create_on(path, Options::default())
+    }
+
+    /// A volume on memory with these options.
+    pub(super) fn create_on(path: &Path, media: Options) -> Result<Ours> {
+        Ours::create_of(path, media, &VolumeOptions { span: Some(16 << 30), ..VolumeOptions::default() })
+    }
+
+    pub(super) fn create_with(path: &Path, options: &VolumeOptions) -> Result<Ours> {
+        Ours::create_of(path, Options::default(), options)
+    }
+
+    fn create_of(path: &Path, media: Options, options: &VolumeOptions) -> Result<Ours> {
+        let create = CreateOptions { media, max: 64 << 30, ..CreateOptions::default() };
+        let store = Store::create(path, &create)?;
+        let volume = Volume::create(&store, "files", options)?;
         Ours::of(store, volume)
     }
 
     /// The volume of a store that exists.
     pub(super) fn open_again(path: &Path) -> Result<Ours> {
+        Ours::open_with(path, &OpenVolume::default())
+    }
+
+    /// [`Ours::open_again`] with options.
+    pub(super) fn open_with(path: &Path, options: &OpenVolume) -> Result<Ours> {
         let store = Store::open(path, &Options::default())?;
-        let volume = Volume::open(store.object("files")?)?;
+        let volume = Volume::open_with(store.object("files")?, options)?;
         Ours::of(store, volume)
     }
 

@@ -2,9 +2,12 @@
 
 mod collections;
 mod files;
+mod files_barriers;
 mod files_latencies;
+mod files_mapped;
 mod files_synced;
 mod files_systems;
+mod files_windows;
 mod heap;
 mod hkv;
 mod kv;

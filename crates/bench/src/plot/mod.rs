@@ -1,6 +1,6 @@
 //! Plots of results: `--plot DIR RESULTS..` reads the lines of `--json` and draws the figures of
-//! Mnemosyne's evaluation, each an SVG that says which machine, commit and day its numbers are
-//! from. A figure whose metrics are not all there is left out, and said to be.
+//! Mnemosyne's evaluation and one of PMFS's, each an SVG that says which machine, commit and day
+//! its numbers are from. A figure whose metrics are not all there is left out, and said to be.
 
 mod svg;
 
@@ -51,6 +51,20 @@ const FIGURES: &[Figure] = &[
         points: &["150", "1000", "2000"],
         lines: &[("everbyte", "sensitivity_*", Whose::Ours), ("", "sensitivity_*", Whose::Rivals)],
         scale: |value, _| value,
+    },
+    Figure {
+        file: "barrier",
+        case: "files",
+        title: "Files on memory with a slower barrier, profile pmep",
+        across: "added latency of a barrier, ns",
+        up: "time of an operation, us",
+        points: &["100", "500", "1000"],
+        lines: &[
+            ("make a file of 4 KiB", "sensitivity_*_make", Whose::Ours),
+            ("remove it", "sensitivity_*_remove", Whose::Ours),
+            ("file server", "sensitivity_*_server", Whose::Ours),
+        ],
+        scale: |nanoseconds, _| nanoseconds / 1e3,
     },
     Figure {
         file: "torn-bits",

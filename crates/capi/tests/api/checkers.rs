@@ -1,5 +1,6 @@
 //! C programs under tools that find mistakes: sparse and clang, Memcheck, AddressSanitizer.
 
+use crate::posix::PARTS;
 use crate::programs::{compile, link, pkg_config_of, prefix, root, succeed, text};
 use everbyte_media::{BackendChoice, Options};
 use everbyte_store::{CreateOptions, Store};
@@ -72,6 +73,15 @@ fn memcheck_has_nothing_to_say_of_objects_and_pairs() {
     memcheck(&compile("crates/capi/tests/c/heapo_kv.c", dir.path()), "shm", &[&["calls", "tree"]]);
 }
 
+#[test]
+fn memcheck_has_nothing_to_say_of_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = compile("crates/capi/tests/c/posix.c", dir.path());
+    for (part, backend) in PARTS.into_iter().zip(["file", "shm"].into_iter().cycle()) {
+        memcheck(&program, backend, &[&[part]]);
+    }
+}
+
 /// Leaks included, of the library too.
 #[test]
 fn the_address_sanitizer_has_nothing_to_say() {
@@ -81,6 +91,7 @@ fn the_address_sanitizer_has_nothing_to_say() {
         ("heapo_kv.c", &[&["calls", "hash"], &["ordered", "tree"]]),
         ("log.c", &[&["calls"], &["restart"]]),
         ("regions.c", &[&["first"], &["second"]]),
+        ("posix.c", &[&["volumes"], &["bytes"], &["names"], &["attributes"], &["locks"], &["again"]]),
     ] {
         let source = format!("crates/capi/tests/c/{source}");
         let program = compile_with(&source, dir.path(), "everbyte", &["-fsanitize=address"]);

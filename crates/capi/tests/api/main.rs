@@ -14,3 +14,4 @@ mod heapo;
 mod mnemosyne;
 #[cfg(target_arch = "x86_64")]
 mod patomic;
+mod posix;

@@ -255,4 +255,16 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "store-names-doubt",
         "as above, and `check` does not report such words: only a second run fails on them",
     ),
+    exhibit(
+        "media-change-unnoted",
+        "media",
+        "backup-moments",
+        "a flush does not note its pages while a backup is copied: pages that were copied before it stay old",
+    ),
+    exhibit(
+        "backup-last-changes",
+        "backup",
+        "backup-moments",
+        "the pages that changed between the last copy and the closed gate are not copied again",
+    ),
 ];

@@ -62,3 +62,33 @@ pub(crate) struct MergeArgs {
     #[command(flatten)]
     pub open: OpenArgs,
 }
+
+/// `everbyte backup`.
+#[derive(ClapArgs)]
+pub(crate) struct BackupArgs {
+    /// The store file; no other process may have it open
+    pub store: PathBuf,
+    /// The new file, which must not exist
+    pub file: PathBuf,
+    /// An earlier backup of this store, or an increment: writes only the pages that differ
+    #[arg(long, value_name = "BACKUP")]
+    pub since: Option<PathBuf>,
+    #[command(flatten)]
+    pub open: OpenArgs,
+}
+
+/// `everbyte restore`.
+#[derive(ClapArgs)]
+pub(crate) struct RestoreArgs {
+    /// A backup, and its increments in order
+    #[arg(required = true, num_args = 1.., value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// The new store file, which must not exist
+    #[arg(required = true)]
+    pub store: PathBuf,
+    /// Gives the store a new identity, so that it opens beside the original
+    #[arg(long)]
+    pub new_identity: bool,
+    #[command(flatten)]
+    pub open: OpenArgs,
+}

@@ -1,7 +1,12 @@
 //! `everbyte fs ..`: file volumes.
 
+mod dump;
+mod fsck;
+mod scrub;
+
+use super::mount;
 use crate::args::{
-    FsCommand, FsCommands, FsLsArgs, FsStatArgs, GetArgs, MkfsArgs, PutArgs, SnapshotArgs, SnapshotCommand,
+    FsCommand, FsCommands, FsGrowArgs, FsLsArgs, FsStatArgs, GetArgs, MkfsArgs, PutArgs, SnapshotArgs, SnapshotCommand,
 };
 use crate::failure::Failure;
 use crate::output::Output;
@@ -18,20 +23,26 @@ pub(crate) fn run(args: &FsCommands, output: &Output) -> Result<(), Failure> {
     let to_write = || open::store(&args.store, &args.open);
     match &args.command {
         FsCommand::Mkfs(made) => mkfs(to_write()?, made, output),
-        FsCommand::Fsck(checked) => fsck(&to_read()?, &checked.volume, output),
+        FsCommand::Fsck(checked) => fsck::run(args, checked, output),
+        FsCommand::Dump(dumped) => dump::run(&to_read()?, dumped, output),
+        FsCommand::Scrub(scrubbed) => scrub::run(&to_read()?, &scrubbed.volume, output),
         FsCommand::Stat(shown) => stat(&to_read()?, shown, output),
         FsCommand::Ls(listed) => ls(&to_read()?, listed, output),
         FsCommand::Put(copied) => put(to_write()?, copied, output),
         FsCommand::Get(copied) => get(&to_read()?, copied, output),
+        FsCommand::Mount(mounted) => mount::mount(mounted, &args.open, output),
+        FsCommand::Umount(unmounted) => mount::umount(unmounted, output),
         FsCommand::Snapshot(snapshots) => match &snapshots.command {
             SnapshotCommand::Create(made) => snapshot(to_write()?, made, output),
             SnapshotCommand::List(listed) => list_snapshots(&to_read()?, &listed.volume, output),
             SnapshotCommand::Remove(removed) => remove_snapshot(to_write()?, removed, output),
         },
+        FsCommand::Quota(quotas) => super::fs_quota::run(&args.store, &args.open, &quotas.command, output),
+        FsCommand::Grow(grown) => grow(to_write()?, grown, output),
     }
 }
 
-fn volume(store: &Store, name: &str) -> Result<Volume, Failure> {
+pub(super) fn volume(store: &Store, name: &str) -> Result<Volume, Failure> {
     Ok(Volume::open(store.object(name)?)?)
 }
 
@@ -90,43 +101,23 @@ fn remove_snapshot(store: Store, args: &SnapshotArgs, output: &Output) -> Result
 
 fn mkfs(store: Store, args: &MkfsArgs, output: &Output) -> Result<(), Failure> {
     let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    let options =
-        VolumeOptions { label: args.label.clone(), lanes: args.lanes, span: args.span, owner, ..Default::default() };
+    let MkfsArgs { label, lanes, span, page_size, size, checksums, .. } = args;
+    let (label, lanes, span, page_size, checksums) = (label.clone(), *lanes, *span, *page_size, *checksums);
+    let size = size.unwrap_or(0);
+    let options = VolumeOptions { label, lanes, span, page_size, size, owner, checksums, ..Default::default() };
     Volume::create(&store, &args.volume, &options)?.close()?;
     store.close()?;
     output.say(format!("made volume {}", args.volume), json!({ "volume": args.volume, "label": args.label }))
 }
 
-fn fsck(store: &Store, name: &str, output: &Output) -> Result<(), Failure> {
-    let volume = volume(store, name)?;
-    let findings = volume.check_files();
-    let paths = if findings.is_empty() { Default::default() } else { volume::all_paths(&volume) };
-    for (ino, finding) in &findings {
-        let paths: &[String] = paths.get(ino).map_or(&[], |paths| paths);
-        let places = if paths.is_empty() { String::new() } else { format!(" ({})", paths.join(", ")) };
-        let value = json!({ "inode": ino.0, "paths": paths, "at": finding.at, "detail": finding.detail });
-        output.say(format!("{finding}{places}"), value)?;
-    }
-    let recovery = volume.recovery();
-    let damaged = recovery.damaged.len();
-    if findings.is_empty() && damaged == 0 {
-        let text = format!("volume {name} is whole: {}", recovered(&volume));
-        return output.say(text, json!({ "volume": name, "whole": true }));
-    }
-    Err(Failure::No(format!("volume {name}: {} findings, {damaged} files that cannot be used", findings.len())))
-}
-
-/// The work of opening a volume, as a sentence.
-fn recovered(volume: &Volume) -> String {
-    let recovery = volume.recovery();
-    match (recovery.undone, recovery.orphans.len() as u64 + recovery.snapshot_files, recovery.trimmed) {
-        (0, 0, 0) => "nothing was interrupted".into(),
-        (undone, orphans, trimmed) => {
-            format!(
-                "opening undoes {undone} changes, frees {orphans} files that no name leads to and trims {trimmed} runs"
-            )
-        }
-    }
+fn grow(store: Store, args: &FsGrowArgs, output: &Output) -> Result<(), Failure> {
+    let volume = volume(&store, &args.volume)?;
+    volume.set_size(args.size)?;
+    let size = volume.usage().pages_max * 4096;
+    volume.close()?;
+    store.close()?;
+    let text = format!("volume {} may have {}", args.volume, crate::text::bytes(size));
+    output.say(text, json!({ "volume": args.volume, "size": size }))
 }
 
 fn stat(store: &Store, args: &FsStatArgs, output: &Output) -> Result<(), Failure> {
@@ -145,20 +136,27 @@ fn stat(store: &Store, args: &FsStatArgs, output: &Output) -> Result<(), Failure
             "inodes": files,
         }));
     }
-    let usage = volume.usage();
+    let (usage, files, sealed) = (volume.usage(), volume.all_pages(), volume.sealed_share());
     let uuid: String = volume.uuid().iter().map(|byte| format!("{byte:02x}")).collect();
     output.table(&json!({
         "volume": name,
         "label": volume.label(),
         "uuid": uuid,
-        "page_size": 4096,
+        "page_size": volume.page_size().bytes(),
+        "file_bytes": files.allocated,
+        "large_percent": (files.aligned * 100).checked_div(files.allocated).unwrap_or(0),
         "pages": usage.pages,
         "free_pages": usage.free_pages,
         "pages_max": usage.pages_max,
         "inodes": usage.inodes,
         "free_inodes": usage.free_inodes,
-        "sealed_percent": 0,
+        "size": volume.size(),
+        "available_pages": volume.available_pages(),
+        "quotas": volume.quotas()?.len(),
+        "checksums": volume.has_checksums(),
+        "sealed_percent": sealed.sealed * 100 / sealed.written.max(1),
         "snapshots": snapshots.len(),
+        "write_windows": volume.windows().name(),
     }))
 }
 

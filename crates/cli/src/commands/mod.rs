@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub(crate) mod backup;
 pub(crate) mod check;
 pub(crate) mod completion;
 #[cfg(feature = "crash")]
@@ -7,10 +8,13 @@ pub(crate) mod crash;
 pub(crate) mod create;
 pub(crate) mod domain;
 pub(crate) mod fs;
+mod fs_quota;
 pub(crate) mod grow;
 pub(crate) mod info;
 pub(crate) mod media;
+pub(crate) mod mount;
 pub(crate) mod names;
 pub(crate) mod object;
+pub(crate) mod restore;
 pub(crate) mod serve;
 pub(crate) mod store;

@@ -12,7 +12,8 @@ use serde_json::json;
 
 pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
     let config = Config::of(args)?;
-    let options = Options { address: config.listen.clone(), open: config.open, signals: true, ..Options::default() };
+    let (address, backups) = (config.listen.clone(), config.backups.clone());
+    let options = Options { address, open: config.open, backups, signals: true, ..Options::default() };
     options.addresses()?; // before a store is created
     let words = OpenArgs { backend: Some(config.backend), durability: Some(config.durability) };
     let created = config.create && !config.store.exists();

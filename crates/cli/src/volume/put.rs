@@ -74,7 +74,7 @@ impl Put<'_> {
             target: target.as_bytes(),
             xattrs: &[],
         };
-        let file = self.volume.make_unnamed(&new)?;
+        let file = self.volume.make_unnamed_in(directory, &new)?;
         if kind == FileKind::Regular {
             self.content(source, file.ino(), found.len())?;
         }

@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod backups;
 mod commands;
 mod copies;
 mod deep;
@@ -12,4 +13,5 @@ mod dump;
 mod engines;
 mod kv;
 mod look;
+mod mounts;
 mod volumes;

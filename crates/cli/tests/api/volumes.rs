@@ -78,6 +78,7 @@ fn a_tree_goes_into_a_volume_and_out_of_it() {
     place.bad(&["fs", "ls", "home:/none"], 1, &["home:/none"]);
     place.bad(&["fs", "ls", "none:/"], 1, &["none"]);
     place.bad(&["fs", "mkfs", "home"], 2, &["home"]);
+    place.bad(&["fs", "mkfs", "other", "--page-size", "8KiB"], 2, &["4KiB, 2MiB and 1GiB"]);
     place.bad(&["fs", "mkfs", "other", "--lanes", "0"], 2, &["1 to 256 lanes"]);
     place.bad(&["fs", "put", "absent", "home"], 5, &["absent"]);
     place.good(&["kv", "put", "a", "b"]);
@@ -120,4 +121,91 @@ fn snapshots_are_made_read_and_removed() {
     assert_eq!(place.good(&["fs", "snapshot", "remove", "home", "monday"]), "removed snapshot monday of volume home\n");
     assert_eq!(place.good(&["fs", "snapshot", "list", "home"]), "tues day\n");
     place.bad(&["fs", "get", "--snapshot", "monday", "home:/notes", "again"], 1, &["monday"]);
+}
+
+#[test]
+fn quotas_and_sizes_are_set_listed_and_removed() {
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home", "--size", "1MiB"]);
+    assert_eq!(place.good(&["fs", "quota", "list", "home"]), "");
+    let uid = rustix::process::getuid().as_raw();
+    let owner = uid.to_string();
+    let set = place.good(&["fs", "quota", "set", "home", "user", &owner, "--bytes", "400KiB", "--inodes", "3"]);
+    assert_eq!(set, format!("user {uid}: bytes 0 soft - hard 409600, inodes 1 soft - hard 3\n"));
+    fs::write(place.path("a"), vec![7; 200_000]).unwrap();
+    fs::write(place.path("b"), vec![7; 300_000]).unwrap();
+    place.good(&["fs", "put", "a", "home"]);
+    place.bad(&["fs", "put", "b", "home"], 5, &[&format!("user {uid}"), "limit of bytes"]);
+    let json = |words: &[&str]| serde_json::from_str::<serde_json::Value>(&place.good(words)).unwrap();
+    let soft = ["--json", "fs", "quota", "set", "home", "user", &owner, "--bytes", "0", "--soft-bytes", "100KiB"];
+    let set = json(&soft);
+    assert_eq!((&set["bytes"]["soft"], &set["bytes"]["grace_s"]), (&102_400.into(), &604_800.into()));
+    assert!(set["bytes"]["above_since_ns"].as_i64() > Some(0) && set["inodes"]["hard"] == 3, "{set}");
+    assert!(place.good(&["fs", "quota", "list", "home"]).contains("(above soft)"));
+    place.good(&["fs", "put", "b", "home"]); // in the time of grace
+    place.bad(&["fs", "put", "--replace", "a", "home"], 5, &["limit of inodes"]);
+    assert_eq!(json(&["--json", "fs", "stat", "home"])["quotas"], 1);
+    let removed = format!("removed the limits of user {uid} of volume home\n");
+    assert_eq!(place.good(&["fs", "quota", "remove", "home", "user", &owner]), removed);
+    place.bad(&["fs", "quota", "remove", "home", "group", "5"], 1, &["group 5"]);
+    place.bad(&["fs", "quota", "set", "home", "user", "1", "--bytes", "5000"], 2, &["4096"]);
+
+    fs::write(place.path("c"), vec![7; 700_000]).unwrap();
+    place.bad(&["fs", "put", "c", "home"], 5, &["1048576 bytes", "fs grow"]);
+    place.bad(&["fs", "grow", "home", "8KiB"], 2, &["in use"]);
+    assert_eq!(place.good(&["fs", "grow", "home", "2MiB"]), "volume home may have 2 MiB\n");
+    place.good(&["fs", "put", "c", "home"]);
+    let stat = json(&["--json", "fs", "stat", "home"]);
+    assert_eq!((&stat["size"], &stat["pages_max"]), (&(2 << 20).into(), &512.into()));
+    assert!(stat["available_pages"].as_u64() < Some(256), "{stat}");
+    place.good(&["fs", "grow", "home", "0"]);
+    assert!(json(&["--json", "fs", "stat", "home"])["size"].is_null());
+    assert_eq!(place.good(&["fs", "fsck", "home"]), "volume home is whole: nothing was interrupted\n");
+}
+
+/// Damage is told with the paths of its files; `fsck` and `check` repair it after a dry run.
+#[test]
+fn a_damaged_volume_is_repaired() {
+    use std::os::unix::fs::FileExt;
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home"]);
+    fs::create_dir_all(place.path("notes")).unwrap();
+    for name in ["today", "tomorrow"] {
+        fs::write(place.path("notes").join(name), name.repeat(1000)).unwrap();
+    }
+    place.good(&["fs", "put", "notes", "home"]);
+    // The number of links of `today` on media, wherever its inode lies.
+    let path = place.path("everbyte.store");
+    let damage = || {
+        let bytes = fs::read(&path).unwrap();
+        let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let is_inode = |at: &usize| {
+            words[*at] & 0xf000 == 0x8000 && [words[at + 1], words[at + 2]] == [1, 5000] && at.is_multiple_of(32)
+        };
+        let at = (0..words.len() - 4).find(is_inode).expect("the inode of `today`");
+        File::options().write(true).open(&path).unwrap().write_all_at(&[3], at as u64 * 8 + 8).unwrap();
+    };
+    damage();
+    let found = place.bad(&["fs", "fsck", "home"], 1, &["--repair"]).out;
+    assert!(found.contains("counts 3 links and has 1") && found.contains("(/notes/today)"), "{found}");
+    for dry in [["fs", "fsck", "home", "--repair", "--dry-run"].as_slice(), &["check", "--repair", "--dry-run"]] {
+        let told = place.bad(dry, 1, &["--repair"]).out;
+        assert!(told.contains("to be done: `home` at ") && told.contains("has 1 (/notes/today)"), "{told}");
+    }
+    let done = place.good(&["fs", "fsck", "home", "--repair"]);
+    assert!(
+        done.contains("done: `home` at ") && done.ends_with("volume home is whole: nothing was interrupted\n"),
+        "{done}"
+    );
+    assert!(place.good(&["fs", "fsck", "home", "--repair", "--dry-run"]).contains("needs no repair"));
+    damage();
+    let done = place.good(&["check", "--repair"]);
+    assert!(done.contains("done: `home` at ") && done.contains("no damage"), "{done}");
+    damage();
+    let told = place.bad(&["check", "--deep", "--repair"], 1, &["--token"]).out;
+    let token = told.lines().find_map(|line| line.split_once("token: ")).unwrap().1;
+    assert!(place.good(&["check", "--deep", "--repair", "--token", token]).contains("counts 3 links"));
+    place.good(&["check", "--deep"]);
+    place.good(&["fs", "get", "home:/notes", "copy"]);
+    assert_eq!(fs::read_to_string(place.path("copy/today")).unwrap(), "today".repeat(1000));
 }

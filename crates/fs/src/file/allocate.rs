@@ -1,13 +1,14 @@
 //! Pages ahead of use, and holes.
 
 use super::supply::{self, Supply};
-use super::{inline, is_inline, lock, own_tail, read_page, require_range, zero_tail};
+use super::{inline, is_inline, large, lock, own_tail, read_page, require_range, require_unmapped, zero_tail};
 use crate::core::Core;
-use crate::extents::{Extents, NewRun, Piece};
-use crate::layout::{PAGE, PLACE_UNWRITTEN, Place, inode};
+use crate::extents::{Extents, Piece};
+use crate::layout::{PAGE, PLACE_SEALED, PLACE_UNWRITTEN, Place, inode};
 use crate::node::Node;
+use crate::order::{Fresh, NewRun};
 use crate::volume::Volume;
-use crate::{Ino, Result};
+use crate::{Ino, Result, seal};
 use std::ops::Range;
 
 /// A change of the pages of a range, see [`Volume::allocate`].
@@ -27,7 +28,8 @@ pub enum Allocate {
 
 impl Volume {
     /// Gives pages to a range of a regular file, or takes them away. Whole or absent after a
-    /// crash; ordered on return.
+    /// crash; ordered on return. In an empty file a range of at least 2 MiB or 1 GiB that gets
+    /// pages selects the page size of the file.
     ///
     /// # Errors
     /// As [`Volume::write`].
@@ -46,6 +48,9 @@ impl Volume {
         }
         let size = node.word(core, inode::SIZE);
         let extents = state.extents(core, &node)?;
+        if matches!(mode, Allocate::Grow | Allocate::KeepSize) {
+            large::hint(core, &node, extents, len);
+        }
         if matches!(mode, Allocate::Grow | Allocate::Zero) && end > size {
             own_tail(core, &node, extents, size)?;
         }
@@ -76,7 +81,7 @@ pub(super) fn pieces(extents: &Extents, range: &Range<u64>, flags: impl Fn(u8) -
 }
 
 fn unwritten(place: Place) -> Place {
-    Place { flags: place.flags | PLACE_UNWRITTEN, ..place }
+    Place { flags: place.flags & !PLACE_SEALED | PLACE_UNWRITTEN, ..place }
 }
 
 /// A change of the pages of a range, together with the size.
@@ -85,15 +90,16 @@ fn commit(
     node: &Node,
     extents: &mut Extents,
     pages: Range<u64>,
-    runs: &[NewRun],
+    runs: &Fresh<Vec<NewRun>>,
     sizes: (u64, u64),
 ) -> Result<()> {
     extents.reserve_for(core, node.at, &pages, runs)?;
     if sizes.1 > sizes.0 {
-        zero_tail(core, extents, sizes.0);
+        let _before_the_commit = zero_tail(core, extents, sizes.0);
     }
     let mut change = core.change();
     let remapped = extents.remap(core, node.at, &mut change, pages, runs);
+    change.charge(node.at, remapped.net, 0);
     inline::set_size(&mut change, node, sizes.1);
     change.commit()?;
     extents.apply(&remapped);
@@ -104,13 +110,16 @@ fn commit(
 /// Gives unwritten pages to the holes of a range.
 fn fill(core: &Core, node: &Node, extents: &mut Extents, range: Range<u64>, sizes: (u64, u64)) -> Result<()> {
     let mut pages = range.start / PAGE..range.end.div_ceil(PAGE);
+    let reserved = large::reserve(core, node, extents, &pages)?;
     // Whole pieces, which keep their slots.
     for (first, piece) in extents.overlapping(pages.clone()) {
         pages = pages.start.min(first)..pages.end.max(first + piece.len);
     }
-    let kept = pieces(extents, &pages, |flags| flags);
-    let (runs, supply) = supply::fill_between(core, &pages, &kept, PLACE_UNWRITTEN)?;
-    commit(core, node, extents, pages, &runs, sizes).map_err(|error| supply.give_back(core, error))
+    let kept = Fresh::linked(pieces(extents, &pages, |flags| flags));
+    let outcome = supply::reserve(core, &pages, kept).and_then(|(runs, supply)| {
+        commit(core, node, extents, pages, &runs, sizes).map_err(|error| supply.give_back(core, error))
+    });
+    outcome.inspect_err(|_| large::release(core, node, extents, &reserved))
 }
 
 /// Makes a range zeros. Its whole pages become holes, or unwritten if `keep`; a page at an edge
@@ -125,22 +134,26 @@ fn clear(
     keep: bool,
 ) -> Result<()> {
     let pages = range.start / PAGE..range.end.div_ceil(PAGE);
+    require_unmapped(core, node, &pages)?;
     let is_edge =
         |page: u64| page * PAGE < range.start || ((page + 1) * PAGE > range.end && range.end < sizes.0.max(sizes.1));
     let is_written = |page: u64| extents.find(page).is_some_and(|(_, piece)| !piece.place.is_unwritten());
     let mut edges: Vec<u64> = [pages.start, pages.end - 1].into_iter().filter(|&page| is_edge(page)).collect();
     edges.dedup();
     let copied: Vec<u64> = edges.iter().copied().filter(|&page| is_written(page)).collect();
+    for &page in &copied {
+        let found = extents.find(page).expect("it is written");
+        seal::verify(core, node.ino, found, page)?;
+    }
     let copies = Supply::take(core, copied.len() as u64)?;
-    let mut kept = Vec::new();
+    let mut kept = Fresh::linked(Vec::new());
     for (&page, to) in copied.iter().zip(copies.pages()) {
         let mut content = [0; PAGE as usize];
         read_page(core, extents, sizes.0, page, &mut content);
         let (from, until) = (range.start.max(page * PAGE), range.end.min((page + 1) * PAGE));
         content[(from - page * PAGE) as usize..(until - page * PAGE) as usize].fill(0);
-        let _section = core.media().section();
-        core.media().copy_nt_unless("fs-punch-unflushed", core.at(to), &content);
-        kept.push(NewRun { first: page, len: 1, place: Place::page(to) });
+        let new = core.copy_pages_unless("fs-punch-unflushed", to, &content);
+        kept = kept.join(new.with(vec![NewRun { first: page, len: 1, place: *new }]));
     }
     let outcome = if keep {
         // The pages between the copied ones stay, as unwritten ones; but shared ones: what is
@@ -149,19 +162,18 @@ fn clear(
         for &page in copied.iter().chain([&pages.end]) {
             let stays = |run: &NewRun| !run.place.is_shared();
             let between = pieces(extents, &(next..page), |flags| flags).into_iter().filter(stays);
-            kept.extend(between.map(|run| NewRun { place: unwritten(run.place), ..run }));
+            let between = between.map(|run| NewRun { place: unwritten(run.place), ..run });
+            kept = kept.join(Fresh::unwritten(between.collect()));
             next = page + 1;
         }
-        kept.sort_unstable_by_key(|run| run.first);
-        supply::fill_between(core, &pages, &kept, PLACE_UNWRITTEN).and_then(|(runs, supply)| {
+        supply::reserve(core, &pages, kept).and_then(|(runs, supply)| {
             commit(core, node, extents, pages, &runs, sizes).map_err(|error| supply.give_back(core, error))
         })
     } else {
         // Unwritten pages at the edges stay.
         for page in edges.into_iter().filter(|page| !copied.contains(page)) {
-            kept.extend(pieces(extents, &(page..page + 1), |flags| flags));
+            kept = kept.join(Fresh::linked(pieces(extents, &(page..page + 1), |flags| flags)));
         }
-        kept.sort_unstable_by_key(|run| run.first);
         commit(core, node, extents, pages, &kept, sizes)
     };
     outcome.map_err(|error| copies.give_back(core, error))

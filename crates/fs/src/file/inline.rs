@@ -1,12 +1,13 @@
 //! Small files, whose bytes lie in the inode.
 
-use super::{publish_size, store_times};
-use crate::Result;
+use super::{large, publish_size, store_times};
 use crate::change::Change;
 use crate::core::Core;
 use crate::extents::{Extents, Pages};
-use crate::layout::{INLINE, PAGE, Place, Run, STATE_INLINE, State, inode};
+use crate::layout::{INLINE, PAGE, PLACE_UNWRITTEN, Place, Run, STATE_INLINE, State, inode};
 use crate::node::{Node, NodeState};
+use crate::order::{Blank, Fresh};
+use crate::{PageSize, Result};
 
 type Bytes = [u8; INLINE as usize];
 
@@ -25,9 +26,9 @@ pub(super) fn write(core: &Core, node: &Node, at: u64, from: &[u8]) -> Result<()
         let (first, last) = (size & !7, end.next_multiple_of(8));
         let _section = media.section();
         media.write(node.at + inode::INLINE + first, &new[first as usize..last as usize]);
-        media.flush_unless("fs-inline-unflushed", node.at + inode::INLINE + first, last - first);
-        store_times(core, node, core.now() as u64);
-        publish_size(core, node, end);
+        let inside = node.at + inode::INLINE + first;
+        let new = Blank::new(()).flush_unless(media, "fs-inline-unflushed", inside, last - first);
+        publish_size(core, node, end, new.and(store_times(core, node, core.now() as u64)));
         return Ok(());
     }
     let mut change = core.change().of_bytes();
@@ -40,16 +41,17 @@ pub(super) fn write(core: &Core, node: &Node, at: u64, from: &[u8]) -> Result<()
 pub(super) fn resize(core: &Core, node: &Node, to: u64) -> Result<()> {
     let media = core.media();
     let size = node.word(core, inode::SIZE);
+    let mut covered = Fresh::linked(());
     if to > size {
         let mut new = bytes(core, node);
         new[size as usize..].fill(0); // FS-11
         let first = size & !7;
         let _section = media.section();
         media.write(node.at + inode::INLINE + first, &new[first as usize..]);
-        media.flush(node.at + inode::INLINE + first, INLINE - first);
+        let inside = node.at + inode::INLINE + first;
+        covered = Blank::new(()).flush_unless(media, "fs-inline-zeros-unflushed", inside, INLINE - first);
     }
-    store_times(core, node, core.now() as u64);
-    publish_size(core, node, to);
+    publish_size(core, node, to, covered.and(store_times(core, node, core.now() as u64)));
     Ok(())
 }
 
@@ -83,19 +85,28 @@ pub(super) fn to_pages(core: &Core, node: &Node, state: &mut NodeState) -> Resul
         let mut change = core.change();
         change.set(node.at + inode::STATE, plain);
         let mut slots = [0; INLINE as usize];
-        let mut taken = None;
+        let (mut moved, mut taken) = (None, 0);
         if size > 0 {
-            let page = core.take_run(1)?;
-            taken = Some(page);
+            let large = match large::size_of(core, node) {
+                PageSize::Small => None,
+                size => large::take_any(core, size)?,
+            };
+            let (page, count) = large.map_or_else(|| core.take_run(1).map(|page| (page, 1)), Ok)?;
+            change.charge(node.at, count as i64, 0);
             let mut content = [0; PAGE as usize];
             content[..size as usize].copy_from_slice(&old[..size as usize]);
-            let _section = media.section();
-            media.copy_nt_unless("fs-inline-moved-unflushed", core.at(page), &content);
+            moved = Some(core.copy_pages_unless("fs-inline-moved-unflushed", page, &content));
             slots[..8].copy_from_slice(&Run { first: 0, len: 1 }.word().to_le_bytes());
-            slots[8..16].copy_from_slice(&Place::page(page).word().to_le_bytes());
+            if count > 1 {
+                let rest = Place { flags: PLACE_UNWRITTEN, ..Place::page(page + 1) };
+                slots[16..24].copy_from_slice(&Run { first: 1, len: count - 1 }.word().to_le_bytes());
+                slots[24..32].copy_from_slice(&rest.word().to_le_bytes());
+            }
+            taken = count;
         }
         set_bytes(&mut change, node, &slots);
-        change.commit().inspect_err(|_| taken.into_iter().for_each(|page| core.give_pages(page, 1)))?;
+        moved.iter().for_each(|place| change.link(node.at + inode::INLINE + 8, place));
+        change.commit().inspect_err(|_| moved.iter().for_each(|place| core.give_pages(place.page, taken)))?;
     }
     state.extents = Some(match Extents::load(Pages::of(core.object()), node.at) {
         Ok(loaded) => loaded.extents,

@@ -6,6 +6,7 @@
 //! | of pages that one slot maps exactly | new pages, then one word of the slot | 2 |
 //! | of other pages | new pages, then words under undo records | 3 |
 //! | of up to 512 bytes inside a page | words under undo records | 3 |
+//! | in a mapped range | bytes at their place under undo records, in bulk | 3 |
 //! | in a small file | words under undo records; behind its end as above | 3 or 2 |
 //!
 //! Invariants
@@ -15,12 +16,17 @@
 //!   FS-11  Bytes of the last page behind the end of the file are undefined on media; a write or a
 //!          resize that moves the end over them zeroes them first.
 //!
-//! No shared page is stored to (FS-20). All stores to data pages are: `write::change_bytes` and
-//! `write::append`, each to a page that is not shared; `zero_tail`, after `own_tail`; and stores to
+//! No shared page is stored to (FS-20). All stores to data pages are: `write::change_bytes`,
+//! `in_place::put` and `write::append`, each to a page that is not shared; those of a [`FileMap`],
+//! whose pages are not shared while it lives (FS-30); `zero_tail`, after `own_tail`; and stores to
 //! pages that were taken for the change.
 
 mod allocate;
+mod in_place;
 mod inline;
+mod large;
+mod map;
+mod map_range;
 mod read;
 mod resize;
 mod seek;
@@ -30,13 +36,17 @@ mod supply;
 mod write;
 
 pub use allocate::Allocate;
+pub use large::FilePages;
+pub use map::{FileMap, MapOptions};
 
 use crate::core::Core;
-use crate::extents::{Extents, NewRun, Piece};
+use crate::extents::{Extents, Piece};
 use crate::layout::{FILE_MAX, PAGE, Place, STATE_INLINE, inode};
 use crate::node::{Node, Writing};
-use crate::{Error, FileKind, Result};
+use crate::order::{Blank, Fresh, NewRun};
+use crate::{Error, FileKind, Result, seal};
 use everbyte_media::seeded;
+use std::ops::Range;
 
 /// Refuses a range that ends beyond the largest file.
 fn require_range(at: u64, len: u64) -> Result<u64> {
@@ -46,7 +56,9 @@ fn require_range(at: u64, len: u64) -> Result<u64> {
 
 /// Locks a regular file to change it.
 fn lock<'n>(core: &'n Core, node: &'n Node) -> Result<Writing<'n>> {
-    require_regular(core, node, node.write(core)?)
+    let state = require_regular(core, node, node.write(core)?)?;
+    core.sums.touch(node.ino);
+    Ok(state)
 }
 
 /// Locks a regular file whose pages are going to be shared; it may belong to a snapshot.
@@ -66,22 +78,36 @@ fn is_inline(core: &Core, node: &Node) -> bool {
     node.state_word(core).flags & STATE_INLINE != 0
 }
 
-/// Stores the times of a change of the bytes; flushed, not fenced (FS-10).
-fn store_times(core: &Core, node: &Node, now: u64) {
+/// Stores the times of a change of the bytes (FS-10).
+fn store_times(core: &Core, node: &Node, now: u64) -> Fresh<()> {
     let media = core.media();
     let _section = media.section();
     media.store(node.at + inode::MODIFIED, now);
     media.store(node.at + inode::CHANGED, now);
-    media.flush(node.at + inode::MODIFIED, 16);
+    Blank::new(()).flush_unless(media, "fs-times-unflushed", node.at + inode::MODIFIED, 16)
 }
 
-/// Publishes a size, after the fence that everything which it covers waits for.
-fn publish_size(core: &Core, node: &Node, size: u64) {
+/// Publishes a size, after the fence of the bytes and slots that it covers, and of the times. A
+/// smaller size is fenced with relaxed commit, too: bytes that it leaves may be zeroed, and slots
+/// cleared, next.
+fn publish_size<T>(core: &Core, node: &Node, size: u64, covered: Fresh<T>) {
     let media = core.media();
-    let ordered = media.fence_after_unless("fs-size-unfenced", ());
+    let is_smaller = size < node.word(core, inode::SIZE) && !seeded("fs-relaxed-shrink");
+    let ordered = media.fence_after_unless("fs-size-unfenced", covered);
     let _section = media.section();
     everbyte_media::PublishWord::new((node.at + inode::SIZE).into()).publish(media, size, &ordered);
-    media.fence();
+    match is_smaller {
+        true => media.fence(),
+        false => core.freeze.fence_growth(media, node.at + inode::SIZE),
+    }
+}
+
+/// Refuses to free or to move pages of a mapped range (FS-30).
+fn require_unmapped(core: &Core, node: &Node, pages: &Range<u64>) -> Result<()> {
+    match core.maps.meet(node, pages) && !seeded("fs-mapped-freed") {
+        true => Err(Error::Mapped { ino: node.ino }),
+        false => Ok(()),
+    }
 }
 
 /// Whether other extents lead to a page of the file, too: it is not stored to (FS-20). A page that
@@ -91,24 +117,24 @@ fn is_shared(core: &Core, (first, piece): (u64, Piece), page: u64) -> bool {
 }
 
 /// Gives the file a last page of its own if others lead there, too, before the end moves over it:
-/// bytes behind this end may be bytes of another file. The content stays the same, so a crash may
-/// fall between this change and the one that it is for.
+/// bytes behind this end may be bytes of another file; and clears the page's seal (FS-44). The
+/// content stays the same, so a crash may fall between this change and the one that it is for.
 fn own_tail(core: &Core, node: &Node, extents: &mut Extents, size: u64) -> Result<()> {
     let page = size / PAGE;
-    let shared = extents.find(page).filter(|&found| !size.is_multiple_of(PAGE) && is_shared(core, found, page));
-    if shared.is_none() {
-        return Ok(());
+    let Some(found) = extents.find(page).filter(|_| !size.is_multiple_of(PAGE)) else { return Ok(()) };
+    if !is_shared(core, found, page) {
+        return seal::open(core, node, extents, &(page..page + 1));
     }
+    seal::verify(core, node.ino, found, page)?;
     let mut content = [0; PAGE as usize];
     read_page(core, extents, size, page, &mut content);
     let own = core.take_run(1)?;
     let run = NewRun { first: page, len: 1, place: Place::page(own) };
     let change = |extents: &mut Extents| {
         extents.reserve_for(core, node.at, &(page..page + 1), &[run])?;
-        let _section = core.media().section();
-        core.media().copy_nt_unless("fs-own-tail-unflushed", core.at(own), &content);
+        let new = core.copy_pages_unless("fs-own-tail-unflushed", own, &content).with(vec![run]);
         let mut change = core.change();
-        let remapped = extents.remap(core, node.at, &mut change, page..page + 1, &[run]);
+        let remapped = extents.remap(core, node.at, &mut change, page..page + 1, &new);
         change.commit()?;
         Ok::<_, Error>(remapped)
     };
@@ -118,11 +144,11 @@ fn own_tail(core: &Core, node: &Node, extents: &mut Extents, size: u64) -> Resul
     Ok(())
 }
 
-/// Zeroes the last page of a file behind its end, before the end moves over it (FS-11); flushed,
-/// not fenced. The page is the file's own, see [`own_tail`].
-fn zero_tail(core: &Core, extents: &Extents, size: u64) {
+/// Zeroes the last page of a file behind its end, before the end moves over it (FS-11). The page
+/// is the file's own, see [`own_tail`].
+fn zero_tail(core: &Core, extents: &Extents, size: u64) -> Fresh<()> {
     if size.is_multiple_of(PAGE) {
-        return;
+        return Fresh::linked(());
     }
     let (media, len) = (core.media(), PAGE - size % PAGE);
     if let Some((first, piece)) = extents.find(size / PAGE).filter(|(_, piece)| !piece.place.is_unwritten()) {
@@ -130,8 +156,9 @@ fn zero_tail(core: &Core, extents: &Extents, size: u64) {
         let at = core.at(piece.place.page + (size / PAGE - first)) + size % PAGE;
         let _section = media.section();
         media.zero(at, len);
-        media.flush_unless("fs-tail-unflushed", at, len);
+        return Blank::new(()).flush_unless(media, "fs-tail-unflushed", at, len);
     }
+    Fresh::linked(())
 }
 
 /// Reads a page of a file as it is: holes, unwritten pages and bytes behind the end are zeros.

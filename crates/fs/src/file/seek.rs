@@ -1,4 +1,4 @@
-//! Where a file has bytes, and where it has holes.
+//! The places at which a file has bytes, and those at which it has holes.
 
 use super::is_inline;
 use crate::layout::{PAGE, inode};

@@ -8,7 +8,8 @@
 //!   4. the lane is retired
 //!
 //! Whole pages are shared where both offsets lie at the same place of a page. Pages that the source
-//! does not have, and unwritten ones, become holes of the target.
+//! does not have, and unwritten ones, become holes of the target. Mapped pages are not shared, and
+//! those of the target keep their places: bytes are copied then (FS-30).
 //!
 //! Threads: two files are locked in the order of their numbers, under the tree lock for reading,
 //! which keeps a rename from locking the same two.
@@ -17,11 +18,12 @@ use super::allocate::pieces;
 use super::supply::Supply;
 use super::{inline, is_inline, lock, lock_source, own_tail, read_page, require_range, write, zero_tail};
 use crate::core::Core;
-use crate::extents::{Extents, NewRun};
+use crate::extents::{Extents, Piece};
 use crate::layout::{INLINE, PAGE, PLACE_SHARED, Place, inode};
 use crate::node::{Node, NodeState};
+use crate::order::{Blank, Copier, Fresh, NewRun};
 use crate::volume::Volume;
-use crate::{Error, Ino, Result};
+use crate::{Error, Ino, Result, seal};
 use everbyte_media::seeded;
 use std::ops::Range;
 
@@ -137,40 +139,47 @@ impl Transfer<'_> {
         if self.to_at > size {
             let extents = states[0].extents(core, target)?;
             own_tail(core, target, extents, size)?;
-            zero_tail(core, extents, size); // before the page is shared with another place of the file
+            let _ = zero_tail(core, extents, size); // before the page is shared with another place of the file
         }
         let last = states.len() - 1;
         let extents = states[last].extents(core, source)?;
         let pages = self.from_at / PAGE..(self.from_at + len).div_ceil(PAGE);
         let mut written = pieces(extents, &pages, |flags| flags | PLACE_SHARED);
         written.retain(|run| !run.place.is_unwritten());
-        let plan = self.plan(len, size, &written, states[0].extents(core, target)?);
-        let is_late = seeded("fs-share-late");
-        let flag = |states: &mut [&mut NodeState]| {
-            if !plan.shared.is_empty() {
-                states[last].extents(core, source)?.mark_shared(core, source.at, pages.clone());
-            }
-            Ok::<_, Error>(())
-        };
-        if !is_late {
-            flag(states)?;
+        if core.maps.meet(target, &(self.to_at / PAGE..end.div_ceil(PAGE))) {
+            // The pages stay, and their bytes change as in a write.
+            self.verify_source(&written, &pages)?;
+            let mut bytes = vec![0; len as usize];
+            read_runs(core, &written, self.from_at, &mut bytes);
+            write::write(core, target, states[0], self.to_at, &bytes)?;
+            return Ok(len);
         }
-        self.commit(&plan, len, size, &written, states[0].extents(core, target)?)?;
+        let is_mapped = core.maps.meet(source, &pages) && !seeded("fs-mapped-shared");
+        let plan = self.plan(len, size, &written, is_mapped, states[0].extents(core, target)?);
+        self.verify(&plan, len, &written, states[0].extents(core, target)?)?;
+        let is_late = seeded("fs-share-late");
+        let flag = |states: &mut [&mut NodeState]| match plan.shared.is_empty() {
+            true => Ok::<_, Error>(Fresh::linked(())),
+            false => Ok(states[last].extents(core, source)?.mark_shared(core, source.at, pages.clone())),
+        };
+        let flagged = if is_late { Fresh::linked(()) } else { flag(states)? };
+        self.commit(&plan, len, size, &flagged, &written, states[0].extents(core, target)?)?;
         if is_late {
-            flag(states)?;
+            let _ = flag(states)?;
         }
         Ok(len)
     }
 
-    /// Which pages are shared, and which ones are copied. The source's written pages are `written`.
-    fn plan(&self, len: u64, size: u64, written: &[NewRun], target: &Extents) -> Plan {
+    /// Which pages are shared, and which ones are copied: all, if the source is mapped (FS-30). Its
+    /// written pages are `written`.
+    fn plan(&self, len: u64, size: u64, written: &[NewRun], is_mapped: bool, target: &Extents) -> Plan {
         let (from_at, to_at, end) = (self.from_at, self.to_at, self.to_at + len);
         let range = to_at / PAGE..end.div_ceil(PAGE);
         // Bytes of the last page behind the end of the target are undefined (FS-11).
         let whole = to_at.div_ceil(PAGE)..if end >= size { end.div_ceil(PAGE) } else { end / PAGE };
         let is_whole = |page: u64| whole.contains(&page);
         let mut plan = Plan { range, ..Plan::default() };
-        let is_aligned = from_at % PAGE == to_at % PAGE;
+        let is_aligned = from_at % PAGE == to_at % PAGE && !is_mapped;
         let mut copied = Vec::new();
         for run in written {
             // Its pages in the target, of which the first and the last one may lie there in part.
@@ -205,15 +214,46 @@ impl Transfer<'_> {
         plan
     }
 
+    /// Refuses to copy bytes of sealed pages that are damaged.
+    fn verify(&self, plan: &Plan, len: u64, written: &[NewRun], target: &Extents) -> Result<()> {
+        for page in plan.copied.iter().cloned().flatten() {
+            if let Some(found) = target.find(page) {
+                seal::verify(self.core, self.target.ino, found, page)?;
+            }
+            let (from, until) = ((page * PAGE).max(self.to_at), ((page + 1) * PAGE).min(self.to_at + len));
+            let source = (from - self.to_at + self.from_at) / PAGE..(until - self.to_at + self.from_at).div_ceil(PAGE);
+            self.verify_source(written, &source)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses sealed pages of the source that are damaged.
+    fn verify_source(&self, written: &[NewRun], pages: &Range<u64>) -> Result<()> {
+        for run in written {
+            for page in pages.start.max(run.first)..pages.end.min(run.first + run.len) {
+                let piece = Piece { len: run.len, place: run.place, slot: 0 };
+                seal::verify(self.core, self.source.ino, (run.first, piece), page)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Stores the copied pages, and changes the target.
-    fn commit(&self, plan: &Plan, len: u64, size: u64, written: &[NewRun], extents: &mut Extents) -> Result<()> {
+    fn commit(
+        &self,
+        plan: &Plan,
+        len: u64,
+        size: u64,
+        flagged: &Fresh<()>,
+        written: &[NewRun],
+        extents: &mut Extents,
+    ) -> Result<()> {
         let core = self.core;
         let mut supply = Supply::take(core, plan.copied.iter().map(|pages| pages.end - pages.start).sum())?;
         let mut runs = Vec::new();
         plan.copied.iter().for_each(|pages| supply.fill(pages.clone(), 0, &mut runs));
-        runs.iter().for_each(|run| self.store(*run, len, size, written, extents));
-        runs.extend(&plan.shared);
-        runs.sort_unstable_by_key(|run| run.first);
+        let copies = self.store(Blank::new(runs), len, size, written, extents);
+        let runs = copies.join(flagged.with(plan.shared.clone()));
         let places = |runs: &[NewRun]| runs.iter().map(|run| (run.place.page, run.len)).collect::<Vec<_>>();
         let shared = places(&plan.shared);
         core.share_runs(&shared);
@@ -228,31 +268,47 @@ impl Transfer<'_> {
 
     /// Gives the target its new pages and its new size. Returns the runs that it had before: pages
     /// that it has still are counted anew.
-    fn change(&self, range: &Range<u64>, runs: &[NewRun], size: u64, extents: &mut Extents) -> Result<Vec<NewRun>> {
+    fn change(
+        &self,
+        range: &Range<u64>,
+        runs: &Fresh<Vec<NewRun>>,
+        size: u64,
+        extents: &mut Extents,
+    ) -> Result<Vec<NewRun>> {
         let (core, node) = (self.core, self.target);
         extents.reserve_for(core, node.at, range, runs)?;
         let freed = pieces(extents, range, |flags| flags);
         let mut change = core.change();
         let remapped = extents.remap(core, node.at, &mut change, range.clone(), runs);
+        change.charge(node.at, remapped.net, 0);
         inline::set_size(&mut change, node, size);
         change.commit()?;
         extents.apply(&remapped);
         Ok(freed)
     }
 
-    /// Stores the pages of a run: bytes of the source, and at the edges bytes of the target.
-    fn store(&self, run: NewRun, len: u64, size: u64, written: &[NewRun], target: &Extents) {
+    /// Stores the pages of runs: bytes of the source, and at the edges bytes of the target.
+    fn store(
+        &self,
+        runs: Blank<Vec<NewRun>>,
+        len: u64,
+        size: u64,
+        written: &[NewRun],
+        target: &Extents,
+    ) -> Fresh<Vec<NewRun>> {
         let media = self.core.media();
         let mut content = [0; PAGE as usize];
+        let mut copier = Copier::new(media);
         let _section = media.section();
-        for page in run.first..run.first + run.len {
+        for (run, page) in runs.iter().flat_map(|run| (run.first..run.first + run.len).map(move |page| (run, page))) {
             let start = page * PAGE;
             read_page(self.core, target, size, page, &mut content);
             let (from, until) = (start.max(self.to_at), (start + PAGE).min(self.to_at + len));
             let part = &mut content[(from - start) as usize..(until - start) as usize];
             read_runs(self.core, written, from - self.to_at + self.from_at, part);
-            media.copy_nt_unless("fs-copy-unflushed", self.core.at(run.place.page + (page - run.first)), &content);
+            copier.copy_nt_unless("fs-copy-unflushed", self.core.at(run.place.page + (page - run.first)), &content);
         }
+        copier.finish(runs)
     }
 }
 

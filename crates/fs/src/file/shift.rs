@@ -1,9 +1,9 @@
 //! Ranges that leave a file, or come into it: everything behind them moves.
 
 use super::allocate::pieces;
-use super::{inline, is_inline, lock, require_range};
-use crate::extents::NewRun;
+use super::{inline, is_inline, lock, require_range, require_unmapped};
 use crate::layout::{PAGE, inode};
+use crate::order::{Fresh, NewRun};
 use crate::volume::Volume;
 use crate::{Error, Ino, Result};
 
@@ -46,6 +46,7 @@ impl Volume {
         if is_inline(core, &node) {
             inline::to_pages(core, &node, &mut state)?;
         }
+        require_unmapped(core, &node, &(at / PAGE..size.div_ceil(PAGE)))?;
         let extents = state.extents(core, &node)?;
         let last = extents.last().map_or(0, |(first, piece)| first + piece.len);
         let (from, count) = (at / PAGE, len / PAGE);
@@ -62,7 +63,8 @@ impl Volume {
         let gone = if is_insert { from..from } else { from..from + count };
         let freed = pieces(extents, &gone, |flags| flags);
         let mut change = core.change();
-        let remapped = extents.remap(core, node.at, &mut change, range, &runs);
+        let remapped = extents.remap(core, node.at, &mut change, range, &Fresh::linked(runs));
+        change.charge(node.at, remapped.net, 0);
         inline::set_size(&mut change, &node, new_size);
         change.commit()?;
         extents.apply(&remapped);

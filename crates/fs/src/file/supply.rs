@@ -1,8 +1,8 @@
 //! New pages for ranges of a file.
 
 use crate::core::Core;
-use crate::extents::NewRun;
-use crate::layout::{Place, RUN_LEN_MAX};
+use crate::layout::{PLACE_UNWRITTEN, Place, RUN_LEN_MAX};
+use crate::order::{Blank, Fresh, NewRun};
 use crate::{Error, Result};
 use std::ops::Range;
 
@@ -46,25 +46,40 @@ impl Supply {
     }
 }
 
-/// Runs for all pages of a range: those of `kept`, and new ones between them.
-pub(super) fn replace(core: &Core, range: &Range<u64>, kept: &[NewRun]) -> Result<(Vec<NewRun>, Supply)> {
-    fill_between(core, range, kept, 0)
-}
-
-/// As [`replace`]; the new runs have these flags.
-pub(super) fn fill_between(
+/// Runs for the pages of a range but those of `staying`, which are stored then: those of `kept`,
+/// and new ones between them.
+pub(super) fn replace(
     core: &Core,
     range: &Range<u64>,
     kept: &[NewRun],
-    flags: u8,
-) -> Result<(Vec<NewRun>, Supply)> {
+    staying: &[NewRun],
+) -> Result<(Blank<Vec<NewRun>>, Supply)> {
+    let mut there = [kept, staying].concat();
+    there.sort_unstable_by_key(|run| run.first);
+    let (mut runs, supply) = fill_between(core, range, &there, 0)?;
+    runs.extend(kept);
+    runs.sort_unstable_by_key(|run| run.first);
+    Ok((Blank::new(runs), supply))
+}
+
+/// Runs for all pages of a range: those of `kept`, and new ones between them that are not written.
+pub(super) fn reserve(
+    core: &Core,
+    range: &Range<u64>,
+    kept: Fresh<Vec<NewRun>>,
+) -> Result<(Fresh<Vec<NewRun>>, Supply)> {
+    let (runs, supply) = fill_between(core, range, &kept, PLACE_UNWRITTEN)?;
+    Ok((kept.join(Fresh::unwritten(runs)), supply))
+}
+
+/// New runs for the pages between those of `kept`.
+fn fill_between(core: &Core, range: &Range<u64>, kept: &[NewRun], flags: u8) -> Result<(Vec<NewRun>, Supply)> {
     let missing = range.end - range.start - kept.iter().map(|run| run.len).sum::<u64>();
     let mut supply = Supply::take(core, missing)?;
     let mut runs = Vec::new();
     let mut next = range.start;
     for &run in kept {
         supply.fill(next..run.first, flags, &mut runs);
-        runs.push(run);
         next = run.first + run.len;
     }
     supply.fill(next..range.end, flags, &mut runs);

@@ -1,15 +1,16 @@
 //! Writing: each call is whole or absent after a crash.
 
 use super::{
-    inline, is_inline, is_shared, lock, own_tail, publish_size, read_page, require_range, store_times, supply,
-    zero_tail,
+    in_place, inline, is_inline, is_shared, large, lock, own_tail, publish_size, read_page, require_range, store_times,
+    supply, zero_tail,
 };
 use crate::core::Core;
-use crate::extents::{Extents, NewRun, Piece};
+use crate::extents::{Extents, Piece};
 use crate::layout::{INLINE, PAGE, PLACE_UNWRITTEN, Place, inode};
 use crate::node::{Node, NodeState};
+use crate::order::{Blank, Copier, Fresh, NewRun, coalesced};
 use crate::volume::Volume;
-use crate::{Ino, Result};
+use crate::{Ino, PageSize, Result, seal};
 use everbyte_media::seeded;
 use std::ops::Range;
 
@@ -67,6 +68,7 @@ pub(crate) fn write(core: &Core, node: &Node, state: &mut NodeState, at: u64, by
         let plain = extents.find(at / PAGE).filter(|(_, piece)| !piece.place.is_unwritten());
         let plain = plain.filter(|&found| !is_shared(core, found, at / PAGE));
         if let Some((first, piece)) = plain {
+            seal::open(core, node, extents, &(at / PAGE..at / PAGE + 1))?;
             let page_at = core.at(piece.place.page + (at / PAGE - first));
             return change_bytes(core, node, page_at + at % PAGE, bytes);
         }
@@ -74,21 +76,27 @@ pub(crate) fn write(core: &Core, node: &Node, state: &mut NodeState, at: u64, by
     if at >= size {
         own_tail(core, node, extents, size)?;
     }
-    let is_free_behind = extents.last().is_none_or(|(first, piece)| first + piece.len <= size.div_ceil(PAGE));
+    let reserved = large::reserve(core, node, extents, &(at / PAGE..end.div_ceil(PAGE)))?;
+    let is_free_behind = end <= size.next_multiple_of(PAGE)
+        || extents.last().is_none_or(|(first, piece)| first + piece.len <= size.div_ceil(PAGE));
     // A hole in the last page would get a page before its bytes are ordered.
     let is_last_written = size.is_multiple_of(PAGE)
         || extents.find(size / PAGE).is_some_and(|(_, piece)| !piece.place.is_unwritten())
         || seeded("fs-append-over-hole");
-    if at >= size && is_free_behind && is_last_written {
+    let outcome = if at >= size && is_free_behind && is_last_written {
         append(core, node, extents, size, at, bytes)
     } else {
         overwrite(core, node, extents, size, at, bytes)
-    }
+    };
+    outcome.inspect_err(|_| large::release(core, node, extents, &reserved))
 }
 
 /// Changes a few bytes of a page at their place, under undo records.
 fn change_bytes(core: &Core, node: &Node, at: u64, bytes: &[u8]) -> Result<()> {
     let mut change = core.change().of_bytes();
+    if !seeded("fs-map-equal-skipped") {
+        change.flush(at, bytes.len() as u64);
+    }
     let end = at + bytes.len() as u64;
     for word_at in (at & !7..end).step_by(8) {
         let mut word = core.media().load(word_at).to_le_bytes();
@@ -111,18 +119,20 @@ fn append(core: &Core, node: &Node, extents: &mut Extents, size: u64, at: u64, b
     // Pages that the file does not have yet.
     let first = size.div_ceil(PAGE).max(at / PAGE);
     let count = end.div_ceil(PAGE).saturating_sub(first);
+    let charge = core.charge(node.at, count as i64)?;
     let runs = take_behind(core, extents, first, count)?;
     if let Err(error) = extents.reserve_slots(core, node.at, runs.len()) {
         runs.iter().for_each(|run| core.give_pages(run.place.page, run.len));
         return Err(error);
     }
     let _section = media.section();
+    let mut covered = Fresh::linked(());
     if let Some(page_at) = in_place {
         let page_end = size.next_multiple_of(PAGE);
         let gap = at.min(page_end) - size;
         if gap > 0 {
             media.zero(page_at + size % PAGE, gap); // FS-11
-            media.flush_unless("fs-gap-unflushed", page_at + size % PAGE, gap);
+            covered = Blank::new(()).flush_unless(media, "fs-gap-unflushed", page_at + size % PAGE, gap);
         }
         if at < page_end {
             let part = &bytes[..(page_end.min(end) - at) as usize];
@@ -130,10 +140,10 @@ fn append(core: &Core, node: &Node, extents: &mut Extents, size: u64, at: u64, b
         }
     }
     let zeros = |_: u64, page: &mut [u8; PAGE as usize]| page.fill(0);
-    store_pages(core, &runs, at, bytes, zeros);
-    extents.add_behind(core, node.at, &runs);
-    store_times(core, node, core.now() as u64);
-    publish_size(core, node, end);
+    let runs = store_pages(core, Blank::new(runs), at, bytes, zeros);
+    let covered = covered.and(extents.add_behind(core, node.at, &runs));
+    publish_size(core, node, end, covered.and(store_times(core, node, core.now() as u64)));
+    charge.keep();
     Ok(())
 }
 
@@ -166,10 +176,16 @@ fn take_behind(core: &Core, extents: &Extents, first: u64, count: u64) -> Result
 
 /// Stores the bytes of a write to the pages of `runs`, whole pages past the cache. `old` gives the
 /// page that lies under the first or the last one in part.
-fn store_pages(core: &Core, runs: &[NewRun], at: u64, bytes: &[u8], old: impl Fn(u64, &mut [u8; PAGE as usize])) {
-    let (media, end) = (core.media(), at + bytes.len() as u64);
+fn store_pages(
+    core: &Core,
+    runs: Blank<Vec<NewRun>>,
+    at: u64,
+    bytes: &[u8],
+    old: impl Fn(u64, &mut [u8; PAGE as usize]),
+) -> Fresh<Vec<NewRun>> {
+    let (mut copier, end) = (Copier::new(core.media()), at + bytes.len() as u64);
     let mut edge = [0; PAGE as usize];
-    for run in runs {
+    for run in runs.iter() {
         let mut page = run.first;
         while page < run.first + run.len {
             let (start, to) = (page * PAGE, core.at(run.place.page + (page - run.first)));
@@ -177,7 +193,7 @@ fn store_pages(core: &Core, runs: &[NewRun], at: u64, bytes: &[u8], old: impl Fn
                 // Whole pages, as many as the run has.
                 let count = (run.first + run.len - page).min((end - start) / PAGE);
                 let from = &bytes[(start - at) as usize..(start - at + count * PAGE) as usize];
-                media.copy_nt_unless("fs-data-unflushed", to, from);
+                copier.copy_nt_unless("fs-data-unflushed", to, from);
                 page += count;
                 continue;
             }
@@ -185,32 +201,57 @@ fn store_pages(core: &Core, runs: &[NewRun], at: u64, bytes: &[u8], old: impl Fn
             let (from, until) = (start.max(at), (start + PAGE).min(end));
             edge[(from - start) as usize..(until - start) as usize]
                 .copy_from_slice(&bytes[(from - at) as usize..(until - at) as usize]);
-            media.copy_nt_unless("fs-edge-unflushed", to, &edge);
+            copier.copy_nt_unless("fs-edge-unflushed", to, &edge);
             page += 1;
         }
     }
+    copier.finish(runs)
 }
 
 /// Writes to pages that the file has, at least in part: to new pages, which then take their place.
-/// Unwritten pages are kept: nothing reads their bytes.
+/// Unwritten pages are kept: nothing reads their bytes. Pages that may not move stay, and their
+/// bytes change under undo records of the same change.
 fn overwrite(core: &Core, node: &Node, extents: &mut Extents, size: u64, at: u64, bytes: &[u8]) -> Result<()> {
     let media = core.media();
     let end = at + bytes.len() as u64;
-    let range = at / PAGE..end.div_ceil(PAGE);
-    let kept = unwritten(extents, &range);
-    let (runs, supply) = supply::replace(core, &range, &kept)?;
-    extents.reserve_for(core, node.at, &range, &runs).map_err(|error| supply.give_back(core, error))?;
+    let pages = at / PAGE..end.div_ceil(PAGE);
+    // Bytes that are copied to a new page are those that were sealed.
+    let edges = [pages.start, pages.end - 1].into_iter().filter(|page| page * PAGE < at || (page + 1) * PAGE > end);
+    for page in edges {
+        if let Some(found) = extents.find(page) {
+            seal::verify(core, node.ino, found, page)?;
+        }
+    }
+    let stays = large::size_of(core, node) != PageSize::Small || core.maps.meet(node, &pages);
+    if stays && !seeded("fs-seal-kept") {
+        seal::clear(core, node, extents, &pages);
+    }
+    let staying = in_place::staying(core, node, extents, &pages)?;
+    let mut range = in_place::replaced(&pages, &staying);
+    let unwritten = unwritten(extents, &range);
+    let mut linked: Vec<NewRun> = staying.iter().copied().filter(|run| range.contains(&run.first)).collect();
+    let (new, supply) = supply::replace(core, &range, &unwritten, &linked)?;
+    linked.extend(large::neighbours(extents, &mut range, &unwritten));
+    if !range.is_empty() {
+        let mut runs = [&new[..], &linked].concat();
+        runs.sort_unstable_by_key(|run| run.first);
+        let reserved = extents.reserve_for(core, node.at, &range, &coalesced(&runs));
+        reserved.map_err(|error| supply.give_back(core, error))?;
+    }
     let mut change = core.change();
     let _section = media.section();
     if at > size {
-        zero_tail(core, extents, size);
+        let _before_the_commit = zero_tail(core, extents, size);
     }
-    store_pages(core, &runs, at, bytes, |page, into| read_page(core, extents, size, page, into));
+    in_place::put(core, &mut change, &staying, (at, size), bytes);
+    let runs = store_pages(core, new, at, bytes, |page, into| read_page(core, extents, size, page, into));
+    let runs = runs.join(Fresh::linked(linked)).coalesced();
     let remapped = extents.remap(core, node.at, &mut change, range, &runs);
+    change.charge(node.at, remapped.net, 0);
     if end > size {
         inline::set_size(&mut change, node, end);
     } else {
-        store_times(core, node, change.now());
+        let _before_the_commit = store_times(core, node, change.now());
     }
     change.commit().map_err(|error| supply.give_back(core, error))?;
     extents.apply(&remapped);

@@ -1,25 +1,26 @@
 //! The twins of a volume's files, of which a snapshot consists.
 
 use crate::core::Core;
-use crate::create::put;
-use crate::extents::{Extents, NewRun, Pages};
+use crate::extents::{Extents, Pages};
 use crate::layout::{
     EXTENT, FILE_PAGES_MAX, INLINE_EXTENTS, Inode, LINE, LIST_EXTENTS, LIST_HEAD, PAGE, PLACE_SHARED, Place, Run,
     STATE_INLINE, STATE_SNAPSHOT, State, inode,
 };
+use crate::order::{Blank, Copier, Fresh, NewInode, NewRun};
 use crate::xattr::run as xattr;
 use crate::{Error, FileKind, Ino, Result};
-use everbyte_media::Damage;
 use everbyte_media::sealed::{seal_low, unseal_low};
+use everbyte_media::{Damage, Ordered, seeded};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Twins that nothing leads to yet.
 #[derive(Debug, Default)]
 pub(super) struct Twins {
     /// The twin of each file.
     of: HashMap<Ino, Ino>,
-    /// The state of each twin when it is live.
-    states: Vec<(Ino, State)>,
+    /// The inode of each twin.
+    inodes: Vec<Fresh<NewInode>>,
     /// Pages that were taken, and shares of pages.
     pages: Vec<(u64, u64)>,
 }
@@ -43,22 +44,26 @@ impl Twins {
         self.of[&Ino::ROOT]
     }
 
-    /// All twins become live; flushed and not fenced.
-    pub(super) fn set_live(&self, core: &Core) {
+    /// The inodes of the twins.
+    pub(super) fn fresh(&self) -> &[Fresh<NewInode>] {
+        &self.inodes
+    }
+
+    /// The twins become live; flushed and not fenced.
+    pub(super) fn set_live(&self, core: &Core, inodes: &Ordered<&[Fresh<NewInode>]>) {
         let media = core.media();
         let _section = media.section();
-        for (ino, state) in &self.states {
-            let at = core.table.at(*ino).expect("the table has it") + inode::STATE;
-            media.store(at, state.word());
-            media.flush_unless("fs-snapshot-states-unflushed", at, 8);
+        for new in inodes.iter() {
+            media.store(new.at + inode::STATE, new.state.word());
+            media.flush_unless("fs-snapshot-states-unflushed", new.at + inode::STATE, 8);
         }
     }
 
     /// The twins are given up.
     pub(super) fn give_back(&self, core: &Core) {
         let media = core.media();
-        for (ino, _) in &self.states {
-            let at = core.table.at(*ino).expect("the table has it") + inode::STATE;
+        for new in &self.inodes {
+            let at = new.at + inode::STATE;
             let state = State::of(media.load(at));
             if state.mode != 0 {
                 let _section = media.section();
@@ -124,51 +129,98 @@ impl Twins {
         if found.attributes != 0 {
             content.attributes = self.share_attributes(core, at)?;
         }
-        put(core, twin_at, &content);
-        let flags = state.flags | STATE_SNAPSHOT;
-        self.states.push((twin, State { flags, generation: old.generation, ..state }));
+        let state = State { flags: state.flags | STATE_SNAPSHOT, generation: old.generation, ..state };
+        self.inodes.push(NewInode::blank(twin, twin_at, state).put(media, &content));
         Ok(())
     }
 
     /// The runs of pages of a twin: shared with the file, or new pages of names.
-    fn runs(&mut self, core: &Core, ino: Ino, at: u64, found: &Inode, is_directory: bool) -> Result<Vec<NewRun>> {
+    fn runs(
+        &mut self,
+        core: &Core,
+        ino: Ino,
+        at: u64,
+        found: &Inode,
+        is_directory: bool,
+    ) -> Result<Fresh<Vec<NewRun>>> {
         let Some(node) = core.nodes.loaded(ino) else {
             let loaded = Extents::load(Pages::of(core.object()), at);
             let mut extents = loaded.map_err(|damage| damage.of_object(core.name()))?.extents;
-            return self.runs_of(core, at, &mut extents, found, is_directory);
+            return self.runs_of(core, ino, at, &mut extents, found, is_directory);
         };
         let mut state = node.write_index(core)?;
-        self.runs_of(core, at, state.extents(core, &node)?, found, is_directory)
+        self.runs_of(core, ino, at, state.extents(core, &node)?, found, is_directory)
     }
 
     fn runs_of(
         &mut self,
         core: &Core,
+        ino: Ino,
         at: u64,
         extents: &mut Extents,
         found: &Inode,
         is_directory: bool,
-    ) -> Result<Vec<NewRun>> {
+    ) -> Result<Fresh<Vec<NewRun>>> {
         if is_directory {
             return self.copy_names(core, extents, found.size / PAGE);
         }
-        extents.mark_shared(core, at, 0..FILE_PAGES_MAX);
-        let written = extents.pieces().filter(|(_, piece)| !piece.place.is_unwritten());
-        let runs: Vec<NewRun> =
-            written.map(|(first, piece)| NewRun { first, len: piece.len, place: piece.place }).collect();
-        let pages: Vec<(u64, u64)> = runs.iter().map(|run| (run.place.page, run.len)).collect();
-        core.share_runs(&pages);
-        self.pages.extend(pages);
-        Ok(runs)
+        let marked = extents.mark_shared(core, at, 0..FILE_PAGES_MAX);
+        let mapped = core.maps.of(ino, &(0..FILE_PAGES_MAX));
+        let (mut shared, mut copied) = (Vec::new(), Fresh::linked(Vec::new()));
+        for (first, piece) in extents.pieces().filter(|(_, piece)| !piece.place.is_unwritten()) {
+            let cut = |pages: Range<u64>| NewRun {
+                first: pages.start,
+                len: pages.end - pages.start,
+                place: Place { page: piece.place.page + (pages.start - first), ..piece.place },
+            };
+            let (mut next, end) = (first, first + piece.len);
+            for pages in &mapped {
+                let pages = pages.start.clamp(next, end)..pages.end.clamp(next, end);
+                if !pages.is_empty() && !seeded("fs-mapped-shared") {
+                    self.share(core, cut(next..pages.start), &mut shared);
+                    copied = copied.join(self.copy_pages(core, cut(pages.clone()))?);
+                    next = pages.end;
+                }
+            }
+            self.share(core, cut(next..end), &mut shared);
+        }
+        Ok(marked.with(shared).join(copied))
+    }
+
+    /// Shares a run of pages with the file.
+    fn share(&mut self, core: &Core, run: NewRun, runs: &mut Vec<NewRun>) {
+        if run.len > 0 {
+            core.share_runs(&[(run.place.page, run.len)]);
+            self.pages.push((run.place.page, run.len));
+            runs.push(run);
+        }
+    }
+
+    /// Copies a run of pages that is mapped (FS-30).
+    fn copy_pages(&mut self, core: &Core, run: NewRun) -> Result<Fresh<Vec<NewRun>>> {
+        let (mut content, mut done, mut runs) = ([0; PAGE as usize], 0, Vec::new());
+        let mut copier = Copier::new(core.media());
+        for (page, len) in core.take_runs(run.len)? {
+            self.pages.push((page, len));
+            for index in 0..len {
+                core.media().read(core.at(run.place.page + done + index), &mut content);
+                let _section = core.media().section();
+                copier.copy_nt_unless("fs-snapshot-mapped-unflushed", core.at(page + index), &content);
+            }
+            runs.push(NewRun { first: run.first + done, len, place: Place::page(page) });
+            done += len;
+        }
+        Ok(copier.finish(Blank::new(runs)))
     }
 
     /// Copies the pages of a directory; entries lead to the twins.
-    fn copy_names(&mut self, core: &Core, extents: &Extents, count: u64) -> Result<Vec<NewRun>> {
+    fn copy_names(&mut self, core: &Core, extents: &Extents, count: u64) -> Result<Fresh<Vec<NewRun>>> {
         let taken = core.take_runs(count)?;
         self.pages.extend(&taken);
         let mut runs = Vec::new();
         let mut first = 0;
         let mut content = [0; PAGE as usize];
+        let mut copier = Copier::new(core.media());
         for (page, len) in taken {
             for index in 0..len {
                 let damaged = |detail: &str| Error::from(Damage::at(core.at(page), detail).of_object(core.name()));
@@ -184,16 +236,16 @@ impl Twins {
                     line[..8].copy_from_slice(&seal_low(twin.0).to_le_bytes());
                 }
                 let _section = core.media().section();
-                core.media().copy_nt_unless("fs-snapshot-names-unflushed", core.at(page + index), &content);
+                copier.copy_nt_unless("fs-snapshot-names-unflushed", core.at(page + index), &content);
             }
             runs.push(NewRun { first, len, place: Place::page(page) });
             first += len;
         }
-        Ok(runs)
+        Ok(copier.finish(Blank::new(runs)))
     }
 
     /// Writes the slots of a twin: to its inode, and to new pages of a chain.
-    fn put_runs(&mut self, core: &Core, runs: &[NewRun], content: &mut Inode) -> Result<()> {
+    fn put_runs(&mut self, core: &Core, runs: &Fresh<Vec<NewRun>>, content: &mut Inode) -> Result<()> {
         let slot = |run: &NewRun| [Run { first: run.first, len: run.len }.word(), run.place.word()];
         let store = |into: &mut [u8], run: &NewRun| {
             let words = slot(run).map(u64::to_le_bytes);
@@ -211,9 +263,7 @@ impl Twins {
             bytes[..8].copy_from_slice(&u64::to_le_bytes(next));
             let slots = bytes[LIST_HEAD as usize..].chunks_exact_mut(EXTENT as usize);
             slots.zip(part).for_each(|(into, run)| store(into, run));
-            let _section = core.media().section();
-            core.media().copy_nt_unless("fs-snapshot-chain-unflushed", core.at(page), &bytes);
-            next = Place::page(page).word();
+            next = core.copy_pages_unless("fs-snapshot-chain-unflushed", page, &bytes).word();
         }
         content.list = next; // the chain begins with the last page
         Ok(())

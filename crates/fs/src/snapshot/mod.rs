@@ -15,16 +15,16 @@ mod copy;
 pub(crate) mod published;
 
 use crate::core::Core;
-use crate::create::{put, touch};
+use crate::create::touch;
 use crate::extents::Pages;
-use crate::layout::{Inode, PAGE, Place, Run, SNAPSHOTS_AT, STATE_SNAPSHOT, State, inode};
+use crate::layout::{Inode, PAGE, Run, SNAPSHOTS_AT, STATE_SNAPSHOT, State, inode};
 use crate::names::require_name;
 use crate::node::{Node, NodeState};
+use crate::order::NewInode;
 use crate::remove;
 use crate::table::Body;
 use crate::volume::Volume;
 use crate::{Error, FileKind, Ino, Result};
-use everbyte_media::sealed::seal_low;
 use std::sync::Arc;
 
 /// A snapshot of a volume.
@@ -146,7 +146,7 @@ fn made_directory(core: &Core) -> Result<Arc<Node>> {
     }
     let ino = core.table.take(core)?;
     let page = core.take_run(1).inspect_err(|_| core.table.give(ino))?;
-    core.zero_pages(page, 1);
+    let zeros = core.zero_pages(page, 1);
     let at = core.table.at(ino).expect("the table has it");
     let mut change = core.change();
     let body = Body::new(FileKind::Directory, 0o700, change.now() as i64);
@@ -155,10 +155,11 @@ fn made_directory(core: &Core) -> Result<Arc<Node>> {
     (content.parent, content.snapshot, content.size) = (ino.0, ino.0, PAGE);
     content.checksum = content.owner_sum();
     content.inline[..8].copy_from_slice(&Run { first: 0, len: 1 }.word().to_le_bytes());
-    content.inline[8..16].copy_from_slice(&Place::page(page).word().to_le_bytes());
-    put(core, at, &content);
-    change.set(at + inode::STATE, State { flags: STATE_SNAPSHOT, ..body.state(old.generation) }.word());
-    change.set(core.at(0) + SNAPSHOTS_AT, seal_low(ino.0));
+    content.inline[8..16].copy_from_slice(&zeros.word().to_le_bytes());
+    let state = State { flags: STATE_SNAPSHOT, ..body.state(old.generation) };
+    let inode = NewInode::blank(ino, at, state).put(core.media(), &content);
+    change.make_live(&inode);
+    change.link(core.at(0) + SNAPSHOTS_AT, &inode);
     change.commit().inspect_err(|_| {
         core.give_pages(page, 1);
         core.table.give(ino);
@@ -171,12 +172,12 @@ fn publish(core: &Core, name: &[u8], twins: &copy::Twins) -> Result<()> {
     let directory = made_directory(core)?;
     let mut state = directory.write_index(core)?;
     let line = state.free_line(core, &directory, name)?;
-    core.media().fence_unless("fs-snapshot-unfenced"); // the twins before their states
-    twins.set_live(core);
+    // The twins before their states.
+    twins.set_live(core, &core.media().fence_after_unless("fs-snapshot-unfenced", twins.fresh()));
     let names = state.names(core, &directory)?;
-    names.write(core, line, name, FileKind::Directory);
+    let entry = names.write(core, line, name, FileKind::Directory, twins.root());
     let mut change = core.change();
-    change.set(names.at(core, line), seal_low(twins.root().0));
+    change.name(&entry);
     change.set(directory.at + inode::LINKS, directory.word(core, inode::LINKS) + 1);
     touch(&mut change, &directory);
     change.commit()?;

@@ -10,6 +10,7 @@ use crate::core::Core;
 use crate::extents::Pages;
 use crate::layout::{PAGE, Place, XATTRS_MAX, inode};
 use crate::node::Node;
+use crate::order::{Fresh, Linked};
 use crate::space::Space;
 use crate::volume::Volume;
 use crate::{Error, Ino, Result};
@@ -107,7 +108,27 @@ impl Volume {
 /// The new run of a file's attributes, which a change will lead to, and the old one.
 pub(crate) struct Replaced {
     old: Option<(u64, u64, bool)>,
-    new: Option<(u64, u64)>,
+    new: Option<Fresh<NewAttributes>>,
+}
+
+/// A run of pages with attributes that nothing leads to yet.
+#[derive(Clone, Copy)]
+pub(crate) struct NewAttributes {
+    page: u64,
+    count: u64,
+}
+
+impl NewAttributes {
+    /// Its first page, and their number.
+    pub(crate) fn pages(self) -> (u64, u64) {
+        (self.page, self.count)
+    }
+}
+
+impl Linked for NewAttributes {
+    fn word(&self) -> u64 {
+        Place::page(self.page).word()
+    }
 }
 
 impl Replaced {
@@ -118,13 +139,19 @@ impl Replaced {
     pub(crate) fn write(core: &Core, node: &Node, words: &mut Change<'_>, all: &Xattrs) -> Result<Replaced> {
         let old = run::run(Pages::of(core.object()), node.at).map_err(|damage| damage.of_object(core.name()))?;
         let new = write_run(core, all)?;
-        words.set(node.at + inode::ATTRIBUTES, new.map_or(0, |(page, _)| Place::page(page).word()));
+        let count = |run: Option<u64>| run.map_or(0, |count| count as i64);
+        let more = count(new.as_ref().map(|new| new.count)) - count(old.map(|(_, count, _)| count));
+        words.charge(node.at, more, 0);
+        match &new {
+            Some(new) => words.link(node.at + inode::ATTRIBUTES, new),
+            None => words.set(node.at + inode::ATTRIBUTES, 0),
+        }
         Ok(Replaced { old, new })
     }
 
     /// Commits the change.
     pub(crate) fn commit(self, core: &Core, words: Change<'_>) -> Result<()> {
-        words.commit().inspect_err(|_| self.new.into_iter().for_each(|(page, count)| core.give_pages(page, count)))?;
+        words.commit().inspect_err(|_| self.new.iter().for_each(|new| core.give_runs(&[new.pages()])))?;
         if let Some((page, count, _)) = self.old {
             core.give_pages(page, count);
         }
@@ -132,8 +159,8 @@ impl Replaced {
     }
 }
 
-/// Writes attributes to new pages, flushed and not fenced: the first page, and their number.
-pub(crate) fn write_run(core: &Core, all: &Xattrs) -> Result<Option<(u64, u64)>> {
+/// Writes attributes to new pages.
+pub(crate) fn write_run(core: &Core, all: &Xattrs) -> Result<Option<Fresh<NewAttributes>>> {
     if all.is_empty() {
         return Ok(None);
     }
@@ -144,9 +171,8 @@ pub(crate) fn write_run(core: &Core, all: &Xattrs) -> Result<Option<(u64, u64)>>
     }
     let count = (bytes.len() as u64).div_ceil(PAGE);
     let page = core.take_run(count)?;
-    let _section = core.media().section();
-    core.media().copy_nt_unless("fs-xattr-unflushed", core.at(page), &bytes);
-    Ok(Some((page, count)))
+    let new = core.copy_pages_unless("fs-xattr-unflushed", page, &bytes);
+    Ok(Some(new.with(NewAttributes { page, count })))
 }
 
 pub(crate) fn load(space: &Space, node: &Node) -> Result<Xattrs> {

@@ -190,6 +190,7 @@ impl Media {
                 recorder.flush(at, bytes.len() as u64);
             }
         }
+        self.note_change(at, bytes.len() as u64);
         self.inner.counters.add(Counter::Lines, (end - first) / crate::LINE);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariants
 //!   MAP-1  `base..base+reserve` is mapped until drop: readable and writable, except where
-//!          `Media::protect` has set other rights.
+//!          `Media::protect` has set other rights, and outside of write windows.
 //!   MAP-2  Only `0..limit` is backed by the file, and no byte beyond it is ever touched. `limit`
 //!          only grows.
 //!   MAP-3  Memory is touched through atomics of 8 bytes (and 1 byte at ragged ends), or by
@@ -16,6 +16,7 @@ use crate::bytes::isa::{self, FlushKind};
 use crate::bytes::sizes::{LARGE, WORD};
 use crate::open::chunks::slot::{SEGMENTS, SLOTS};
 use crate::pages::unreadable::{self, Watched};
+use crate::pages::write_windows::Windows;
 use parking_lot::Mutex;
 use std::cmp::Ordering as Cmp;
 use std::io;
@@ -98,6 +99,7 @@ pub(crate) struct Mapping {
     owner: OnceLock<u32>,
     /// `None` only during drop.
     watched: Option<Watched>,
+    windows: Windows,
 }
 
 // SAFETY: the mapping is plain memory that lives until drop, and all access to it is atomic
@@ -134,19 +136,17 @@ impl Mapping {
             let _ = unsafe { rustix::mm::munmap(place, reserve as usize) };
         })?;
         let base = NonNull::new(base.cast::<u8>()).expect("mmap returned null");
-        let watched = watch(base, reserve);
-        let mapping = Mapping {
-            base,
-            reserve,
-            limit: AtomicU64::new(limit),
-            pieces: None,
-            owner: OnceLock::new(),
-            watched: Some(watched),
-        };
+        let mapping = Mapping::in_one_piece(base, reserve, limit);
         if mode == Mode::Private {
             mapping.keep_from_children()?; // a child's copy could diverge
         }
         Ok(mapping)
+    }
+
+    /// The value for addresses that are mapped.
+    fn in_one_piece(base: NonNull<u8>, reserve: u64, limit: u64) -> Mapping {
+        let (limit, owner, watched) = (AtomicU64::new(limit), OnceLock::new(), Some(watch(base, reserve)));
+        Mapping { base, reserve, limit, pieces: None, owner, watched, windows: Windows::whole() }
     }
 
     /// Reserves `reserve` bytes of addresses, at `place` or anywhere, and maps `extents` of `file`
@@ -163,7 +163,8 @@ impl Mapping {
         let base = place.map_or_else(|| Self::reserve_aligned(reserve), Ok)?;
         let (limit, pieces) = (AtomicU64::new(limit), Some(Pieces::new(mode)));
         let watched = watch(base, reserve);
-        let mapping = Mapping { base, reserve, limit, pieces, owner: OnceLock::new(), watched: Some(watched) };
+        let (owner, windows) = (OnceLock::new(), Windows::in_pieces());
+        let mapping = Mapping { base, reserve, limit, pieces, owner, watched: Some(watched), windows };
         mapping.lay_zeros(0, guarded.unwrap_or(reserve).min(reserve), rustix::mm::ProtFlags::READ)?;
         mapping.show(file, extents)?;
         if mode == Mode::Private {
@@ -186,6 +187,50 @@ impl Mapping {
         mapping.show(file, extents)?;
         mapping.pieces = None;
         Ok(mapping)
+    }
+
+    /// Maps pieces of `file`, each an offset in it and a length, side by side behind `lead` bytes
+    /// without rights, at a multiple of [`LARGE`]. A piece without an offset is zeros.
+    pub(crate) fn side_by_side(
+        file: BorrowedFd<'_>,
+        mode: Mode,
+        lead: u64,
+        pieces: &[(Option<u64>, u64)],
+    ) -> io::Result<Mapping> {
+        use rustix::mm::{MapFlags, ProtFlags};
+        let reserve = lead + pieces.iter().map(|(_, len)| len).sum::<u64>();
+        let base = Self::reserve_aligned(reserve)?;
+        // Unmapped when it is dropped, after a failure too.
+        let mapping = Mapping::in_one_piece(base, reserve, reserve);
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, mode.flags() | MapFlags::FIXED);
+        let mut at = lead;
+        for &(file_at, len) in pieces {
+            let Some(file_at) = file_at else {
+                mapping.lay_zeros(at, len, access)?;
+                at += len;
+                continue;
+            };
+            // SAFETY:
+            // - in bounds: pages of the range just reserved, whose length is that of all pieces;
+            // - alive: the reservation lives until drop;
+            // - no writer: no other code uses the range;
+            // - valid: any bytes are words.
+            unsafe { rustix::mm::mmap(mapping.pointer(at).cast(), len as usize, access, flags, file, file_at) }?;
+            at += len;
+        }
+        Ok(mapping)
+    }
+
+    /// Asks the system to map small pages alone. A hint.
+    pub(crate) fn keep_small(&self) {
+        let (base, advice) = (self.base.as_ptr().cast(), rustix::mm::Advice::LinuxNoHugepage);
+        // SAFETY: advice on our own mapping changes no content.
+        let _ = unsafe { rustix::mm::madvise(base, self.reserve as usize, advice) };
+    }
+
+    /// [`Mapping::gather`] of every large page that lies in the mapping.
+    pub(crate) fn gather_all(&self) {
+        (0..self.reserve / LARGE).for_each(|index| self.gather(index * LARGE));
     }
 
     /// Replaces pages by zeros, to which no byte is stored.
@@ -215,6 +260,7 @@ impl Mapping {
         let Some(pieces) = &self.pieces else { return Ok(()) };
         let end = extent.end().min(self.reserve);
         if extent.at < end {
+            self.windows.unmapped(extent.at..end);
             self.lay_zeros(extent.at, end - extent.at, rustix::mm::ProtFlags::READ)?;
         }
         pieces.shown[extent.slot].store(ABSENT, Ordering::Release);
@@ -276,7 +322,7 @@ impl Mapping {
                 self.protect(part.start, part.end - part.start, *access)?;
             }
         }
-        Ok(())
+        self.windows.mapped(self, range)
     }
 
     /// Sets the rights of pages; [`Mapping::remember`] is for pages without a chunk.
@@ -360,19 +406,22 @@ impl Mapping {
         // SAFETY: advice on our own fresh mapping changes no content.
         let _ =
             unsafe { rustix::mm::madvise(base.as_ptr().cast(), reserve as usize, rustix::mm::Advice::LinuxHugepage) };
-        let watched = watch(base, reserve);
-        Ok(Mapping {
-            base,
-            reserve,
-            limit: AtomicU64::new(limit),
-            pieces: None,
-            owner: OnceLock::new(),
-            watched: Some(watched),
-        })
+        Ok(Mapping::in_one_piece(base, reserve, limit))
     }
 
     pub(crate) fn reserve(&self) -> u64 {
         self.reserve
+    }
+
+    /// Whether a forked child has all of it at the same addresses.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.pieces.is_none() && self.owner.get().is_none()
+    }
+
+    /// Its guarded pages.
+    #[inline(always)]
+    pub(crate) fn windows(&self) -> &Windows {
+        &self.windows
     }
 
     /// Its unreadable pages.

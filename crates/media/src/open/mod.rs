@@ -3,6 +3,7 @@
 pub(crate) mod chunks;
 pub(crate) mod copy;
 pub(crate) mod examine;
+pub(crate) mod filled;
 pub(crate) mod head;
 pub(crate) mod join;
 pub(crate) mod layout;

@@ -11,13 +11,13 @@ use crate::bytes::mapping::Mode;
 use crate::counters::Counters;
 use crate::media::{Backend, MappedStore, Media};
 use crate::open::chunks::{ChunkDisk, Chunks, Guard, SEGMENT};
-use crate::open::copy;
 use crate::open::examine::{
     Copies, choose, chunk_disk, examine, open_for_reading, open_for_writing, repair_copies, replay_log, sync_directory,
 };
 use crate::open::head::{COPIES, HEAD_END, Head};
 use crate::open::map_file::{map_file, map_linear, private_copy};
 use crate::open::opened::Opened;
+use crate::open::{copy, filled};
 use crate::pages::binding;
 use crate::{BackendKind, Error, Options, Recorder, Result};
 use everbyte_members::{FileLockMode, JoinLock, Members, PrivateDescriptor, lock_file, lock_file_apart};
@@ -146,6 +146,34 @@ impl OpenOptions {
         })
     }
 
+    /// Creates the file of a store of `len` bytes that is not open, of the pages that `next`
+    /// returns: an offset and whole pages, until `None`. All other bytes are zeros. Durable on
+    /// return, apart from its name. `len` includes the linear part.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::create`], and those of `next`. No file is left behind.
+    ///
+    /// # Panics
+    /// As [`OpenOptions::create`].
+    pub fn create_filled(
+        self,
+        geometry: Geometry,
+        len: u64,
+        next: &mut dyn FnMut() -> std::io::Result<Option<(u64, Vec<u8>)>>,
+    ) -> Result<()> {
+        self.allow("create_filled", &["bound_to"])?;
+        let path = &*self.path;
+        let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(path);
+        let file = file.map_err(|source| Error::Io { action: "create", path: path.into(), source })?;
+        let filled = lock_file(&file, path, FileLockMode::Exclusive).map_err(Error::from).and_then(|()| {
+            let head = make_heads(&file, path, geometry, self.address)?;
+            filled::fill(file, path, head, len, next)
+        });
+        filled.inspect_err(|_| {
+            let _ = std::fs::remove_file(path); // this call created it
+        })
+    }
+
     /// Creates the file as a copy of the store `source` and opens it. `progress` is called with the
     /// bytes copied so far and the bytes to copy. The source is only read: it may be a store that
     /// crashed.
@@ -247,8 +275,8 @@ impl OpenOptions {
     }
 }
 
-fn create_in(file: File, path: &Path, geometry: Geometry, address: Option<u64>, options: &Options) -> Result<Media> {
-    let lock = lock_alone(&file, None, path, options)?;
+/// Sizes a new file and writes its heads, both of them.
+fn make_heads(file: &File, path: &Path, geometry: Geometry, address: Option<u64>) -> Result<Head> {
     let Geometry { max, len, log_at, log_len } = geometry;
     assert!(
         log_at >= HEAD_END && log_at + log_len <= max && len >= HEAD_END && len <= max,
@@ -264,10 +292,16 @@ fn create_in(file: File, path: &Path, geometry: Geometry, address: Option<u64>, 
     (head.binding, head.map_at) = (address.unwrap_or(0), len);
     for _ in COPIES {
         let (at, bytes) = head.next();
-        let written = Disk::write_at(&file, at, bytes);
+        let written = Disk::write_at(file, at, bytes);
         written.map_err(|source| Error::Io { action: "write", path: path.into(), source })?;
     }
-    Disk::sync(&file).map_err(|source| Error::Io { action: "sync", path: path.into(), source })?;
+    Disk::sync(file).map_err(|source| Error::Io { action: "sync", path: path.into(), source })?;
+    Ok(head)
+}
+
+fn create_in(file: File, path: &Path, geometry: Geometry, address: Option<u64>, options: &Options) -> Result<Media> {
+    let lock = lock_alone(&file, None, path, options)?;
+    let head = make_heads(&file, path, geometry, address)?;
     if choose(&file, path, options.backend)? == BackendKind::File {
         let copies = Copies { torn: Vec::new(), agree: true };
         return resume_log(Arc::new(FileDisk::new(file, lock)), path, (head, copies), options);
@@ -397,7 +431,10 @@ fn resume_log(
     let options = &Options { give_back: options.give_back && binding.is_none(), ..options.clone() };
     let (to, by) = (Arc::clone(&mapping), Arc::clone(&counters));
     let backend = FileBackend::start(disk, to, by, path, head, content.as_ref(), options)?;
+    let gate = backend.gate();
     Ok(Media::new(MappedStore {
+        gate,
+        changed: OnceLock::new(),
         mapping,
         beneath: OnceLock::new(),
         backend: Backend::File(backend),

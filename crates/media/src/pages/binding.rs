@@ -28,7 +28,7 @@ pub fn address(max: u64, random: u64) -> Option<u64> {
 }
 
 /// Whether a store of at most `max` bytes can be bound to `address`.
-pub(crate) fn is_possible(address: u64, max: u64) -> bool {
+pub fn is_possible(address: u64, max: u64) -> bool {
     address.is_multiple_of(LARGE)
         && address >= WINDOW.start
         && address.checked_add(max).is_some_and(|end| end <= WINDOW.end)

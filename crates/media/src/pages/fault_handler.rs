@@ -1,5 +1,6 @@
-//! The handler of SIGSEGV: it asks the watcher of the touched range, then the resolver of chunks,
-//! and the instruction runs again if one of them says so.
+//! The handler of SIGSEGV: it looks at the rights of protection keys, asks the watcher of the
+//! touched range, then the resolver of chunks, and the instruction runs again if one of them says
+//! so.
 //!
 //! Invariants
 //!   HIDE-1  The handler takes no lock that is held while watched pages are touched: a watcher
@@ -9,7 +10,7 @@
 //! Threads: any. A program that installs a handler for SIGSEGV later must call the handler that it
 //! replaces.
 
-use crate::pages::signals;
+use crate::pages::{keys, signals};
 use parking_lot::RwLock;
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
@@ -76,6 +77,10 @@ impl Drop for Watch {
 
 /// The handler of SIGSEGV.
 unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the arguments are the kernel's.
+    if unsafe { keys::resolve(info, context) } {
+        return;
+    }
     // SAFETY: the kernel calls a handler with SA_SIGINFO with a valid `siginfo_t`.
     let (_, address) = unsafe { signals::code_and_address(info) };
     let again = signals::keep_errno(|| {

@@ -91,6 +91,7 @@ impl Media {
                 direct.allocate(&self.inner.mapping, at, bytes.len() as u64)?;
                 let beneath = self.beneath()?;
                 direct.copy_nt(beneath, at, bytes);
+                self.note_change(at, bytes.len() as u64);
             }
             Backend::File(_) | Backend::Sim(_) => {
                 self.extend(at, bytes.len() as u64)?;

@@ -26,7 +26,7 @@ const MOST: u64 = 64 << 20;
 /// Lines between two calls for progress.
 const STRIDE: u64 = 1024;
 
-/// What was loaded.
+/// The loaded values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loaded {
     /// Lines.
@@ -322,7 +322,7 @@ impl<'l> Loader<'l> {
         Ok(found)
     }
 
-    /// What was read under this number, to be owned.
+    /// The value that was read under this number, to be owned.
     pub(super) fn take<E: serde::de::Error>(&self, number: u64, of: Id) -> Result<Vec<u8>, E> {
         let Some((is, bytes)) = self.owned.borrow_mut().remove(&number) else {
             return Err(E::custom(format_args!("block {number} was not there before, or is owned already")));

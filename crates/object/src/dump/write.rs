@@ -260,7 +260,7 @@ impl<'w> Value<'w> {
         map.end()
     }
 
-    /// What a pointer owns.
+    /// The value that a pointer owns.
     fn owned<S: Serializer>(self, serializer: S) -> Result<S::Ok, S::Error> {
         let (writer, types, at) = (self.writer, self.writer.types, self.at);
         let word = |index: u64| writer.number(at + index * 8, 8);

@@ -4,7 +4,9 @@
 mod directories;
 mod files;
 mod locks;
+mod maps;
 mod opening;
+mod quotas;
 mod times;
 
 use everbyte_fs::{Volume, VolumeOptions};

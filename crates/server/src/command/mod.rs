@@ -9,6 +9,7 @@
 //! it wrote and writes the error. Handlers change keys only through the iteration's [`Keyspace`],
 //! which the iteration commits.
 
+mod backup;
 mod client;
 mod config;
 mod connection;

@@ -1,7 +1,8 @@
 //! The table of commands. A new command is a row here and a function.
 
 use super::{
-    Command, Flags, KeyUse, client, config, connection, counter, describe, info, keys, range, scan, server, strings,
+    Command, Flags, KeyUse, backup, client, config, connection, counter, describe, info, keys, range, scan, server,
+    strings,
 };
 
 const WRITE: Flags = Flags::WRITE;
@@ -145,6 +146,7 @@ pub(super) static COMMANDS: &[Command] = &[
     plain("shutdown", -1, ADMIN.union(Flags::NO_MULTI).union(Flags::ALLOW_BUSY), "server", "1.0.0", "Closes the store and ends the server", server::shutdown),
     Command { tips: &["request_policy:all_shards", "response_policy:agg_min"], ..plain("wait", 3, Flags::NOSCRIPT.union(CONNECTION), "generic", "3.0.0", "0: there are no replicas, and a reply means settled", server::wait) },
     Command { complexity: "Depends on the subcommand", subcommands: CONFIG, ..plain("config", -2, NONE, "server", "2.0.0", "About configuration", server::container) },
+    Command { complexity: "Depends on the subcommand", subcommands: BACKUP, ..plain("backup", -2, NONE, "server", "0.1.0", "About backups", server::container) },
     Command { tips: ORDER, complexity: "O(N) where N is the number of commands", subcommands: COMMAND, ..plain("command", -1, LOADING.union(CONNECTION), "server", "2.8.13", "All commands", describe::all) },
 ];
 
@@ -161,6 +163,12 @@ const CLIENT: &[Command] = &[
     plain("client|no-evict", 3, ADMIN.union(CONNECTION), "connection", "7.0.0", "Accepted: clients are not evicted", client::no_evict),
     plain("client|reply", 3, ABOUT_CLIENT, "connection", "3.2.0", "Replies ON, OFF, or SKIP the next one", client::reply),
     plain("client|help", 2, LOADING.union(CONNECTION), "connection", "5.0.0", "What there is", client::help),
+];
+
+#[rustfmt::skip]
+const BACKUP: &[Command] = &[
+    Command { complexity: "O(1); a thread then copies the store", ..plain("backup|start", -3, ADMIN, "server", "0.1.0", "BACKUP START name [SINCE name]: begins to copy the store, as of one moment, to a file in the directory of backups", backup::start) },
+    Command { tips: OUTPUT, ..plain("backup|status", 2, ADMIN, "server", "0.1.0", "The state of the newest backup", backup::status) },
 ];
 
 #[rustfmt::skip]

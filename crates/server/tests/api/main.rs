@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod backups;
 mod clients;
 mod pending;
 mod tools;

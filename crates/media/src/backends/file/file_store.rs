@@ -10,9 +10,10 @@ use super::log::Log;
 use super::record_writer::RecordWriter;
 use crate::bytes::mapping::Mapping;
 use crate::counters::Counter;
+use crate::gate::Gate;
 use crate::open::layout::{COPIES, Head};
 use crate::{Durability, Result};
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, Mutex};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -33,8 +34,8 @@ pub(crate) struct FileStore {
     pub gathered: Condvar,
     pub progress: Progress,
     pub checkpointing: Mutex<CheckpointPages>,
-    /// Open sections hold it shared; releasing pages holds it exclusively.
-    pub gate: RwLock<()>,
+    /// Closed while pages are released.
+    pub gate: Arc<Gate>,
     /// Whether every store is made inside a section, so that pages may be released outside of them.
     pub releases_pages: bool,
     pub tasks: BackgroundTasks,

@@ -32,13 +32,14 @@ pub use disk::{Disk, disk_alone};
 
 use crate::bytes::mapping::Mapping;
 use crate::counters::Counters;
+use crate::gate::Gate;
 use crate::open::layout::Head;
-use crate::{Durability, Error, Mark, Options, Result, Section, Words, seeded};
+use crate::{Durability, Error, Mark, Options, Result, Words, seeded};
 use background::{BackgroundTask, BackgroundTasks};
 use file_store::{FileStore, Progress};
 use guarded_disk::GuardedDisk;
 use log::Log;
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, Mutex};
 use record_writer::RecordWriter;
 use replay::LogContent;
 use std::mem::ManuallyDrop;
@@ -119,7 +120,7 @@ impl FileBackend {
             gathered: Condvar::new(),
             progress,
             checkpointing: Mutex::default(),
-            gate: RwLock::new(()),
+            gate: Arc::new(Gate::new()),
             releases_pages: options.give_back,
             tasks: BackgroundTasks::new(interval, options.background, {
                 let store = store.clone();
@@ -168,12 +169,9 @@ impl FileBackend {
         self.store.progress.passed.load(Ordering::Acquire) >= mark.0
     }
 
-    #[inline]
-    pub(crate) fn section(&self) -> Section<'_> {
-        // Recursive: a section inside a section must not wait for a release of pages that waits for
-        // the outer one. A forked child has no mapping to store to, and the lock may have been held
-        // at the fork.
-        Section { _gate: (!self.store.disk.is_child()).then(|| self.store.gate.read_recursive()) }
+    /// The gate of its write sections.
+    pub(crate) fn gate(&self) -> Arc<Gate> {
+        Arc::clone(&self.store.gate)
     }
 
     /// Backs a range and records it in the log: after a crash the range is backed again before
@@ -276,6 +274,7 @@ mod tests {
     use crate::media::Backend;
     use crate::{BackendChoice, Geometry, OpenOptions, Options, PublishWord};
     use std::sync::Barrier;
+    use std::time::Duration;
 
     /// A page that is released between the store and the flush of a word would lose it.
     #[test]
@@ -286,7 +285,8 @@ mod tests {
         let geometry = Geometry { max: 1 << 20, len: 128 << 10, log_at: 16 << 10, log_len: 16 << 10 };
         let media = OpenOptions::new(folder.path().join("store")).create(geometry, &options).unwrap();
         let Backend::File(file) = &media.inner.backend else { panic!("the backend that was asked for") };
-        let (releasing, ready) = (file.store.gate.write(), Barrier::new(2));
+        let closed = file.store.gate.close_within(Duration::from_secs(20)).unwrap();
+        let ready = Barrier::new(2);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let ordered = media.fence_after(());
@@ -298,7 +298,7 @@ mod tests {
                 assert_eq!(media.load(AT), 0, "no store passes the closed gate");
                 std::thread::yield_now();
             }
-            drop(releasing);
+            drop(closed);
         });
         assert_eq!(media.load(AT), 7);
     }

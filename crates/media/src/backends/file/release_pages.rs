@@ -45,7 +45,7 @@ impl FileStore {
                 }
             }
             // The pages wait for the next call (BACK-2).
-            let Some(_gate) = self.gate.try_write_for(GATE_WAIT) else { return };
+            let Some(_gate) = self.gate.close_within(GATE_WAIT) else { return };
             let log = self.log.lock();
             for (&page, bytes) in batch.iter().zip(bytes.chunks_exact(PAGE as usize)) {
                 if !log.dirty.contains(page) && self.mapping.compare(page * PAGE, PAGE, bytes).is_eq() {

@@ -106,3 +106,34 @@ pub(crate) fn prefetch(line: *const u8) {
     // SAFETY: a prefetch of any address, mapped or not, has no effect but on caches.
     unsafe { asm!("prfm pldl1keep, [{}]", in(reg) line, options(nostack, preserves_flags, readonly)) }
 }
+
+/// Whether the CPU has protection keys and the kernel has switched them on: this crate knows those
+/// of x86-64 only.
+pub(crate) fn has_keys() -> bool {
+    false
+}
+
+/// This thread's rights to each key.
+///
+/// # Safety
+/// [`has_keys`] holds.
+pub(crate) unsafe fn key_rights() -> u32 {
+    unreachable!("there are no keys")
+}
+
+/// Sets [`key_rights`].
+///
+/// # Safety
+/// [`has_keys`] holds.
+pub(crate) unsafe fn put_key_rights(_rights: u32) {
+    unreachable!("there are no keys")
+}
+
+/// Changes the rights that the thread will have when the running signal handler returns. `false`:
+/// nothing has changed.
+///
+/// # Safety
+/// None.
+pub(crate) unsafe fn change_saved_rights(_context: *mut std::ffi::c_void, _change: impl FnOnce(u32) -> u32) -> bool {
+    false
+}

@@ -2,7 +2,8 @@
 //!
 //! Each architecture file offers the same items: `detect` and `supported`, `flush_line`, `fence`,
 //! `store_nt` and `store_line_nt` (and whether they need a flush), `ticks` for the device profiles,
-//! and `prefetch`. Nothing above this crate issues such an instruction.
+//! `prefetch`, and the rights of protection keys. Nothing above this crate issues such an
+//! instruction.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

@@ -121,3 +121,82 @@ pub(crate) fn prefetch(line: *const u8) {
     // SAFETY: a prefetch of any address, mapped or not, has no effect but on caches.
     unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast()) }
 }
+
+/// Whether the CPU has protection keys and the kernel has switched them on.
+pub(crate) fn has_keys() -> bool {
+    __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ecx & (1 << 4) != 0
+}
+
+/// This thread's rights to each key (PKRU): two bits a key, no access and no stores.
+///
+/// # Safety
+/// [`has_keys`] holds.
+#[inline(always)]
+pub(crate) unsafe fn key_rights() -> u32 {
+    let rights;
+    // SAFETY: the caller promises the instruction; it reads a register and touches no memory.
+    unsafe {
+        asm!("rdpkru", in("ecx") 0, out("eax") rights, out("edx") _, options(nomem, nostack, preserves_flags));
+    }
+    rights
+}
+
+/// Sets [`key_rights`].
+///
+/// # Safety
+/// [`has_keys`] holds, and the code that runs next has the rights that it needs.
+#[inline(always)]
+pub(crate) unsafe fn put_key_rights(rights: u32) {
+    // SAFETY: the caller promises the instruction. It may touch memory for the compiler's sake: no
+    // store moves over it.
+    unsafe { asm!("wrpkru", in("ecx") 0, in("edx") 0, in("eax") rights, options(nostack, preserves_flags)) };
+}
+
+/// Changes the rights that the thread will have when the running signal handler returns. `false`:
+/// nothing has changed.
+///
+/// The kernel saves them beside the vector registers, in the form of XSAVE: 512 bytes, of which the
+/// last 48 tell which states follow; a word with a bit for each state that is not initial; the
+/// states, each at the offset that CPUID tells.
+///
+/// # Safety
+/// `context` is the argument of the running signal handler.
+pub(crate) unsafe fn change_saved_rights(context: *mut std::ffi::c_void, change: impl FnOnce(u32) -> u32) -> bool {
+    /// `FP_XSTATE_MAGIC1`: the states are there.
+    const MAGIC: u32 = 0x4650_5853;
+    const MAGIC_AT: usize = 464;
+    const SAVED_AT: usize = MAGIC_AT + 8;
+    const PRESENT_AT: usize = 512;
+    /// The number of the state that holds the rights.
+    const RIGHTS: u32 = 9;
+    // SAFETY: the kernel passes a valid `ucontext_t`, which lives through the handler.
+    let states = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.fpregs }.cast::<u8>();
+    if states.is_null() {
+        return false;
+    }
+    // SAFETY:
+    // - in bounds: the area has 512 bytes in any form;
+    // - alive: it lies on the stack of the handler;
+    // - no writer: it is this thread's;
+    // - valid: any bits are integers.
+    let magic = unsafe { states.wrapping_add(MAGIC_AT).cast::<u32>().read_unaligned() };
+    // SAFETY: as above.
+    let saved = unsafe { states.wrapping_add(SAVED_AT).cast::<u64>().read_unaligned() };
+    if magic != MAGIC || saved & 1 << RIGHTS == 0 {
+        return false;
+    }
+    let place = states.wrapping_add(__cpuid_count(0xd, RIGHTS).ebx as usize).cast::<u32>();
+    let present_at = states.wrapping_add(PRESENT_AT).cast::<u64>();
+    // SAFETY: as above; the magic number says that the states follow, and the bit that this one is
+    // among them.
+    let rights = unsafe { place.read_unaligned() };
+    // SAFETY: as above.
+    let present = unsafe { present_at.read_unaligned() };
+    let rights = if present & 1 << RIGHTS == 0 { 0 } else { rights };
+    let changed = change(rights);
+    // SAFETY: as above.
+    unsafe { place.write_unaligned(changed) };
+    // SAFETY: as above.
+    unsafe { present_at.write_unaligned(present | 1 << RIGHTS) };
+    changed != rights
+}

@@ -1,0 +1,146 @@
+//! Files under a name of their own until they are whole.
+//!
+//!   1. a file is created beside its later name, as `NAME.part-` and random digits
+//!   2. its bytes are written, then synced
+//!   3. it is renamed; an older file of that name is refused, never replaced
+//!   4. the directory is synced
+//!
+//! Invariants
+//!   PUBLISH-1  A file gets its name after all its bytes are on the medium, and the call returns
+//!              after the name is.
+//!   PUBLISH-2  A file that is given up, after an error or a panic, is removed.
+
+use crate::error::{Error, Result};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The calls of the operating system that write a file; tests fail and watch them.
+pub trait Files: Send + Sync {
+    /// A new file, readable for its owner only.
+    ///
+    /// # Errors
+    /// The system's.
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>>;
+    /// Renames a file to a name that must be free.
+    ///
+    /// # Errors
+    /// The system's; `AlreadyExists`.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Makes the names in a directory durable.
+    ///
+    /// # Errors
+    /// The system's.
+    fn sync_directory(&self, path: &Path) -> io::Result<()>;
+    /// Removes a file that was given up. A failure is ignored.
+    fn remove(&self, path: &Path);
+}
+
+/// A file that is written from its start.
+pub trait Sink: Send {
+    /// Writes all bytes behind those written before.
+    ///
+    /// # Errors
+    /// The system's.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Returns when all bytes written before are durable.
+    ///
+    /// # Errors
+    /// The system's.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// The files of the operating system.
+pub struct RealFiles;
+
+impl Files for RealFiles {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+        Ok(Box::new(File::options().write(true).create_new(true).mode(0o600).open(path)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+                // The file system cannot refuse to replace a file: check first.
+                if to.try_exists()? { Err(io::ErrorKind::AlreadyExists.into()) } else { std::fs::rename(from, to) }
+            }
+            renamed => Ok(renamed?),
+        }
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
+    fn remove(&self, path: &Path) {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+impl Sink for File {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_all()
+    }
+}
+
+/// The name of an unfinished file.
+pub(crate) struct PartName<'f> {
+    files: &'f dyn Files,
+    pub part: PathBuf,
+    target: PathBuf,
+    is_done: bool,
+}
+
+impl<'f> PartName<'f> {
+    /// A free name beside `target`, which must be free, too.
+    pub(crate) fn beside(target: &Path, files: &'f dyn Files) -> Result<PartName<'f>> {
+        let io = |action| move |source| Error::Io { action, path: target.into(), source };
+        if target.symlink_metadata().is_ok() {
+            let taken = "a file of this name exists already; choose another name";
+            return Err(io("create")(io::Error::new(io::ErrorKind::AlreadyExists, taken)));
+        }
+        if target.file_name().is_none() {
+            return Err(io("create")(io::ErrorKind::IsADirectory.into()));
+        }
+        let random =
+            u64::from_le_bytes(random().map_err(io("find random bytes for"))?[..8].try_into().expect("8 bytes"));
+        let mut part = target.as_os_str().to_owned();
+        part.push(format!(".part-{random:016x}"));
+        Ok(PartName { files, part: part.into(), target: target.into(), is_done: false })
+    }
+
+    /// Gives the synced file its name (PUBLISH-1).
+    pub(crate) fn publish(mut self) -> Result<()> {
+        let target = self.target.clone();
+        let io = |action: &'static str, source| Error::Io { action, path: target.clone(), source };
+        self.files.rename(&self.part, &self.target).map_err(|source| io("name", source))?;
+        let parent = self.target.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let synced = self
+            .files
+            .sync_directory(parent.unwrap_or(Path::new(".")))
+            .map_err(|source| io("sync the directory of", source));
+        self.is_done = true;
+        synced
+    }
+}
+
+impl Drop for PartName<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.files.remove(&self.part); // PUBLISH-2
+        }
+    }
+}
+
+/// Sixteen random bytes.
+pub(crate) fn random() -> io::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,57 @@
+//! C programs over `posix.h`: every call, the example, and stores that the command line makes.
+
+use crate::programs::{compile, run, succeed, text};
+use everbyte_fs::{Volume, VolumeOptions};
+use everbyte_media::Options;
+use everbyte_posix::{Files, FilesOptions, OpenFlags, User};
+use everbyte_store::{CreateOptions, Store};
+
+pub(crate) const PARTS: [&str; 5] = ["volumes", "bytes", "names", "attributes", "locks"];
+
+#[test]
+fn every_call_on_files_does_what_the_header_says() {
+    for backend in ["file", "shm"] {
+        let dir = tempfile::tempdir().unwrap();
+        let program = compile("crates/capi/tests/c/posix.c", dir.path());
+        for part in PARTS {
+            succeed(&program, &dir.path().join(part), backend, &[part]);
+        }
+        succeed(&program, &dir.path().join("locks"), backend, &["again"]);
+    }
+}
+
+/// Rust reads what C wrote: without a crash, and closed by the end of the process.
+#[test]
+fn files_outlive_their_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let program = compile("examples/c/files.c", dir.path());
+    assert_eq!(succeed(&program, &path, "file", &["buy milk"]), "1: buy milk\n");
+    assert_eq!(succeed(&program, &path, "file", &["call home"]), "1: buy milk\n2: call home\n");
+    let store = Store::open(&path, &Options::default()).unwrap();
+    let volume = Volume::open(store.object("notebook").unwrap()).unwrap();
+    assert!(volume.recovery().saved, "it was closed");
+    let files = Files::new(volume, FilesOptions::default());
+    let page = files.process(User::root()).unwrap().open("/pages/002", OpenFlags::default(), 0).unwrap();
+    let mut bytes = [0; 20];
+    let len = page.read(&mut bytes).unwrap();
+    assert_eq!(&bytes[..len], b"call home");
+}
+
+/// A store that is not bound to an address has volumes, and no objects for pointers.
+#[test]
+fn volumes_need_no_bound_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let options = CreateOptions { max: 1 << 30, ..CreateOptions::default() };
+    let store = Store::create(&path, &options).unwrap();
+    let made = VolumeOptions { span: Some(64 << 20), ..VolumeOptions::default() };
+    Volume::create(&store, "notebook", &made).unwrap().close().unwrap();
+    store.close().unwrap();
+    drop(store);
+    let program = compile("examples/c/files.c", dir.path());
+    assert_eq!(succeed(&program, &path, "file", &["one"]), "1: one\n");
+    let heapo = compile("crates/capi/tests/c/posix.c", dir.path());
+    let refused = run(&heapo, &path, "file", &["volumes"]);
+    assert!(!refused.status.success() && text(&refused).contains("create --bound"), "{}", text(&refused));
+}

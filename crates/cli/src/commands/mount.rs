@@ -1,0 +1,115 @@
+//! `everbyte fs mount` and `everbyte fs umount`.
+
+use crate::args::{MountArgs, OpenArgs, UmountArgs};
+use crate::failure::Failure;
+use crate::open;
+use crate::output::Output;
+use everbyte_fs::Volume;
+use everbyte_fuse::{Mount, MountOptions};
+use everbyte_media::{ErrorInfo, ErrorKind};
+use everbyte_store::Store;
+use serde_json::json;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long `umount` waits for the serving process to close the store.
+const CLOSING: Duration = Duration::from_secs(30);
+
+pub(crate) fn mount(args: &MountArgs, words: &OpenArgs, output: &Output) -> Result<(), Failure> {
+    let Some((path, name)) = args.source.rsplit_once(':').filter(|(path, name)| !path.is_empty() && !name.is_empty())
+    else {
+        return Err(Failure::Words(format!("`{}` is not STORE:VOLUME", args.source)));
+    };
+    let mut options = MountOptions::parse(&args.options)?;
+    options.threads = args.threads.map(usize::from);
+    if args.background {
+        return in_background(output);
+    }
+    let path = Path::new(path);
+    let read_only = options.files.read_only;
+    let store = if read_only { open::to_read(path, words)? } else { open::store(path, words)? };
+    let volume = Volume::open(store.object(name)?)?;
+    let path = path.canonicalize().map_err(|error| Failure::system("resolve the path", path, error))?;
+    let source = format!("{}:{name}", path.display());
+    let mount = Mount::new(volume, &args.directory, &source, &options)?;
+    let (at, backend) = (mount.path().display().to_string(), store.media().kind().name());
+    let access = if read_only { ", read-only" } else { "" };
+    let value = json!({ "mounted": at, "source": source, "backend": backend, "read_only": read_only });
+    output.say(
+        format!("mounted {source} on {at} (`{backend}`{access}); Ctrl-C or `everbyte fs umount {at}` unmounts"),
+        value,
+    )?;
+    output.finish()?;
+    if args.detach {
+        detach().map_err(|error| Failure::System(format!("cannot redirect outputs to /dev/null: {error}")))?;
+    }
+    mount.run()?;
+    Ok(store.close()?)
+}
+
+/// Sends later output to /dev/null: who waits for the end of the caller's output does not wait for
+/// this process.
+fn detach() -> std::io::Result<()> {
+    let null = File::options().write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdout(&null)?;
+    Ok(rustix::stdio::dup2_stderr(&null)?)
+}
+
+/// Runs the same command with `--detach` in a process group of its own, until its line says that
+/// the volume is mounted.
+fn in_background(output: &Output) -> Result<(), Failure> {
+    let failed = |action: &str, error: std::io::Error| Failure::System(format!("cannot {action}: {error}"));
+    let program = std::env::current_exe().map_err(|error| failed("find this program", error))?;
+    let words = std::env::args_os().skip(1).map(|word| if word == "--background" { "--detach".into() } else { word });
+    let mut command = Command::new(program);
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+    let mut child = command.spawn().map_err(|error| failed("start the serving process", error))?;
+    let mut line = String::new();
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped"));
+    lines.read_line(&mut line).map_err(|error| failed("read from the serving process", error))?;
+    if !line.is_empty() {
+        return output.bytes(line.as_bytes());
+    }
+    // The child has told the reason already.
+    let status = child.wait().map_err(|error| failed("wait for the serving process", error))?;
+    let text = "the volume was not mounted".to_owned();
+    Err(match status.code() {
+        Some(1) => Failure::No(text),
+        Some(2) => Failure::Words(text),
+        Some(3) => Failure::Store(text),
+        Some(4) => Failure::InUse(text),
+        _ => Failure::System(text),
+    })
+}
+
+pub(crate) fn umount(args: &UmountArgs, output: &Output) -> Result<(), Failure> {
+    let path = std::path::absolute(&args.directory)
+        .map_err(|error| Failure::system("resolve the path", &args.directory, error))?;
+    let source = everbyte_fuse::source_of(&path);
+    if source.is_none() && path.exists() {
+        return Err(Failure::Words(format!("{}: no volume is mounted here", path.display())));
+    }
+    everbyte_fuse::unmount(&path, args.lazy)?;
+    if let Some((store, _)) = source.filter(|_| !args.lazy) {
+        wait_for(&store)?;
+    }
+    output.say(format!("unmounted {}", path.display()), json!({ "unmounted": path.display().to_string() }))
+}
+
+/// Waits until the serving process has closed the store, so that the next command can open it.
+fn wait_for(store: &Path) -> Result<(), Failure> {
+    let end = Instant::now() + CLOSING;
+    let options = open::options(&OpenArgs { backend: None, durability: None });
+    while Instant::now() < end {
+        match Store::options(store).read_only().open(&options) {
+            Err(error) if error.kind() == ErrorKind::Busy => sleep(Duration::from_millis(5)),
+            _ => return Ok(()),
+        }
+    }
+    Err(Failure::InUse(format!("{}: unmounted, but the serving process has not closed the store", store.display())))
+}

@@ -1,0 +1,128 @@
+//! The size of a volume: how many pages it may have.
+//!
+//! A word of the prime page, which changes alone. Pages in use count, wherever they
+//! lie: a volume whose object is larger than its size keeps as many free pages back. So a size may
+//! be lowered to what is in use.
+//!
+//! Invariants
+//!   FS-28  No call takes a page while as many are in use as the size allows. The size changes in
+//!          memory under the lock of the free pages; it is never below the pages in use.
+
+use crate::core::Core;
+use crate::extents::Pages;
+use crate::layout::{PAGE, SIZE_AT};
+use crate::space::Space;
+use crate::volume::Volume;
+use crate::{Error, Result};
+use everbyte_media::Damage;
+use everbyte_media::sealed::{seal_low, unseal_low};
+use everbyte_store::CLUSTER;
+use std::sync::atomic::Ordering;
+
+/// The number of pages that a volume may have; 0: as many as its span has.
+pub(crate) fn read(pages: Pages<'_>) -> Result<u64, Damage> {
+    let at = pages.start + SIZE_AT;
+    match pages.media.load(at) {
+        0 => Ok(0),
+        word => unseal_low(word).ok_or_else(|| Damage::at(at, "the size of the volume fails its check")),
+    }
+}
+
+impl Volume {
+    /// Bytes that the volume may have at most; `None`: as many as its span has.
+    pub fn size(&self) -> Option<u64> {
+        match self.core.limit.load(Ordering::Relaxed) {
+            0 => None,
+            pages => Some(pages * PAGE),
+        }
+    }
+
+    /// Sets the bytes that the volume may have at most, its own structures among them; 0: as many
+    /// as its span has. The size may be raised, and lowered down to what is in use, while other
+    /// threads change the volume. Whole or absent after a crash; ordered on return.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`] if the size is no multiple of 4096, lies below what is in use, or
+    /// beyond the span; [`Error::NoSpace`] for the change's records: nothing has changed.
+    pub fn set_size(&self, bytes: u64) -> Result<()> {
+        let core = &*self.core;
+        let _one = core.snapshots.lock();
+        let _change = core.freeze.enter();
+        let span = core.object().span();
+        let span = span.end - span.start;
+        if !bytes.is_multiple_of(PAGE) || bytes > span {
+            let detail =
+                format!("the size of volume `{}` is a multiple of {PAGE} and at most its span, {span}", core.name());
+            return Err(Error::BadOption { detail });
+        }
+        let old = core.require_size(bytes / PAGE)?;
+        let mut change = core.change();
+        change.set(core.at(0) + SIZE_AT, if bytes == 0 { 0 } else { seal_low(bytes / PAGE) });
+        change.commit().inspect_err(|_| core.limit.store(old, Ordering::Relaxed))
+    }
+}
+
+impl Core {
+    /// Changes the size in memory: from now on no page is taken beyond it. Returns the old one.
+    fn require_size(&self, pages: u64) -> Result<u64> {
+        let _one = self.growing.lock();
+        let free = self.free.lock();
+        let used = self.end_page() - free.count();
+        if pages > 0 && pages < used {
+            let detail = format!("volume `{}` has {} bytes in use", self.name(), used * PAGE);
+            return Err(Error::BadOption { detail });
+        }
+        Ok(self.limit.swap(pages, Ordering::Relaxed))
+    }
+}
+
+impl Space {
+    /// Free pages that may be taken now.
+    pub(crate) fn takeable_count(&self) -> u64 {
+        self.takeable(&self.free.lock())
+    }
+
+    /// One past the last page that the volume may have.
+    pub(crate) fn end_page_max(&self) -> u64 {
+        let span = self.object().span();
+        let span = (span.end - span.start) / PAGE;
+        match self.limit.load(Ordering::Relaxed) {
+            0 => span,
+            limit => limit.min(span),
+        }
+    }
+
+    /// Refuses to grow a volume that has its size.
+    pub(super) fn require_room(&self) -> Result<()> {
+        match self.limit.load(Ordering::Relaxed) {
+            limit if limit > 0 && self.end_page() >= limit => {
+                Err(Error::SizeReached { volume: self.name().into(), size: limit * PAGE })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// See [`Volume::available_pages`].
+    fn available(&self) -> u64 {
+        let (object, store) = (self.object(), self.object().store());
+        let (info, own) = (store.info(), self.end_page() * PAGE);
+        let described = store.objects_below(self.name()).unwrap_or_default();
+        let quota = described.iter().find(|found| found.id == object.id()).and_then(|found| found.quota);
+        let bounds = [
+            Some((self.end_page_max() * PAGE).saturating_sub(own)),
+            Some(info.max.saturating_sub(info.backed)),
+            quota.map(|clusters| (clusters * CLUSTER).saturating_sub(own)),
+            self.media().disk_room().map(|room| room + info.waiting),
+        ];
+        self.takeable_count() + bounds.into_iter().flatten().min().unwrap_or(0) / PAGE
+    }
+}
+
+impl Volume {
+    /// Pages that files can still take: free ones, and those by which the volume can grow as far as
+    /// its size, its span, the quota of its object, its store and the disk of that allow. Costs a
+    /// look at the objects of the store.
+    pub fn available_pages(&self) -> u64 {
+        self.core.available()
+    }
+}

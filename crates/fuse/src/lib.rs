@@ -1,0 +1,24 @@
+//! # everbyte-fuse: mounts of volumes
+//!
+//! [`Mount`] attaches a volume to a directory through FUSE: each request of the kernel is one call
+//! of `everbyte-posix`. The kernel checks rights, with the true groups and capabilities of the
+//! caller (`default_permissions` and its own evaluation of access control lists), and keeps the
+//! locks; the calls run with every right, and files that they make belong to the caller.
+//!
+//! Promises, options, and the limits of FUSE: docs/semantics/posix.md. The protocol is the crate
+//! `fuser`, which no other crate sees.
+
+#![forbid(unsafe_code)]
+
+mod convert;
+mod error;
+mod mount;
+mod nodes;
+mod options;
+mod place;
+mod requests;
+
+pub use error::{Error, Result};
+pub use mount::Mount;
+pub use options::MountOptions;
+pub use place::{source_of, unmount};

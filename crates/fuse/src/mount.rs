@@ -1,0 +1,109 @@
+//! [`Mount`]: the life of a mount, from the attaching to the closing of the volume.
+//!
+//! End of a mount
+//!   1. a signal, [`crate::unmount`] or umount(8) detaches the directory
+//!   2. the kernel sends no more requests once the last open file is closed
+//!   3. all files that the kernel knew are released, and the volume is closed
+//!
+//! A signal waits for the second step for [`PATIENCE`]; programs that still hold files open get
+//! `ENOTCONN` from then on, after all their writes were made durable.
+
+use crate::requests::VolumeRequests;
+use crate::{Error, MountOptions, Result, place};
+use everbyte_fs::Volume;
+use everbyte_posix::{Files, User};
+use fuser::{Config, Session, SessionACL};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+/// The time that programs have to close their files after a signal.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A mounted volume, whose requests are answered by [`Mount::run`].
+pub struct Mount {
+    session: Session<VolumeRequests>,
+    files: Files,
+    path: PathBuf,
+    read_only: bool,
+}
+
+impl Mount {
+    /// Mounts a volume on an empty directory. A dead mount there is taken away first. `source` is
+    /// told in the table of mounts, as `STORE:VOLUME`.
+    ///
+    /// # Errors
+    /// [`Error::BadMountPoint`], [`Error::Busy`], [`Error::NoFuse`]; [`Error::Io`] without the
+    /// right to mount.
+    pub fn new(volume: Volume, path: &Path, source: &str, options: &MountOptions) -> Result<Mount> {
+        let path = place::prepare(path, options.nonempty)?;
+        let read_only = options.files.read_only;
+        let files = Files::new(volume, options.files.clone());
+        let requests = VolumeRequests::new(files.clone(), files.process(User::root())?, options.writeback);
+        let cores = thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
+        let mut config = Config::default();
+        config.mount_options = options.of_kernel(source);
+        config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
+        config.n_threads = Some(options.threads.unwrap_or(cores));
+        config.clone_fd = true;
+        match Session::new(requests, &path, &config) {
+            Ok(session) => Ok(Mount { session, files, path, read_only }),
+            Err(source) => Err(Error::Io { path, action: "mount", source }),
+        }
+    }
+
+    /// The mount point.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Answers requests until the directory is unmounted, and closes the volume then. SIGTERM and
+    /// SIGINT unmount.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the connection to the kernel failed; [`Error::Posix`]: closing the volume
+    /// failed.
+    pub fn run(self) -> Result<()> {
+        let Mount { session, files, path, read_only } = self;
+        let io = |action, source| Error::Io { path: path.clone(), action, source };
+        let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| io("catch signals", error))?;
+        let handle = signals.handle();
+        let (done, is_done) = channel::<()>();
+        let (at, in_use) = (path.clone(), files.clone());
+        let watcher = thread::spawn(move || {
+            if signals.forever().next().is_none() {
+                return;
+            }
+            if let Err(error) = place::unmount(&at, true) {
+                eprintln!("{error}");
+            }
+            if is_done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                leave(&at, &in_use, read_only);
+            }
+        });
+        let outcome = match session.run() {
+            // The mount ended before a thread began to wait for a request.
+            Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => Ok(()),
+            outcome => outcome.map_err(|error| io("answer requests", error)),
+        };
+        drop::<Sender<()>>(done);
+        handle.close();
+        drop(watcher.join());
+        let closed = files.close();
+        outcome?;
+        Ok(closed?)
+    }
+}
+
+/// Ends the process although programs hold files open: whatever they wrote is durable.
+fn leave(path: &Path, files: &Files, read_only: bool) -> ! {
+    eprintln!("{}: programs hold files open; they cannot use them any more", path.display());
+    let synced = if read_only { Ok(()) } else { files.sync() };
+    if let Err(error) = &synced {
+        eprintln!("{}: {error}", path.display());
+    }
+    std::process::exit(if synced.is_ok() { 0 } else { 5 })
+}

@@ -1,0 +1,118 @@
+//! Options of a mount, by the names that mount(8) knows.
+
+use crate::{Error, Result};
+use everbyte_posix::{AccessTimes, FilesOptions};
+use fuser::MountOption;
+
+/// The options, for messages.
+pub(crate) const NAMES: &str = "ro, rw, sync, async, relatime, strictatime, noatime, nodiratime, atime, exec, noexec, \
+     suid, nosuid, dev, nodev, allow_other, private, nonempty, writeback";
+
+/// Options of a mount.
+#[derive(Clone, Debug)]
+pub struct MountOptions {
+    /// Options of using the volume: read-only, synchronous, times of reads.
+    pub files: FilesOptions,
+    /// The kernel collects writes and hands them over later: what `fsync` has not covered is lost
+    /// when the machine or the daemon dies, on every backend.
+    pub writeback: bool,
+    /// Other users than the one that mounts may use the mount. On for root.
+    pub allow_other: bool,
+    /// The mount point may hold files, which the mount hides.
+    pub nonempty: bool,
+    /// Programs may not be run.
+    pub noexec: bool,
+    /// Set-id bits have an effect. Off unless root mounts.
+    pub suid: bool,
+    /// Device files can be opened. Off unless root mounts.
+    pub dev: bool,
+    /// Threads that answer requests; `None` takes one a core, and two at least.
+    pub threads: Option<usize>,
+}
+
+impl Default for MountOptions {
+    fn default() -> MountOptions {
+        let is_root = rustix::process::geteuid().is_root();
+        MountOptions {
+            files: FilesOptions::default(),
+            writeback: false,
+            allow_other: is_root,
+            nonempty: false,
+            noexec: false,
+            suid: is_root,
+            dev: is_root,
+            threads: None,
+        }
+    }
+}
+
+impl MountOptions {
+    /// Options from a list such as `ro,noatime`, the last of each kind ruling.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`].
+    pub fn parse(list: &str) -> Result<MountOptions> {
+        let mut options = MountOptions::default();
+        for word in list.split(',').filter(|word| !word.is_empty()) {
+            let files = &mut options.files;
+            match word {
+                "ro" => files.read_only = true,
+                "rw" => files.read_only = false,
+                "sync" | "dirsync" => files.sync = true,
+                "async" => files.sync = false,
+                "relatime" | "atime" => files.access_times = AccessTimes::Relative,
+                "strictatime" => files.access_times = AccessTimes::Strict,
+                "noatime" => files.access_times = AccessTimes::Never,
+                "nodiratime" => files.access_times = AccessTimes::NeverOfDirectories,
+                "exec" => options.noexec = false,
+                "noexec" => options.noexec = true,
+                "suid" => options.suid = true,
+                "nosuid" => options.suid = false,
+                "dev" => options.dev = true,
+                "nodev" => options.dev = false,
+                "allow_other" => options.allow_other = true,
+                "private" => options.allow_other = false,
+                "nonempty" => options.nonempty = true,
+                "writeback" => options.writeback = true,
+                // Words of fstab that are for mount(8) itself.
+                "defaults" | "auto" | "noauto" | "nofail" | "_netdev" | "user" | "users" => (),
+                other => return Err(Error::BadOption { option: other.into() }),
+            }
+        }
+        Ok(options)
+    }
+
+    /// What the kernel is told.
+    pub(crate) fn of_kernel(&self, source: &str) -> Vec<MountOption> {
+        let either = |condition, yes, no| if condition { yes } else { no };
+        let mut told = vec![
+            MountOption::FSName(source.into()),
+            MountOption::Subtype("everbyte".into()),
+            MountOption::DefaultPermissions,
+            either(self.files.read_only, MountOption::RO, MountOption::RW),
+            either(self.suid, MountOption::Suid, MountOption::NoSuid),
+            either(self.dev, MountOption::Dev, MountOption::NoDev),
+            either(self.noexec, MountOption::NoExec, MountOption::Exec),
+        ];
+        if self.files.access_times == AccessTimes::Never {
+            told.push(MountOption::NoAtime);
+        }
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_of_a_kind_rules_and_unknown_words_are_refused() {
+        let options = MountOptions::parse("ro,noatime,rw,writeback,,sync").unwrap();
+        assert!(!options.files.read_only && options.writeback && options.files.sync);
+        assert_eq!(options.files.access_times, AccessTimes::Never);
+        assert!(matches!(MountOptions::parse("ro,fast"), Err(Error::BadOption { option }) if option == "fast"));
+        for name in NAMES.split(", ") {
+            MountOptions::parse(name).unwrap();
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Mount points: refusals before a mount, dead mounts, unmounting.
+
+use crate::{Error, Result};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Prepares a mount point: refuses what cannot be one, and takes a mount away whose daemon is dead.
+pub(crate) fn prepare(path: &Path, nonempty: bool) -> Result<PathBuf> {
+    let io = |action| move |source| Error::Io { path: path.to_owned(), action, source };
+    // Attributes come from the kernel's cache, the figures of a file system from its daemon.
+    if rustix::fs::statfs(path).err() == Some(Errno::NOTCONN) {
+        unmount(path, true)?;
+    }
+    let found = match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(Error::BadMountPoint { path: path.to_owned(), detail: "no such directory to mount on" });
+        }
+        found => found.map_err(io("use the mount point"))?,
+    };
+    if !found.is_dir() {
+        return Err(Error::BadMountPoint { path: path.to_owned(), detail: "not a directory" });
+    }
+    let path = path.canonicalize().map_err(io("resolve the mount point"))?;
+    let is_mounted = match path.parent() {
+        Some(parent) => fs::metadata(parent).map_err(io("use the parent directory"))?.dev() != found.dev(),
+        None => true,
+    };
+    if is_mounted {
+        return Err(Error::Busy { path, detail: "a file system is mounted here" });
+    }
+    let is_empty = fs::read_dir(&path).map_err(io("read the mount point"))?.next().is_none();
+    if !is_empty && !nonempty {
+        let detail = "the directory is not empty; the option `nonempty` mounts over its files";
+        return Err(Error::BadMountPoint { path, detail });
+    }
+    if !Path::new("/dev/fuse").exists() {
+        return Err(Error::NoFuse);
+    }
+    Ok(path)
+}
+
+/// Detaches a mount. `lazy`: also while files of it are open; they stay usable until they are
+/// closed.
+///
+/// # Errors
+/// [`Error::Busy`] while files are open; [`Error::BadMountPoint`] where nothing is mounted;
+/// [`Error::Io`].
+pub fn unmount(path: &Path, lazy: bool) -> Result<()> {
+    let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    match rustix::mount::unmount(path, flags | UnmountFlags::NOFOLLOW) {
+        Ok(()) => Ok(()),
+        Err(Errno::INVAL) => {
+            Err(Error::BadMountPoint { path: path.to_owned(), detail: "no file system is mounted here" })
+        }
+        Err(Errno::BUSY) => {
+            let detail = "programs use files of the mount; close them, or unmount with --lazy";
+            Err(Error::Busy { path: path.to_owned(), detail })
+        }
+        Err(Errno::PERM) => by_helper(path, lazy),
+        Err(error) => Err(Error::Io { path: path.to_owned(), action: "unmount", source: error.into() }),
+    }
+}
+
+/// Unmounts through the set-user-id helper of the package fuse3, as users other than root must.
+fn by_helper(path: &Path, lazy: bool) -> Result<()> {
+    let io = |source| Error::Io { path: path.to_owned(), action: "run fusermount3", source };
+    let mut helper = Command::new("fusermount3");
+    helper.arg(if lazy { "-uz" } else { "-u" }).arg(path);
+    let output = helper.output().map_err(io)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let source = io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned());
+    Err(Error::Io { path: path.to_owned(), action: "unmount", source })
+}
+
+/// The source of the Everbyte mount at a path, as `/proc/self/mountinfo` tells it: the file of the
+/// store and the name of the volume. The last mount on the path counts.
+pub fn source_of(path: &Path) -> Option<(PathBuf, String)> {
+    let path = std::path::absolute(path).ok()?;
+    find_source(&fs::read("/proc/self/mountinfo").ok()?, path.as_os_str().as_bytes())
+}
+
+fn find_source(table: &[u8], path: &[u8]) -> Option<(PathBuf, String)> {
+    let lines = table.split(|&byte| byte == b'\n').rev();
+    let mut found = lines.filter_map(|line| {
+        let mut words = line.split(|&byte| byte == b' ');
+        let point = unescape(words.nth(4)?);
+        let mut rest = words.skip_while(|word| *word != b"-").skip(1);
+        let is_fuse = matches!(rest.next()?, b"fuse" | b"fuse.everbyte");
+        let source = unescape(rest.next()?);
+        // The crate `fuser` mounts without a subtype as root; others name no path first.
+        (is_fuse && point == path && source.starts_with(b"/")).then_some(source)
+    });
+    let source = found.next()?;
+    let colon = source.iter().rposition(|&byte| byte == b':')?;
+    let volume = String::from_utf8(source[colon + 1..].to_vec()).ok()?;
+    Some((std::ffi::OsString::from_vec(source[..colon].to_vec()).into(), volume))
+}
+
+/// Bytes of the table, in which `\040` and the like stand for blanks.
+fn unescape(word: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(word.len());
+    let mut rest = word;
+    while let Some((&first, behind)) = rest.split_first() {
+        let octal = || {
+            let digits = behind.get(..3)?;
+            u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()
+        };
+        match (first, octal()) {
+            (b'\\', Some(byte)) => {
+                bytes.push(byte);
+                rest = &behind[3..];
+            }
+            _ => {
+                bytes.push(first);
+                rest = behind;
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_mount_on_a_path_tells_its_source() {
+        let table = b"22 1 0:5 / /m rw - ext4 /dev/sda rw\n\
+            23 1 0:6 / /m\\040x rw,relatime shared:1 - fuse.everbyte /a\\040b:c.store:home rw\n\
+            24 1 0:7 / /m rw - fuse /old:home rw\n\
+            25 1 0:8 / /m rw - fuse /new:other rw\n\
+            26 1 0:9 / /n rw - fuse host:/path rw\n";
+        assert_eq!(find_source(table, b"/m x"), Some(("/a b:c.store".into(), "home".into())));
+        assert_eq!(find_source(table, b"/m"), Some(("/new".into(), "other".into())));
+        assert_eq!(find_source(table, b"/n"), None);
+    }
+}

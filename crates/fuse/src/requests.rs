@@ -1,0 +1,698 @@
+//! The requests of the kernel, each one call of `everbyte-posix`.
+//!
+//! Invariants
+//!   FU-2  The kernel may cache names, attributes, bytes and listings for as long as it likes: no
+//!         request changes what it was not asked to change, and nothing but requests changes the
+//!         volume.
+//!   FU-3  Rights are checked by the kernel, so that calls run with every right; files that they
+//!         make belong to the caller.
+//!
+//! Threads: any number answer requests. `open_files` is locked to find an open file, never while
+//! it is used.
+
+use crate::convert::{self, attributes, errno};
+use crate::nodes::Nodes;
+use everbyte_posix::{
+    AllocateMode, At, Attributes, Errno as Refusal, Error, FileKind, Files, Ino, OpenFile, OpenFlags, Process,
+    RenameFlags, Result, Seek, SetXattr,
+};
+use fuser::{
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    IoctlFlags, KernelConfig, LockOwner, OpenFlags as KernelFlags, RenameFlags as KernelRename, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+use parking_lot::RwLock;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+/// How long the kernel may cache (FU-2): for ever, in effect.
+const CACHED: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Bytes of the largest read and write.
+const TRANSFER: u32 = 1 << 20;
+/// Entries that are read at a time for a listing.
+const LISTED: usize = 256;
+const SETUID: u16 = 0o4000;
+const SETGID: u16 = 0o2000;
+/// The attribute that holds the capabilities of a program.
+const CAPABILITIES: &[u8] = b"security.capability";
+/// The attribute that holds an access control list.
+const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
+/// Wanted of the kernel, each as far as it has it. Truncation in the request of opening
+/// (`FUSE_ATOMIC_O_TRUNC`) is not: it comes before the kernel refuses a program that runs.
+const WANTED: [InitFlags; 10] = [
+    InitFlags::FUSE_EXPORT_SUPPORT,
+    InitFlags::FUSE_DONT_MASK,
+    InitFlags::FUSE_DO_READDIRPLUS,
+    InitFlags::FUSE_READDIRPLUS_AUTO,
+    InitFlags::FUSE_ASYNC_DIO,
+    InitFlags::FUSE_PARALLEL_DIROPS,
+    InitFlags::FUSE_POSIX_ACL,
+    InitFlags::FUSE_CACHE_SYMLINKS,
+    InitFlags::FUSE_NO_OPENDIR_SUPPORT,
+    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+];
+
+thread_local! {
+    /// The bytes of a read on their way to the kernel.
+    static READ: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A volume that answers requests.
+pub(crate) struct VolumeRequests {
+    files: Files,
+    /// Has every right (FU-3).
+    root: Process,
+    nodes: Nodes,
+    open_files: RwLock<HashMap<u64, Arc<OpenFile>>>,
+    next_handle: AtomicU64,
+    writeback: bool,
+}
+
+impl VolumeRequests {
+    pub(crate) fn new(files: Files, root: Process, writeback: bool) -> VolumeRequests {
+        VolumeRequests {
+            files,
+            root,
+            nodes: Nodes::default(),
+            open_files: RwLock::default(),
+            next_handle: AtomicU64::new(1),
+            writeback,
+        }
+    }
+
+    /// The process that makes files for the caller of a request.
+    fn maker(&self, request: &Request, mask: u32) -> Process {
+        self.root.on_behalf_of(request.uid(), request.gid(), mask as u16)
+    }
+
+    fn open_file(&self, handle: FileHandle) -> Result<Arc<OpenFile>> {
+        self.open_files.read().get(&handle.0).cloned().ok_or_else(|| Refusal::EBADF.into())
+    }
+
+    fn keep(&self, file: OpenFile) -> FileHandle {
+        let handle = self.next_handle.fetch_add(1, Ordering::Relaxed);
+        self.open_files.write().insert(handle, Arc::new(file));
+        FileHandle(handle)
+    }
+
+    fn attributes_of(&self, ino: Ino) -> Result<Attributes> {
+        self.root.link_status(At::file(ino))
+    }
+
+    /// Counts one more answer that tells of a file (FU-1), and gives its attributes.
+    fn tell(&self, ino: Ino) -> Result<Attributes> {
+        self.nodes.told(self.files.volume(), ino)?;
+        self.attributes_of(ino).inspect_err(|_| self.nodes.forget(ino, 1))
+    }
+
+    /// The file of a name, which its answer tells of.
+    fn find(&self, parent: Ino, name: &[u8]) -> Result<Attributes> {
+        if name == b"." {
+            // A handle that outlived the kernel's memory of the file.
+            return self.tell(parent);
+        }
+        loop {
+            let found = self.root.link_status((parent, name))?;
+            match self.tell(found.ino) {
+                Ok(told) if told.generation == found.generation => return Ok(told),
+                // The name was withdrawn meanwhile, and its number may have another file.
+                Ok(told) => self.nodes.forget(told.ino, 1),
+                Err(error) if error == Refusal::ESTALE => (),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Takes the rights from a program that is changed: set-id bits where `bits` says so, and
+    /// capabilities always.
+    fn drop_privileges(&self, ino: Ino, bits: bool) -> Result<()> {
+        let file = self.files.volume().owner(ino)?;
+        if file.has_xattrs {
+            match self.root.remove_link_xattr(At::file(ino), CAPABILITIES) {
+                Err(error) if error != Refusal::ENODATA => return Err(error),
+                _ => (),
+            }
+        }
+        let mut dropped = file.permissions & SETUID;
+        if file.permissions & 0o010 != 0 {
+            dropped |= file.permissions & SETGID;
+        }
+        match bits && dropped != 0 {
+            true => self.root.set_mode(At::file(ino), file.permissions & !dropped),
+            false => Ok(()),
+        }
+    }
+
+    /// A change of nothing sets the time of the change. The kernel asks for it on `chown` of
+    /// neither user nor group, and before a write to a program that has capabilities.
+    fn touch(&self, ino: Ino) -> Result<()> {
+        let of = self.attributes_of(ino)?;
+        match of.kind {
+            FileKind::Link => self.root.set_link_owner(At::file(ino), None, None),
+            _ => self.root.set_mode(At::file(ino), of.permissions),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn set(
+        &self,
+        request: &Request,
+        ino: Ino,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        times: [Option<TimeOrNow>; 2],
+    ) -> Result<Attributes> {
+        if uid.is_some() || gid.is_some() {
+            self.root.set_link_owner(At::file(ino), uid, gid)?;
+            self.drop_privileges(ino, false)?;
+        }
+        if [mode, uid, gid].iter().all(Option::is_none) && size.is_none() && times.iter().all(Option::is_none) {
+            self.touch(ino)?;
+            self.drop_privileges(ino, request.uid() != 0)?;
+        }
+        if let Some(mode) = mode {
+            self.root.set_mode(At::file(ino), (mode & 0o7777) as u16)?;
+        }
+        if let Some(size) = size {
+            self.root.truncate(At::file(ino), size)?;
+            self.drop_privileges(ino, request.uid() != 0)?;
+        }
+        let [accessed, modified] = times.map(convert::new_time);
+        self.root.set_link_times(At::file(ino), accessed, modified)?;
+        self.attributes_of(ino)
+    }
+
+    /// The flags of an open file: the kernel itself puts appended bytes behind the end.
+    fn flags(flags: i32) -> OpenFlags {
+        let kept = OpenFlags::WRONLY
+            | OpenFlags::RDWR
+            | OpenFlags::CREAT
+            | OpenFlags::EXCL
+            | OpenFlags::NOATIME
+            | OpenFlags::SYNC
+            | OpenFlags::DSYNC;
+        OpenFlags::from_bits_truncate(flags as u32) & kept
+    }
+
+    fn open_number(&self, ino: Ino, flags: i32) -> Result<FileHandle> {
+        let flags = VolumeRequests::flags(flags) - OpenFlags::CREAT - OpenFlags::EXCL;
+        // An access mode of 3 gives no access; the kernel has checked both rights.
+        let both = OpenFlags::WRONLY | OpenFlags::RDWR;
+        let flags = if flags.contains(both) { flags - OpenFlags::WRONLY } else { flags };
+        Ok(self.keep(self.root.open(At::file(ino), flags, 0)?))
+    }
+
+    fn create_file(
+        &self,
+        request: &Request,
+        place: (Ino, &[u8]),
+        mode: u32,
+        umask: u32,
+        flags: i32,
+    ) -> Result<(Attributes, FileHandle)> {
+        let flags = VolumeRequests::flags(flags) | OpenFlags::CREAT | OpenFlags::NOFOLLOW;
+        let file = self.maker(request, umask).open(place, flags, (mode & 0o7777) as u16)?;
+        let told = self.tell(file.ino())?;
+        Ok((told, self.keep(file)))
+    }
+
+    fn write_bytes(&self, ino: Ino, handle: FileHandle, at: u64, bytes: &[u8], flags: WriteFlags) -> Result<u32> {
+        let written = self.open_file(handle)?.write_at(bytes, at)?;
+        self.drop_privileges(ino, flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID))?;
+        Ok(written as u32)
+    }
+
+    fn list(&self, ino: Ino, cookie: u64, mut add: impl FnMut(&everbyte_posix::DirectoryEntry) -> bool) -> Result<()> {
+        let directory = self.root.open(At::file(ino), OpenFlags::DIRECTORY, 0)?;
+        let mut cookie = cookie;
+        loop {
+            let entries = directory.entries_from(cookie, LISTED)?;
+            let Some(last) = entries.last() else { return Ok(()) };
+            cookie = last.next;
+            if entries.iter().any(&mut add) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sets an attribute; an access list of a caller outside of the file's group takes the set-id
+    /// bit of the group.
+    fn set_attribute(&self, request: &Request, ino: Ino, name: &[u8], value: &[u8], flags: i32) -> Result<()> {
+        let mode = match flags & (libc::XATTR_CREATE | libc::XATTR_REPLACE) {
+            0 => SetXattr::Any,
+            libc::XATTR_CREATE => SetXattr::Create,
+            _ => SetXattr::Replace,
+        };
+        self.root.set_link_xattr(At::file(ino), name, value, mode)?;
+        let file = self.files.volume().owner(ino)?;
+        let loses = name == ACCESS_LIST && file.permissions & SETGID != 0 && request.uid() != 0;
+        if loses && !is_in_group(request, file.gid) {
+            self.root.set_mode(At::file(ino), file.permissions & !SETGID)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the caller of a request is in a group. Requests tell no further groups.
+fn is_in_group(request: &Request, gid: u32) -> bool {
+    let of_process = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", request.pid())).ok()?;
+        let groups = status.lines().find_map(|line| line.strip_prefix("Groups:"))?;
+        Some(groups.split_whitespace().any(|group| group.parse() == Ok(gid)))
+    };
+    request.gid() == gid || of_process().unwrap_or(false)
+}
+
+fn ino(number: INodeNo) -> Ino {
+    Ino(number.0)
+}
+
+fn generation(of: &Attributes) -> Generation {
+    Generation(of.generation.into())
+}
+
+fn answer(reply: ReplyEmpty, done: Result<()>) {
+    match done {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+fn answer_entry(reply: ReplyEntry, found: Result<Attributes>) {
+    match found {
+        Ok(of) => reply.entry(&CACHED, &attributes(&of), generation(&of)),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+fn answer_attributes(reply: ReplyAttr, found: Result<Attributes>) {
+    match found {
+        Ok(of) => reply.attr(&CACHED, &attributes(&of)),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+/// Answers with bytes of an attribute, or with their number where the caller asks for it.
+fn answer_bytes(reply: ReplyXattr, found: Result<Vec<u8>>, room: u32) {
+    match found {
+        Ok(bytes) if room == 0 => reply.size(bytes.len() as u32),
+        Ok(bytes) if bytes.len() > room as usize => reply.error(Errno::ERANGE),
+        Ok(bytes) => reply.data(&bytes),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+impl Filesystem for VolumeRequests {
+    fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        let writeback = self.writeback.then_some(InitFlags::FUSE_WRITEBACK_CACHE);
+        for flag in WANTED.into_iter().chain(writeback) {
+            // An older kernel lacks some; the mount works without them.
+            let _ = config.add_capabilities(flag);
+        }
+        let _ = config.set_max_write(TRANSFER);
+        let _ = config.set_max_readahead(TRANSFER).or_else(|most| config.set_max_readahead(most));
+        let _ = config.set_max_background(64);
+        Ok(())
+    }
+
+    fn destroy(&mut self) {
+        self.open_files.write().clear();
+        self.nodes.clear();
+    }
+
+    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        match self.find(ino(parent), name.as_bytes()) {
+            Err(error) if error == Refusal::ENOENT => reply.entry(&CACHED, &convert::absent(), Generation(0)),
+            found => answer_entry(reply, found),
+        }
+    }
+
+    fn forget(&self, _request: &Request, number: INodeNo, count: u64) {
+        self.nodes.forget(ino(number), count);
+    }
+
+    fn getattr(&self, _request: &Request, number: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
+        answer_attributes(reply, self.attributes_of(ino(number)));
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        accessed: Option<TimeOrNow>,
+        modified: Option<TimeOrNow>,
+        _changed: Option<SystemTime>,
+        _handle: Option<FileHandle>,
+        _born: Option<SystemTime>,
+        _told: Option<SystemTime>,
+        _saved: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        answer_attributes(reply, self.set(request, ino(number), mode, uid, gid, size, [accessed, modified]));
+    }
+
+    fn readlink(&self, _request: &Request, number: INodeNo, reply: ReplyData) {
+        match self.root.read_link(At::file(ino(number))) {
+            Ok(target) => reply.data(&target),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
+        let Some(kind) = convert::kind(mode) else { return reply.error(Errno::EINVAL) };
+        let (place, device) = ((ino(parent), name.as_bytes()), convert::device(device));
+        let made = self.maker(request, umask).make_node(place, kind, (mode & 0o7777) as u16, device);
+        answer_entry(reply, made.and_then(|made| self.tell(made)));
+    }
+
+    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
+        let place = (ino(parent), name.as_bytes());
+        let made = self.maker(request, umask).make_directory(place, (mode & 0o7777) as u16);
+        answer_entry(reply, made.and_then(|made| self.tell(made)));
+    }
+
+    fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer(reply, self.root.remove((ino(parent), name.as_bytes())));
+    }
+
+    fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer(reply, self.root.remove_directory((ino(parent), name.as_bytes())));
+    }
+
+    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let (place, target) = ((ino(parent), name.as_bytes()), target.as_os_str().as_bytes());
+        let made = self.maker(request, 0).make_link(target, place);
+        answer_entry(reply, made.and_then(|made| self.tell(made)));
+    }
+
+    fn rename(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: KernelRename,
+        reply: ReplyEmpty,
+    ) {
+        let Some(flags) = RenameFlags::from_bits(flags.bits()) else { return reply.error(Errno::EINVAL) };
+        let (from, to) = ((ino(parent), name.as_bytes()), (ino(new_parent), new_name.as_bytes()));
+        answer(reply, self.maker(request, 0).rename(from, to, flags));
+    }
+
+    fn link(&self, _request: &Request, number: INodeNo, new_parent: INodeNo, new_name: &OsStr, reply: ReplyEntry) {
+        let number = ino(number);
+        let linked = self.root.link(At::file(number), (ino(new_parent), new_name.as_bytes()));
+        answer_entry(reply, linked.and_then(|()| self.tell(number)));
+    }
+
+    fn open(&self, _request: &Request, number: INodeNo, flags: KernelFlags, reply: ReplyOpen) {
+        match self.open_number(ino(number), flags.0) {
+            Ok(handle) => reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        match self.create_file(request, (ino(parent), name.as_bytes()), mode, umask, flags) {
+            Ok((of, handle)) => {
+                let keep = FopenFlags::FOPEN_KEEP_CACHE;
+                reply.created(&CACHED, &attributes(&of), generation(&of), handle, keep);
+            }
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn read(
+        &self,
+        _request: &Request,
+        _number: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: KernelFlags,
+        _owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        READ.with_borrow_mut(|bytes| {
+            let len = size.min(TRANSFER) as usize;
+            if bytes.len() < len {
+                bytes.resize(len, 0);
+            }
+            match self.open_file(handle).and_then(|file| file.read_at(&mut bytes[..len], offset)) {
+                Ok(read) => reply.data(&bytes[..read]),
+                Err(error) => reply.error(errno(&error)),
+            }
+        });
+    }
+
+    fn write(
+        &self,
+        _request: &Request,
+        number: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        bytes: &[u8],
+        write_flags: WriteFlags,
+        _flags: KernelFlags,
+        _owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        match self.write_bytes(ino(number), handle, offset, bytes, write_flags) {
+            Ok(written) => reply.written(written),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    /// Closing a descriptor does nothing here; the kernel stops asking.
+    fn flush(&self, _request: &Request, _number: INodeNo, _handle: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn release(
+        &self,
+        _request: &Request,
+        _number: INodeNo,
+        handle: FileHandle,
+        _flags: KernelFlags,
+        _owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        let closed = self.open_files.write().remove(&handle.0);
+        drop(closed);
+        reply.ok();
+    }
+
+    fn fsync(&self, _request: &Request, _number: INodeNo, handle: FileHandle, _data: bool, reply: ReplyEmpty) {
+        answer(reply, self.open_file(handle).and_then(|file| file.sync()));
+    }
+
+    /// Directories are opened without a request; each listing opens its own.
+    fn opendir(&self, _request: &Request, _number: INodeNo, _flags: KernelFlags, reply: ReplyOpen) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn readdir(
+        &self,
+        _request: &Request,
+        number: INodeNo,
+        _handle: FileHandle,
+        cookie: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        let listed = self.list(ino(number), cookie, |entry| {
+            reply.add(INodeNo(entry.ino.0), entry.next, convert::file_type(entry.kind), OsStr::from_bytes(&entry.name))
+        });
+        match listed {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        _request: &Request,
+        number: INodeNo,
+        _handle: FileHandle,
+        cookie: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let listed = self.list(ino(number), cookie, |entry| {
+            let is_dot = matches!(entry.name.as_slice(), b"." | b"..");
+            // The kernel does not count the dots.
+            let told = if is_dot { self.attributes_of(entry.ino) } else { self.tell(entry.ino) };
+            let Ok(of) = told else { return false }; // removed meanwhile
+            let (name, number) = (OsStr::from_bytes(&entry.name), INodeNo(entry.ino.0));
+            let is_full = reply.add(number, entry.next, name, &CACHED, &attributes(&of), generation(&of));
+            if is_full && !is_dot {
+                self.nodes.forget(entry.ino, 1);
+            }
+            is_full
+        });
+        match listed {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn fsyncdir(&self, _request: &Request, _number: INodeNo, _handle: FileHandle, _data: bool, reply: ReplyEmpty) {
+        answer(reply, self.files.sync());
+    }
+
+    fn statfs(&self, _request: &Request, _number: INodeNo, reply: ReplyStatfs) {
+        let of = self.files.status();
+        let (size, free) = (of.block_size as u32, of.free_blocks);
+        // More inodes are made where none is free, one page for a number of them.
+        let free_inodes = of.free_inodes + free;
+        let inodes = of.inodes + free;
+        reply.statfs(of.blocks, free, free, inodes, free_inodes, size, of.name_max as u32, size);
+    }
+
+    fn setxattr(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        answer(reply, self.set_attribute(request, ino(number), name.as_bytes(), value, flags));
+    }
+
+    fn getxattr(&self, _request: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        answer_bytes(reply, self.root.link_xattr(At::file(ino(number)), name.as_bytes()), size);
+    }
+
+    fn listxattr(&self, request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
+        let is_seen = |name: &Vec<u8>| request.uid() == 0 || !name.starts_with(b"trusted.");
+        let names = self.root.link_xattrs(At::file(ino(number)));
+        let joined = names.map(|names| {
+            names
+                .into_iter()
+                .filter(is_seen)
+                .flat_map(|mut name| {
+                    name.push(0);
+                    name
+                })
+                .collect()
+        });
+        answer_bytes(reply, joined, size);
+    }
+
+    fn removexattr(&self, _request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer(reply, self.root.remove_link_xattr(At::file(ino(number)), name.as_bytes()));
+    }
+
+    /// None is served: FUSE does not pass on the ones that a volume has a call for (`FICLONE`).
+    fn ioctl(
+        &self,
+        _request: &Request,
+        _number: INodeNo,
+        _handle: FileHandle,
+        _flags: IoctlFlags,
+        _command: u32,
+        _bytes: &[u8],
+        _room: u32,
+        reply: ReplyIoctl,
+    ) {
+        reply.error(Errno::ENOTTY);
+    }
+
+    fn fallocate(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let mode = AllocateMode::from_bits_retain(mode as u32);
+        let done = self.open_file(handle).and_then(|file| file.allocate(mode, offset, length));
+        answer(reply, done.and_then(|()| self.drop_privileges(ino(number), request.uid() != 0)));
+    }
+
+    fn lseek(
+        &self,
+        _request: &Request,
+        _number: INodeNo,
+        handle: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let sought = self.open_file(handle).and_then(|file| match (u64::try_from(offset), whence) {
+            (Ok(at), libc::SEEK_DATA) => file.seek(Seek::Data(at)),
+            (Ok(at), libc::SEEK_HOLE) => file.seek(Seek::Hole(at)),
+            _ => Err(Error::from(Refusal::EINVAL)),
+        });
+        match sought {
+            Ok(at) => reply.offset(at as i64),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn copy_file_range(
+        &self,
+        request: &Request,
+        _from: INodeNo,
+        from_handle: FileHandle,
+        from_offset: u64,
+        to: INodeNo,
+        to_handle: FileHandle,
+        to_offset: u64,
+        len: u64,
+        _flags: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        // The answer has 32 bits.
+        let len = len.min(1 << 30);
+        let copied = || {
+            let (from_file, to_file) = (self.open_file(from_handle)?, self.open_file(to_handle)?);
+            let copied = from_file.copy_range(from_offset, &to_file, to_offset, len)?;
+            self.drop_privileges(ino(to), request.uid() != 0)?;
+            Ok(copied as u32)
+        };
+        match copied() {
+            Ok(copied) => reply.written(copied),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The calls that the kernel passes on, made by this process and by others.
+
+use crate::harness::{Mounted, works};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, RenameFlags, SeekFrom, XattrFlags};
+use std::fs::{self, File};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+/// Names, types, links, renames, bytes, holes, copies, attributes, locks: each as on a local file
+/// system, and again after the volume is mounted anew.
+#[test]
+fn programs_see_a_local_file_system() {
+    if !works() {
+        return;
+    }
+    let mut on = Mounted::new();
+    let (a, b, d) = (on.path("a"), on.path("b"), on.path("d"));
+    fs::create_dir(&d).unwrap();
+    fs::write(&a, b"0123456789").unwrap();
+    fs::hard_link(&a, d.join("a")).unwrap();
+    assert_eq!(fs::metadata(&a).unwrap().nlink(), 2);
+    symlink("../a", d.join("link")).unwrap();
+    assert_eq!(fs::read(d.join("link")).unwrap(), b"0123456789");
+    fs::write(&b, b"b").unwrap();
+    let rename = |flags| rustix::fs::renameat_with(CWD, &a, CWD, &b, flags);
+    assert_eq!(rename(RenameFlags::NOREPLACE).unwrap_err(), rustix::io::Errno::EXIST);
+    rename(RenameFlags::EXCHANGE).unwrap();
+    assert_eq!((fs::read(&a).unwrap(), fs::read(&b).unwrap().len()), (b"b".to_vec(), 10));
+    rename(RenameFlags::WHITEOUT).unwrap();
+    assert!(fs::symlink_metadata(&a).unwrap().file_type().is_char_device());
+    let device = rustix::fs::makedev(259, 300);
+    rustix::fs::mknodat(CWD, on.path("block"), FileType::BlockDevice, Mode::RUSR, device).unwrap();
+    assert_eq!(fs::metadata(on.path("block")).unwrap().rdev(), device);
+
+    let file = File::options().read(true).write(true).create_new(true).open(on.path("bytes")).unwrap();
+    file.write_all_at(&[7; 20_000], 100_000).unwrap();
+    let keep = FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(&file, FallocateFlags::PUNCH_HOLE | keep, 104_000, 8192).unwrap();
+    assert_eq!(rustix::fs::seek(&file, SeekFrom::Data(0)).unwrap(), 98_304);
+    assert_eq!(rustix::fs::seek(&file, SeekFrom::Hole(100_000)).unwrap(), 106_496);
+    let copy = File::options().read(true).write(true).create_new(true).open(on.path("copy")).unwrap();
+    let (mut from, mut to) = (98_304, 0);
+    assert_eq!(rustix::fs::copy_file_range(&file, Some(&mut from), &copy, Some(&mut to), 8192).unwrap(), 8192);
+    let mut bytes = vec![0; 8192];
+    copy.read_exact_at(&mut bytes, 0).unwrap();
+    assert!(bytes[..100_000 - 98_304].iter().all(|&byte| byte == 0) && bytes[1696..5696].iter().all(|&byte| byte == 7));
+    let mut appended = File::options().append(true).open(on.path("copy")).unwrap();
+    appended.write_all(b"end").unwrap();
+    assert_eq!(copy.metadata().unwrap().len(), 8195);
+    copy.set_len(10).unwrap();
+    rustix::fs::fsync(&copy).unwrap();
+    rustix::fs::fsync(File::open(&d).unwrap()).unwrap();
+
+    rustix::fs::setxattr(&b, "user.note", b"text", XattrFlags::CREATE).unwrap();
+    let mut value = [0; 16];
+    assert_eq!(rustix::fs::getxattr(&b, "user.note", &mut value).unwrap(), 4);
+    let again = rustix::fs::setxattr(&b, "user.note", b"text", XattrFlags::CREATE);
+    assert_eq!(again.unwrap_err(), rustix::io::Errno::EXIST);
+
+    let other = File::open(&b).unwrap();
+    let mine = File::open(&b).unwrap();
+    mine.lock().unwrap();
+    assert!(other.try_lock().is_err());
+    mine.unlock().unwrap();
+    other.try_lock().unwrap();
+
+    // A file that lost its name is used on.
+    let mut gone = File::options().read(true).write(true).create_new(true).open(on.path("gone")).unwrap();
+    fs::remove_file(on.path("gone")).unwrap();
+    gone.write_all(b"still").unwrap();
+    gone.rewind().unwrap();
+    let mut text = String::new();
+    gone.read_to_string(&mut text).unwrap();
+    assert_eq!((text.as_str(), gone.metadata().unwrap().nlink()), ("still", 0));
+    let space = rustix::fs::statvfs(&on.at).unwrap();
+    assert!(space.f_bsize == 4096 && space.f_bfree > 0 && space.f_bfree <= space.f_blocks && space.f_namemax == 255);
+
+    let number = fs::metadata(&b).unwrap().ino();
+    drop((file, copy, appended, mine, other, gone));
+    on.unmount();
+    on.check();
+    on.mount();
+    assert_eq!(fs::metadata(&b).unwrap().ino(), number, "numbers are persistent");
+    assert_eq!(rustix::fs::getxattr(&b, "user.note", &mut value).unwrap(), 4);
+    assert_eq!(fs::metadata(on.path("copy")).unwrap().len(), 10);
+}
+
+/// A directory of many files is listed whole, by small steps too, and while names go.
+#[test]
+fn a_large_directory_is_listed_whole() {
+    if !works() {
+        return;
+    }
+    let on = Mounted::new();
+    for number in 0..1500 {
+        fs::write(on.path(&format!("{number}-{}", "x".repeat(number % 200))), b"").unwrap();
+    }
+    let count = || fs::read_dir(&on.at).unwrap().filter(|entry| entry.as_ref().unwrap().metadata().is_ok()).count();
+    assert_eq!((count(), count()), (1500, 1500), "from the volume, and from the kernel's cache");
+    for entry in fs::read_dir(&on.at).unwrap() {
+        fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    assert_eq!(count(), 0);
+}
+
+fn as_user(words: &[&str], mask: &str) -> bool {
+    let script = format!("umask {mask}; exec \"$@\"");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script, "sh"]).args(words).uid(65_534).gid(65_534);
+    command.stderr(std::process::Stdio::null()).status().unwrap().success()
+}
+
+/// The kernel checks rights; new files belong to the caller, with its mask; a user that changes a
+/// program takes its set-id bits and its capabilities.
+#[test]
+fn rights_are_those_of_the_caller() {
+    if !works() {
+        return;
+    }
+    let on = Mounted::new();
+    fs::set_permissions(&on.at, fs::Permissions::from_mode(0o1777)).unwrap();
+    let [made, secret, program] = ["made", "secret", "program"].map(|name| on.path(name));
+    assert!(as_user(&["touch", made.to_str().unwrap()], "027"));
+    let found = fs::metadata(&made).unwrap();
+    assert_eq!((found.uid(), found.gid(), mode(&made)), (65_534, 65_534, 0o640));
+    assert!(as_user(&["mkdir", on.path("d").to_str().unwrap()], "077"));
+    assert_eq!(mode(&on.path("d")), 0o700);
+    assert!(as_user(&["ln", "-s", "x", on.path("l").to_str().unwrap()], "077"));
+    assert_eq!(fs::symlink_metadata(on.path("l")).unwrap().uid(), 65_534);
+
+    fs::write(&secret, b"secret").unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o640)).unwrap();
+    let secret = secret.to_str().unwrap();
+    assert!(!as_user(&["cat", secret], "0") && !as_user(&["rm", "-f", secret], "0"), "mode and sticky bit");
+    rustix::fs::chownat(CWD, secret, None, Some(rustix::fs::Gid::from_raw(4321)), AtFlags::empty()).unwrap();
+    let of_group = Command::new("setpriv")
+        .args(["--reuid", "65534", "--regid", "65534", "--groups", "4321", "cat", secret])
+        .output()
+        .unwrap();
+    assert!(of_group.status.success(), "a further group counts: {of_group:?}");
+
+    let capability = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let arm = |bits| {
+        fs::write(&program, b"#!/bin/true\n").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(bits)).unwrap();
+        rustix::fs::setxattr(&program, "security.capability", &capability, XattrFlags::empty()).unwrap();
+    };
+    let has_capability = || rustix::fs::getxattr(&program, "security.capability", &mut [0; 32]).is_ok();
+    let text = program.to_str().unwrap();
+    for change in
+        [&["dd", "if=/dev/zero", "count=1", "conv=notrunc", "of="][..], &["truncate", "-s", "5"], &["sh", "-c"]]
+    {
+        arm(0o6777);
+        assert!(has_capability() && mode(&program) == 0o6777);
+        let last = match change[0] {
+            "dd" => format!("of={text}"),
+            "sh" => format!(": > {text}"),
+            _ => text.to_owned(),
+        };
+        let mut words: Vec<&str> = change.iter().copied().filter(|word| *word != "of=").collect();
+        words.push(&last);
+        assert!(as_user(&words, "0"));
+        assert_eq!((mode(&program), has_capability()), (0o777, false), "{words:?}");
+    }
+    arm(0o6777);
+    let mut file = File::options().append(true).open(&program).unwrap();
+    file.write_all(b"by root").unwrap();
+    assert_eq!((mode(&program), has_capability()), (0o6777, false), "root keeps the bits alone");
+    arm(0o6777);
+    rustix::fs::chownat(CWD, &program, Some(rustix::fs::Uid::from_raw(7)), None, AtFlags::empty()).unwrap();
+    assert_eq!((mode(&program), has_capability()), (0o777, false));
+}
+
+/// A file opened for durable writes, and one that asks for no change of times.
+#[test]
+fn flags_of_opening_reach_the_volume() {
+    if !works() {
+        return;
+    }
+    let mut on = Mounted::new();
+    let flags = libc::O_DSYNC;
+    let file = File::options().write(true).create_new(true).custom_flags(flags).open(on.path("durable")).unwrap();
+    file.write_all_at(&[3; 5000], 0).unwrap();
+    on.kill();
+    drop(file);
+    on.mount();
+    assert_eq!(fs::read(on.path("durable")).unwrap(), [3; 5000], "durable without a call of fsync");
+    let before = fs::metadata(on.path("durable")).unwrap();
+    let quiet = File::options().read(true).custom_flags(libc::O_NOATIME).open(on.path("durable")).unwrap();
+    quiet.read_exact_at(&mut [0; 10], 0).unwrap();
+    let after = fs::metadata(on.path("durable")).unwrap();
+    assert_eq!((before.atime(), before.atime_nsec()), (after.atime(), after.atime_nsec()));
+}
+
+/// A program that runs is refused to writers, and keeps its bytes also when one asks to empty it.
+#[test]
+fn a_running_program_keeps_its_bytes() {
+    if !works() {
+        return;
+    }
+    let on = Mounted::new();
+    let program = on.path("program");
+    fs::copy("/bin/sleep", &program).unwrap();
+    let len = fs::metadata(&program).unwrap().len();
+    let mut runs = Command::new(&program).arg("60").spawn().unwrap();
+    for flags in [libc::O_WRONLY, libc::O_RDWR, libc::O_RDONLY | libc::O_TRUNC] {
+        let flags = rustix::fs::OFlags::from_bits_retain(flags as u32);
+        let refused = rustix::fs::open(&program, flags, Mode::empty()).unwrap_err();
+        assert_eq!(refused, rustix::io::Errno::TXTBSY);
+        assert_eq!(fs::metadata(&program).unwrap().len(), len);
+    }
+    runs.kill().unwrap();
+    runs.wait().unwrap();
+    assert!(fs::read(&program).unwrap() == fs::read("/bin/sleep").unwrap());
+}

@@ -1,0 +1,168 @@
+//! A daemon: this test program again, which mounts the volume that its environment names.
+
+use everbyte_fs::{Volume, VolumeOptions};
+use everbyte_fuse::{Mount, MountOptions, source_of};
+use everbyte_media::{BackendChoice, ErrorInfo, ErrorKind, Options};
+use everbyte_store::{CreateOptions, Store};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// STORE, DIRECTORY, OPTIONS and BACKEND of the daemon, one a line.
+const WORDS: &str = "EVERBYTE_TEST_MOUNT";
+pub(crate) const SPAN: u64 = 256 << 20;
+
+/// Whether mounts can be tested here.
+pub(crate) fn works() -> bool {
+    let opened = fs::File::options().read(true).write(true).open("/dev/fuse");
+    match opened {
+        Ok(_) if rustix::process::geteuid().is_root() => true,
+        Ok(_) => {
+            eprintln!("skipped: mounts are tested as root");
+            false
+        }
+        Err(error) => {
+            eprintln!("skipped: /dev/fuse: {error}");
+            false
+        }
+    }
+}
+
+pub(crate) fn media(backend: BackendChoice) -> Options {
+    Options { backend, log_bytes: 4 << 20, ..Options::default() }
+}
+
+/// Makes a store with an empty volume.
+pub(crate) fn make(store: &Path, backend: BackendChoice, span: u64) {
+    let options = CreateOptions { media: media(backend), max: 1 << 30, ..CreateOptions::default() };
+    let made = Store::create(store, &options).unwrap();
+    let volume = VolumeOptions { span: Some(span), ..VolumeOptions::default() };
+    Volume::create(&made, "home", &volume).unwrap().close().unwrap();
+    made.close().unwrap();
+}
+
+/// A store and a mount of its volume.
+pub(crate) struct Mounted {
+    pub store: PathBuf,
+    pub at: PathBuf,
+    backend: BackendChoice,
+    options: String,
+    daemon: Option<Child>,
+    _folders: Vec<TempDir>,
+}
+
+impl Mounted {
+    /// On `file`, in a new folder on the disk.
+    pub(crate) fn new() -> Mounted {
+        Mounted::on(BackendChoice::File, tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(), "")
+    }
+
+    pub(crate) fn on(backend: BackendChoice, folder: TempDir, options: &str) -> Mounted {
+        Mounted::of_span(backend, folder, options, SPAN)
+    }
+
+    pub(crate) fn of_span(backend: BackendChoice, folder: TempDir, options: &str, span: u64) -> Mounted {
+        let point = tempfile::tempdir().unwrap();
+        let store = folder.path().join("store");
+        make(&store, backend, span);
+        let at = point.path().canonicalize().unwrap();
+        let (options, _folders) = (options.to_owned(), vec![folder, point]);
+        let mut mounted = Mounted { store, at, backend, options, daemon: None, _folders };
+        mounted.mount();
+        mounted
+    }
+
+    /// Starts the daemon, and waits for the mount.
+    pub(crate) fn mount(&mut self) {
+        let backend = if self.backend == BackendChoice::Shm { "shm" } else { "file" };
+        let words = format!("{}\n{}\n{}\n{backend}", self.store.display(), self.at.display(), self.options);
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "harness::daemon", "--nocapture"]).env(WORDS, words);
+        let mut daemon = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        let end = Instant::now() + Duration::from_secs(30);
+        while source_of(&self.at).is_none() || rustix::fs::statvfs(&self.at).is_err() {
+            assert!(daemon.try_wait().unwrap().is_none(), "the daemon has ended");
+            assert!(Instant::now() < end, "the volume is not mounted");
+            sleep(Duration::from_millis(2));
+        }
+        self.daemon = Some(daemon);
+    }
+
+    /// The options of the next mount.
+    pub(crate) fn set_options(&mut self, options: &str) {
+        self.options = options.to_owned();
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.at.join(name)
+    }
+
+    /// Kills the daemon with SIGKILL. The mount stays, dead.
+    pub(crate) fn kill(&mut self) {
+        let mut daemon = self.daemon.take().unwrap();
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+    }
+
+    /// Sends SIGTERM to the daemon; returns its exit code.
+    pub(crate) fn terminate(&mut self) -> i32 {
+        let mut daemon = self.daemon.take().unwrap();
+        let id = rustix::process::Pid::from_child(&daemon);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        daemon.wait().unwrap().code().unwrap()
+    }
+
+    /// Unmounts, and waits for the daemon to close the store. A program that another test starts at
+    /// this moment has this process's files open until it runs.
+    pub(crate) fn unmount(&mut self) {
+        let mut attempts = 0;
+        while let Err(error) = everbyte_fuse::unmount(&self.at, false) {
+            attempts += 1;
+            assert!(error.kind() == ErrorKind::Busy && attempts < 10_000, "{error}");
+            std::thread::yield_now();
+        }
+        assert!(self.daemon.take().unwrap().wait().unwrap().success());
+    }
+
+    /// Opens the volume without a mount, and checks it.
+    pub(crate) fn check(&self) {
+        let store = Store::open(&self.store, &media(self.backend)).unwrap();
+        let volume = Volume::open(store.object("home").unwrap()).unwrap();
+        assert_eq!(volume.check(), []);
+        volume.close().unwrap();
+        store.close().unwrap();
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if source_of(&self.at).is_some() {
+            drop(everbyte_fuse::unmount(&self.at, true));
+        }
+        if let Some(mut daemon) = self.daemon.take() {
+            if std::thread::panicking() {
+                drop(daemon.kill());
+            }
+            drop(daemon.wait());
+        }
+    }
+}
+
+/// Not a test: the daemon.
+#[test]
+fn daemon() {
+    let Ok(words) = std::env::var(WORDS) else { return };
+    let [store, at, options, backend] = words.split('\n').collect::<Vec<_>>()[..] else { panic!("{words}") };
+    let options = MountOptions::parse(options).unwrap();
+    let media = media(if backend == "shm" { BackendChoice::Shm } else { BackendChoice::File });
+    let opening = Store::options(Path::new(store));
+    let opened = if options.files.read_only { opening.read_only().open(&media) } else { opening.open(&media) };
+    let opened = opened.unwrap();
+    let volume = Volume::open(opened.object("home").unwrap()).unwrap();
+    let mount = Mount::new(volume, Path::new(at), &format!("{store}:home"), &options).unwrap();
+    mount.run().unwrap();
+    opened.close().unwrap();
+}

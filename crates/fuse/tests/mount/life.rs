@@ -1,0 +1,209 @@
+//! Ends of a mount: signals, kill -9 under load, full stores and disks, a disk that fails.
+
+use crate::harness::{Mounted, media, works};
+use everbyte_fs::{Volume, VolumeOptions};
+use everbyte_fuse::{Mount, MountOptions, unmount};
+use everbyte_media::{BackendChoice, OpenOptions as OpenMedia};
+use everbyte_sim::{DiskCall, RecordedDisk};
+use everbyte_store::{CreateOptions, Store};
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Calls of one writer, each followed by `fsync` where the backend needs it, noted once they have
+/// returned; until the daemon is gone.
+fn load(at: &Path, writer: usize, syncs: bool, done: &Mutex<Vec<(String, usize)>>) {
+    let folder = at.join(format!("w{writer}"));
+    for number in 0.. {
+        let (name, temporary) = (folder.join(number.to_string()), folder.join("new"));
+        let len = 1 + number * 977 % 20_000;
+        let step = || -> std::io::Result<()> {
+            if number == 0 {
+                fs::create_dir(&folder)?;
+            }
+            let mut file = File::create(&temporary)?;
+            file.write_all(&vec![number as u8; len])?;
+            fs::rename(&temporary, &name)?;
+            if syncs {
+                file.sync_all()?;
+            }
+            Ok(())
+        };
+        if step().is_err() {
+            return;
+        }
+        done.lock().unwrap().push((name.to_str().unwrap().into(), len));
+    }
+}
+
+fn kills(backend: BackendChoice, folder: &str) {
+    let mut on = Mounted::on(backend, tempfile::tempdir_in(folder).unwrap(), "");
+    for round in 0..4_u64 {
+        let (at, done) = (on.at.clone(), Mutex::new(Vec::new()));
+        thread::scope(|scope| {
+            let (at, done) = (&at, &done);
+            for writer in 0..2 {
+                let writer = round as usize * 2 + writer;
+                scope.spawn(move || load(at, writer, backend == BackendChoice::File, done));
+            }
+            thread::sleep(Duration::from_millis(60 + round * 37));
+            on.kill();
+        });
+        assert_eq!(rustix::fs::statvfs(&on.at).err(), Some(rustix::io::Errno::NOTCONN), "the mount is dead");
+        on.mount(); // over the dead one
+        let done = done.into_inner().unwrap();
+        assert!(!done.is_empty());
+        for (name, len) in done {
+            let bytes = fs::read(&name).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let number: usize = Path::new(&name).file_name().unwrap().to_str().unwrap().parse().unwrap();
+            assert!(bytes == vec![number as u8; len], "{name} has other bytes");
+        }
+        on.unmount();
+        on.check();
+        on.mount();
+    }
+}
+
+/// After kill -9 of the daemon under load all is there that `fsync` has returned for.
+#[test]
+fn on_a_disk_synced_files_survive_the_daemon() {
+    if works() {
+        kills(BackendChoice::File, env!("CARGO_TARGET_TMPDIR"));
+    }
+}
+
+/// After kill -9 of the daemon under load all is there that a call has returned for.
+#[test]
+fn in_memory_finished_calls_survive_the_daemon() {
+    if works() {
+        kills(BackendChoice::Shm, "/dev/shm");
+    }
+}
+
+/// SIGTERM unmounts and closes the volume; programs that hold files open lose the use of them, not
+/// the bytes.
+#[test]
+fn a_signal_unmounts_and_loses_nothing() {
+    if !works() {
+        return;
+    }
+    let mut on = Mounted::new();
+    fs::write(on.path("a"), b"unsynced").unwrap();
+    assert_eq!(on.terminate(), 0);
+    assert_eq!(fs::read_dir(&on.at).unwrap().count(), 0, "the directory is no mount any more");
+    on.mount();
+    assert_eq!(fs::read(on.path("a")).unwrap(), b"unsynced");
+    let mut open = File::create(on.path("b")).unwrap();
+    open.write_all(b"written by a program that stays").unwrap();
+    let start = Instant::now();
+    assert_eq!(on.terminate(), 0);
+    assert!(start.elapsed() < Duration::from_secs(10));
+    assert_eq!(open.write_all(b"more").unwrap_err().raw_os_error(), Some(libc::ENOTCONN));
+    drop(open);
+    on.mount();
+    assert_eq!(fs::read(on.path("b")).unwrap(), b"written by a program that stays");
+    on.unmount();
+    on.check();
+}
+
+/// A full volume, and a full disk below the store: `ENOSPC`, and room again after a removal.
+#[test]
+fn a_full_store_is_told_and_has_room_again() {
+    if !works() {
+        return;
+    }
+    let fill = |on: &Mounted| {
+        let mut written = 0_u64;
+        let file = File::create(on.path("fill")).unwrap();
+        let error = loop {
+            match file.write_all_at(&[9; 1 << 18], written).and_then(|()| file.sync_data()) {
+                Ok(()) => written += 1 << 18,
+                Err(error) => break error,
+            }
+            assert!(written < 1 << 30);
+        };
+        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC), "after {written} bytes: {error}");
+        assert!(written > 2 << 20);
+        fs::remove_file(on.path("fill")).unwrap();
+        drop(file);
+    };
+    let again = |on: &mut Mounted| {
+        fs::write(on.path("small"), b"fits").unwrap();
+        on.unmount();
+        on.check();
+    };
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut small = Mounted::of_span(BackendChoice::File, folder, "", 8 << 20);
+    fill(&small);
+    again(&mut small);
+
+    let folder = tempfile::tempdir().unwrap();
+    let disk = |words: &[&str]| Command::new(words[0]).args(&words[1..]).arg(folder.path()).status().unwrap().success();
+    assert!(disk(&["mount", "-t", "tmpfs", "-o", "size=32m", "everbyte-test"]));
+    let inner = tempfile::tempdir_in(folder.path()).unwrap();
+    let mut on = Mounted::on(BackendChoice::File, inner, "");
+    fill(&on);
+    again(&mut on);
+    drop(on);
+    assert!(disk(&["umount"]));
+}
+
+/// A disk whose syncs fail: programs get `EIO`, nothing hangs, and the mount can be taken away.
+#[test]
+fn a_failed_disk_is_an_error_and_no_hang() {
+    if !works() {
+        return;
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (path, at) = (folder.path().join("store"), folder.path().join("at"));
+    fs::create_dir(&at).unwrap();
+    let options = everbyte_media::Options { background: false, ..media(BackendChoice::File) };
+    let created = CreateOptions { media: options.clone(), max: 256 << 20, ..CreateOptions::default() };
+    Store::create(&path, &created).unwrap().close().unwrap();
+    let disk = RecordedDisk::new(&fs::read(&path).unwrap()).unwrap();
+    let store = Store::attach(OpenMedia::new(&path).on_disk(disk.clone()).open(&options).unwrap()).unwrap();
+    let volume = Volume::create(&store, "home", &VolumeOptions::default()).unwrap();
+    let mount = Mount::new(volume, &at, "failing:home", &MountOptions::default()).unwrap();
+    let served = thread::spawn(move || mount.run());
+    let file = File::create(at.join("a")).unwrap();
+    file.write_all_at(b"kept", 0).unwrap();
+    file.sync_all().unwrap();
+    file.write_all_at(b"lost", 0).unwrap();
+    disk.fail(DiskCall::Sync, 0, 5);
+    let start = Instant::now();
+    let refused = [
+        file.sync_all(),
+        file.write_all_at(b"more", 0),
+        fs::create_dir(at.join("d")),
+        fs::remove_file(at.join("a")),
+        fs::rename(at.join("a"), at.join("b")),
+    ];
+    for outcome in refused {
+        assert_eq!(outcome.unwrap_err().raw_os_error(), Some(libc::EIO));
+    }
+    assert!(fs::metadata(at.join("a")).is_ok(), "reads go on");
+    assert!(start.elapsed() < Duration::from_secs(1));
+    drop(file);
+    unmount(&at, false).unwrap();
+    assert!(served.join().unwrap().is_err(), "the volume cannot be closed in good order");
+}
+
+/// A mount that ends at once ends in good order.
+#[test]
+fn a_mount_may_end_at_once() {
+    if !works() {
+        return;
+    }
+    let mut on = Mounted::new();
+    for _ in 0..20 {
+        on.unmount();
+        on.mount();
+    }
+    on.unmount();
+    on.check();
+}

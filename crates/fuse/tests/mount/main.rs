@@ -1,0 +1,10 @@
+//! Volumes mounted by a process of their own, and programs on them. Skipped, with the reason, where
+//! `/dev/fuse` cannot be opened or the tests do not run as root.
+
+mod caches;
+mod calls;
+mod harness;
+mod life;
+mod places;
+mod programs;
+mod suites;

@@ -1,0 +1,33 @@
+//! `cargo xtask posix`: other projects' suites of file systems, on a mounted volume.
+//!
+//! Steps
+//!   1. pjdfstest and fsx, in the versions below, are installed in `target/posix`
+//!   2. tests of `everbyte-fuse`, else skipped, mount a volume each and run them there
+//!
+//! Needs root and `/dev/fuse`. Exclusions: `crates/fuse/tests/mount/pjdfstest.toml`, each with its
+//! reason.
+
+use crate::shell::{self, Result, cargo, root};
+
+const SUITES: &[(&str, &str)] = &[("pjdfstest", "0.2.2"), ("fsx", "0.3.2")];
+/// Operations of each run of fsx.
+const OPERATIONS: &str = "100000";
+
+pub(crate) fn run(words: &[&str]) -> Result {
+    let operations = match words {
+        [] => OPERATIONS,
+        ["--operations", number] if number.parse::<u64>().is_ok() => number,
+        other => return Err(format!("posix takes `--operations N` or nothing, not {other:?}")),
+    };
+    let folder = root().join("target/posix");
+    for (name, version) in SUITES {
+        let suite = format!("{name}@{version}");
+        let mut install = cargo(&["install", "--quiet", "--locked", &suite]);
+        shell::run(install.arg("--root").arg(&folder).arg("--target-dir").arg(folder.join("build")))?;
+    }
+    let words = ["test", "--quiet", "--locked", "--package", "everbyte-fuse", "--test", "mount", "--", "suites::"];
+    let mut tests = cargo(&words);
+    tests.args(["--nocapture", "--test-threads", "1"]);
+    tests.env("EVERBYTE_SUITES", folder.join("bin")).env("EVERBYTE_FSX_OPS", operations);
+    shell::run(&mut tests)
+}
