@@ -22,8 +22,8 @@ use crate::extents::Pages;
 use crate::format::first_free;
 use crate::free_pages::FreePages;
 use crate::layout::{
-    GROUP_INODES, GROUP_PAGES, Head, LIST_HEAD, OPENED_AT, PAGE, Place, SAVED_AT, SAVED_INODES, SAVED_MAGIC,
-    SAVED_PAGES, SAVED_SHARED, SAVED_USAGE, SavedHead, SavedSection,
+    GROUP_INODES, GROUP_PAGES, Head, LINE, LIST_HEAD, OPENED_AT, PAGE, Place, SAVED_AT, SAVED_INODES, SAVED_MAGIC,
+    SAVED_PAGES, SAVED_SHARED, SAVED_USAGE, SavedHead, SavedSection, TABLE_AT,
 };
 use crate::order::publish;
 use crate::quota::list;
@@ -119,7 +119,8 @@ fn sections(mut content: &[u8], count: u32) -> Option<Saved> {
 
 /// Ends the validity of the saved state, and counts the opening. Nothing of the volume has changed
 /// before; ordered on return (FS-24). The word is stored and flushed also where it is 0: a process
-/// that died may have left it so in the caches alone.
+/// that died may have left it so in the caches alone. The same flush covers the other words of the
+/// line: those of the snapshots, the quotas and the size change alone, without a record (FS-13).
 pub(crate) fn invalidate(object: &Object) {
     if seeded("fs-saved-kept") {
         return;
@@ -129,7 +130,7 @@ pub(crate) fn invalidate(object: &Object) {
         let _section = media.section();
         media.store(start + SAVED_AT, 0);
         media.store(start + OPENED_AT, media.load(start + OPENED_AT).wrapping_add(1));
-        media.flush_unless("fs-saved-clear-unflushed", start + SAVED_AT, 16);
+        media.flush_unless("fs-saved-clear-unflushed", start + TABLE_AT, LINE);
     }
     media.fence();
 }

@@ -1,6 +1,6 @@
 //! The size of a volume: how many pages it may have.
 //!
-//! A word of the prime page, which changes under an undo record. Pages in use count, wherever they
+//! A word of the prime page, which changes alone. Pages in use count, wherever they
 //! lie: a volume whose object is larger than its size keeps as many free pages back. So a size may
 //! be lowered to what is in use.
 //!
@@ -56,7 +56,7 @@ impl Volume {
             return Err(Error::BadOption { detail });
         }
         let old = core.require_size(bytes / PAGE)?;
-        let mut change = core.change().of_bytes();
+        let mut change = core.change();
         change.set(core.at(0) + SIZE_AT, if bytes == 0 { 0 } else { seal_low(bytes / PAGE) });
         change.commit().inspect_err(|_| core.limit.store(old, Ordering::Relaxed))
     }

@@ -204,12 +204,6 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
     ),
     exhibit("fs-quota-unflushed", "fs", "fs-quota", "a list of quotas is not flushed before the word that leads to it"),
     exhibit(
-        "fs-quota-unlogged",
-        "fs",
-        "fs-quota-dead",
-        "the word of the quotas changes without a record: a process death leaves it in the caches alone",
-    ),
-    exhibit(
         "fs-inline-zeros-unflushed",
         "fs",
         "fs-resize",

@@ -59,6 +59,9 @@ pub(crate) struct MountArgs {
     /// Returns as soon as the volume is mounted, and serves it in the background
     #[arg(long)]
     pub background: bool,
+    /// Serves for a command with `--background`: closes its outputs when the volume is mounted
+    #[arg(long, hide = true, conflicts_with = "background")]
+    pub detach: bool,
     /// Threads that answer requests; one a core, and two at least, if absent
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,

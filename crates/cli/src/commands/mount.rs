@@ -9,6 +9,7 @@ use everbyte_fuse::{Mount, MountOptions};
 use everbyte_media::{ErrorInfo, ErrorKind};
 use everbyte_store::Store;
 use serde_json::json;
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -44,16 +45,27 @@ pub(crate) fn mount(args: &MountArgs, words: &OpenArgs, output: &Output) -> Resu
         value,
     )?;
     output.finish()?;
+    if args.detach {
+        detach().map_err(|error| Failure::System(format!("cannot redirect outputs to /dev/null: {error}")))?;
+    }
     mount.run()?;
     Ok(store.close()?)
 }
 
-/// Runs the same command without `--background` in a process group of its own, until its line says
-/// that the volume is mounted.
+/// Sends later output to /dev/null: who waits for the end of the caller's output does not wait for
+/// this process.
+fn detach() -> std::io::Result<()> {
+    let null = File::options().write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdout(&null)?;
+    Ok(rustix::stdio::dup2_stderr(&null)?)
+}
+
+/// Runs the same command with `--detach` in a process group of its own, until its line says that
+/// the volume is mounted.
 fn in_background(output: &Output) -> Result<(), Failure> {
     let failed = |action: &str, error: std::io::Error| Failure::System(format!("cannot {action}: {error}"));
     let program = std::env::current_exe().map_err(|error| failed("find this program", error))?;
-    let words = std::env::args_os().skip(1).filter(|word| word != "--background");
+    let words = std::env::args_os().skip(1).map(|word| if word == "--background" { "--detach".into() } else { word });
     let mut command = Command::new(program);
     command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
     let mut child = command.spawn().map_err(|error| failed("start the serving process", error))?;

@@ -131,7 +131,7 @@ fn quotas_and_sizes_are_set_listed_and_removed() {
     let uid = rustix::process::getuid().as_raw();
     let owner = uid.to_string();
     let set = place.good(&["fs", "quota", "set", "home", "user", &owner, "--bytes", "400KiB", "--inodes", "3"]);
-    assert_eq!(set, format!("user {uid}: bytes 4096 soft - hard 409600, inodes 1 soft - hard 3\n"));
+    assert_eq!(set, format!("user {uid}: bytes 0 soft - hard 409600, inodes 1 soft - hard 3\n"));
     fs::write(place.path("a"), vec![7; 200_000]).unwrap();
     fs::write(place.path("b"), vec![7; 300_000]).unwrap();
     place.good(&["fs", "put", "a", "home"]);

@@ -27,7 +27,6 @@ use crate::table::InodeTable;
 use crate::volume::Volume;
 use crate::xattr::run as xattr;
 use crate::{Error, Result};
-use everbyte_media::seeded;
 use usage::{Delta, Owner, Used};
 
 impl Volume {
@@ -120,13 +119,12 @@ impl Core {
 ///
 /// One change, a fence between the steps:
 ///   1. the new list is written to new pages
-///   2. the word at [`crate::layout::QUOTAS_AT`] is logged
-///   3. the word leads to the new list
+///   2. the word at [`crate::layout::QUOTAS_AT`] leads to the new list
 fn replace(core: &Core, all: &[(usage::Key, QuotaLimits)]) -> Result<()> {
     // The pages of a damaged list stay in use until a scan.
     let old = list::run(Pages::of(core.object()));
     let at = list::word_at(core.at(0));
-    let mut change = if seeded("fs-quota-unlogged") { core.change() } else { core.change().of_bytes() };
+    let mut change = core.change();
     let new = if all.is_empty() { None } else { Some(write(core, all)?) };
     let taken = match &new {
         Some((place, count)) => {
