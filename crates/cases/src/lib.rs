@@ -32,6 +32,7 @@ mod fs_limits;
 mod fs_mapped;
 mod fs_quota;
 mod fs_relaxed;
+mod fs_repair;
 mod fs_sequences;
 mod fs_share;
 mod heap;
@@ -131,6 +132,7 @@ pub fn cases() -> Vec<Case> {
         fs_mapped::CASES,
         fs_quota::CASES,
         fs_relaxed::CASES,
+        fs_repair::CASES,
         fs_sequences::CASES,
         fs_share::CASES,
         posix::CASES,

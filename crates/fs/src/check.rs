@@ -56,6 +56,11 @@ impl Volume {
 
     /// As [`Volume::check`], each finding with the inode that it is about.
     pub fn check_files(&self) -> Vec<(Ino, Finding)> {
+        self.check_files_with(&|_, _| ())
+    }
+
+    /// As [`Volume::check_files`]; `progress` receives the inodes that were read, and their total.
+    pub fn check_files_with(&self, progress: &dyn Fn(u64, u64)) -> Vec<(Ino, Finding)> {
         let core = &*self.core;
         let mut findings = Vec::new();
         let mut report = |ino: Ino, at: u64, detail: String| {
@@ -70,7 +75,11 @@ impl Volume {
             Ok(published) => reached.published = published,
             Err(Damage { offset, detail, .. }) => report(Ino::ROOT, offset.unwrap_or(pages.start), detail),
         }
+        let total = core.table.numbers().count() as u64;
         for ino in core.table.numbers() {
+            if ino.0.is_multiple_of(256) {
+                progress(ino.0, total);
+            }
             let at = core.table.at(ino).expect("the number is the table's");
             let node = core.media().get::<crate::layout::Inode>(at);
             let state = State::of(node.state);

@@ -385,7 +385,7 @@ impl Extents {
 }
 
 /// Offset of a slot in the store; `listed` tells a page of the chain.
-fn slot_at(start: u64, inode_at: u64, listed: impl Fn(u32) -> u64, slot: u32) -> u64 {
+pub(crate) fn slot_at(start: u64, inode_at: u64, listed: impl Fn(u32) -> u64, slot: u32) -> u64 {
     match slot.checked_sub(INLINE_EXTENTS) {
         None => inode_at + inode::INLINE + u64::from(slot) * EXTENT,
         Some(further) => {

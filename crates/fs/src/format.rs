@@ -96,7 +96,7 @@ pub(crate) fn format(object: &Object, options: &VolumeOptions) -> Result<()> {
     Ok(())
 }
 
-fn random_uuid() -> [u8; 16] {
+pub(crate) fn random_uuid() -> [u8; 16] {
     use std::hash::{BuildHasher, RandomState};
     let words = [RandomState::new().hash_one(1_u64), RandomState::new().hash_one(2_u64)];
     words.as_bytes().try_into().expect("sixteen bytes")

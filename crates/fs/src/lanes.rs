@@ -32,8 +32,24 @@ impl Lanes {
     /// Writes empty lanes; flushed, no fence.
     pub(crate) fn format(media: &Media, start: u64, count: u32, salt: u64) -> Result<()> {
         for index in 0..count {
-            Journal::format(media, range(start, index), salt ^ u64::from(index))?;
+            Lanes::format_one(media, start, index, salt)?;
         }
+        Ok(())
+    }
+
+    /// Writes one empty lane; flushed, no fence.
+    pub(crate) fn format_one(media: &Media, start: u64, index: u32, salt: u64) -> Result<()> {
+        Ok(Journal::format(media, range(start, index), salt ^ u64::from(index))?)
+    }
+
+    /// Undoes the change that a crash interrupted in one lane.
+    ///
+    /// # Errors
+    /// [`crate::Error::Log`] if the lane is damaged: nothing has changed.
+    pub(crate) fn undo(media: &Media, start: u64, index: u32, allowed: &Range<u64>) -> Result<()> {
+        let found = Journal::recover(media, range(start, index), allowed.clone())?;
+        found.undo();
+        drop(found.finish());
         Ok(())
     }
 

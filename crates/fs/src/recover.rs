@@ -174,25 +174,31 @@ fn reflush(pages: Pages<'_>, at: u64) {
 
 /// Refuses the inode of a live file that contradicts itself.
 pub(crate) fn require_plausible(media: &Media, ino: Ino, at: u64) -> Result<(), Damage> {
-    let size = media.load(at + inode::SIZE);
     let state = State::of(media.load(at + inode::STATE));
+    let outcome = require_plausible_parts(state, media.load(at + inode::SIZE));
+    outcome.map_err(|wrong| Damage::at(at, format!("inode {ino} {wrong}")))
+}
+
+/// As [`require_plausible`], of the parts of an inode.
+pub(crate) fn require_plausible_parts(state: State, size: u64) -> Result<(), &'static str> {
     let is_inline = state.flags & STATE_INLINE != 0;
     let regular = Some(FileKind::Regular);
-    let wrong = match FileKind::of_mode(state.mode) {
-        None => "has a mode of no kind",
+    match FileKind::of_mode(state.mode) {
+        None => Err("has a mode of no kind"),
         _ if state.flags & !(STATE_INLINE | STATE_SNAPSHOT | STATE_PROJECT | STATE_LARGE | STATE_GIANT) != 0 => {
-            "has flags that this program does not know"
+            Err("has flags that this program does not know")
         }
         kind if PageSize::of_flags(state.flags).is_none_or(|size| size > PageSize::Small && kind != regular) => {
-            "has a page size that its file cannot have"
+            Err("has a page size that its file cannot have")
         }
-        Some(FileKind::Directory) if is_inline || !size.is_multiple_of(PAGE) => "is a directory with a page in part",
-        Some(FileKind::Link) if size >= PAGE => "is a link with a target that is too long",
-        _ if is_inline && size > INLINE => "has more bytes than fit into it",
-        _ if size > FILE_MAX => "is larger than a file may be",
-        _ => return Ok(()),
-    };
-    Err(Damage::at(at, format!("inode {ino} {wrong}")))
+        Some(FileKind::Directory) if is_inline || !size.is_multiple_of(PAGE) => {
+            Err("is a directory with a page in part")
+        }
+        Some(FileKind::Link) if size >= PAGE => Err("is a link with a target that is too long"),
+        _ if is_inline && size > INLINE => Err("has more bytes than fit into it"),
+        _ if size > FILE_MAX => Err("is larger than a file may be"),
+        _ => Ok(()),
+    }
 }
 
 /// Clears what a crash left of one file, and marks its pages. Returns the number of runs that were

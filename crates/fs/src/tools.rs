@@ -1,7 +1,7 @@
 //! [`FsTools`]: volumes for tools that know no engine.
 
-use crate::{Result, Volume};
-use everbyte_store::{Engine, EngineError, EngineTools, Fact, Finding, Store};
+use crate::{Result, Volume, VolumeRepair, system_clock};
+use everbyte_store::{Engine, EngineError, EngineTools, Fact, Finding, Repair, RepairStep, Store, Token};
 
 /// The tools of [`Engine::Fs`].
 pub struct FsTools;
@@ -63,7 +63,35 @@ impl EngineTools for FsTools {
         }
     }
 
+    fn repairs_damage(&self) -> bool {
+        true
+    }
+
+    fn plan_repair(
+        &self,
+        store: &Store,
+        name: &str,
+        progress: &dyn Fn(u64, Option<u64>),
+    ) -> Result<Option<Box<dyn Repair>>, EngineError> {
+        let plan = VolumeRepair::plan(store.object(name)?, system_clock(), progress).map_err(EngineError::new)?;
+        Ok((!plan.is_empty()).then(|| Box::new(plan) as Box<dyn Repair>))
+    }
+
     fn not_walked(&self) -> String {
         "it is a volume, whose own check reads all of its inodes and names".into()
+    }
+}
+
+impl Repair for VolumeRepair {
+    fn token(&self) -> Token {
+        VolumeRepair::token(self)
+    }
+
+    fn steps(&self) -> Vec<RepairStep> {
+        VolumeRepair::steps(self).to_vec()
+    }
+
+    fn run(self: Box<Self>, _progress: &dyn Fn(u64, Option<u64>)) -> Result<Vec<RepairStep>, EngineError> {
+        VolumeRepair::run(*self).map_err(EngineError::new)
     }
 }

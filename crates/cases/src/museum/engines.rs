@@ -264,6 +264,30 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "extended attributes are not flushed before the word that leads to them",
     ),
     exhibit(
+        "fs-repair-unflushed",
+        "fs",
+        "fs-repair",
+        "the page of names that a repair adds to a directory is not flushed before the directory leads there",
+    ),
+    exhibit(
+        "fs-repair-fresh-late",
+        "fs",
+        "fs-repair",
+        "a repair makes `lost+found` lead to a page before the page has its names",
+    ),
+    exhibit(
+        "fs-repair-halves",
+        "fs",
+        "fs-repair",
+        "a repair changes its words in two changes: a crash between them leaves a directory without a name",
+    ),
+    exhibit(
+        "fs-repair-saved-kept",
+        "fs",
+        "fs-repair-closed",
+        "a repair leaves the saved state, whose free pages it has used",
+    ),
+    exhibit(
         "fs-saved-kept",
         "fs",
         "fs-saved",

@@ -23,8 +23,9 @@ pub(crate) struct FsCommands {
 pub(crate) enum FsCommand {
     /// Makes an empty file volume
     Mkfs(MkfsArgs),
-    /// Verifies a volume: inodes, pages, names and links; each finding names the paths of its file
-    Fsck(VolumeArgs),
+    /// Verifies a volume: inodes, pages, names and links; each finding names the paths of its file.
+    /// With --repair: removes the damage, and tells for each what was kept
+    Fsck(FsckArgs),
     /// Prints the properties of a volume, or of a snapshot
     Stat(FsStatArgs),
     /// Lists a directory of a volume
@@ -83,6 +84,19 @@ pub(crate) struct UmountArgs {
 pub(crate) struct VolumeArgs {
     /// The volume
     pub volume: String,
+}
+
+/// `everbyte fs fsck`.
+#[derive(ClapArgs)]
+pub(crate) struct FsckArgs {
+    /// The volume
+    pub volume: String,
+    /// Removes damage in one step, and keeps as much as can be
+    #[arg(long)]
+    pub repair: bool,
+    /// With --repair: only lists the repairs
+    #[arg(long, requires = "repair")]
+    pub dry_run: bool,
 }
 
 /// `everbyte fs stat`.

@@ -5,16 +5,16 @@
 //! engine: heap, lanes, tree.
 //!
 //! With `--repair` the command then opens the store as any program does, which recovers it, makes
-//! the possible repairs, and checks the store again. `--dry-run` lists the repairs.
+//! the possible repairs (volumes are repaired by their engine), and checks the store again. `--dry-run` lists the repairs.
 
 mod deep;
-mod repair;
+pub(crate) mod repair;
 
 use crate::args::CheckArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::{open, progress};
-use everbyte::Engines;
+use everbyte::{Engines, Repair};
 use everbyte_store::{Finding, FindingKind, Recovery, Store};
 use serde_json::{Value, json};
 
@@ -66,7 +66,24 @@ fn look(args: &CheckArgs) -> Result<(Vec<Finding>, Vec<String>), Failure> {
     let mut would = opened(&store);
     let leaks = findings.iter().filter(|finding| finding.room == "store" && finding.kind == FindingKind::Leak);
     would.extend(leaks.map(|leak| format!("give back: {leak}")));
+    for (name, planned) in damage_repairs(&store)? {
+        let steps = planned.steps();
+        would.extend(steps.iter().filter_map(|step| repair::mended("", &name, step)).map(|(text, _)| text[2..].into()));
+    }
     Ok((findings, would))
+}
+
+/// The repairs of objects whose engine repairs damage.
+fn damage_repairs(store: &Store) -> Result<Vec<(String, Box<dyn Repair>)>, Failure> {
+    let mut all = Vec::new();
+    for object in store.objects().unwrap_or_default() {
+        let planned = Engines::standard().with_tools(object.engine, |tools| {
+            if tools.repairs_damage() { tools.plan_repair(store, &object.name, &|_, _| ()) } else { Ok(None) }
+        });
+        // One that cannot be repaired stays as it is; it is among the findings.
+        all.extend(planned.ok().flatten().map(|planned| (object.name.clone(), planned)));
+    }
+    Ok(all)
 }
 
 /// The findings of the store and of each object's engine.
@@ -83,6 +100,10 @@ fn findings(store: &Store) -> Vec<Finding> {
 fn recover(args: &CheckArgs) -> Result<Vec<String>, Failure> {
     let store = open::store(&args.store.store, &args.store.open)?;
     let mut done = opened(&store);
+    for (name, planned) in damage_repairs(&store)? {
+        let steps = planned.run(&|_, _| ())?;
+        done.extend(steps.iter().filter_map(|step| repair::mended("", &name, step)).map(|(text, _)| text[2..].into()));
+    }
     for object in store.objects()? {
         // An object that cannot be opened stays unchanged.
         let name = &object.name;

@@ -1,5 +1,7 @@
 //! `everbyte fs ..`: file volumes.
 
+mod fsck;
+
 use super::mount;
 use crate::args::{
     FsCommand, FsCommands, FsGrowArgs, FsLsArgs, FsStatArgs, GetArgs, MkfsArgs, PutArgs, SnapshotArgs, SnapshotCommand,
@@ -19,7 +21,7 @@ pub(crate) fn run(args: &FsCommands, output: &Output) -> Result<(), Failure> {
     let to_write = || open::store(&args.store, &args.open);
     match &args.command {
         FsCommand::Mkfs(made) => mkfs(to_write()?, made, output),
-        FsCommand::Fsck(checked) => fsck(&to_read()?, &checked.volume, output),
+        FsCommand::Fsck(checked) => fsck::run(args, checked, output),
         FsCommand::Stat(shown) => stat(&to_read()?, shown, output),
         FsCommand::Ls(listed) => ls(&to_read()?, listed, output),
         FsCommand::Put(copied) => put(to_write()?, copied, output),
@@ -112,38 +114,6 @@ fn grow(store: Store, args: &FsGrowArgs, output: &Output) -> Result<(), Failure>
     store.close()?;
     let text = format!("volume {} may have {}", args.volume, crate::text::bytes(size));
     output.say(text, json!({ "volume": args.volume, "size": size }))
-}
-
-fn fsck(store: &Store, name: &str, output: &Output) -> Result<(), Failure> {
-    let volume = volume(store, name)?;
-    let findings = volume.check_files();
-    let paths = if findings.is_empty() { Default::default() } else { volume::all_paths(&volume) };
-    for (ino, finding) in &findings {
-        let paths: &[String] = paths.get(ino).map_or(&[], |paths| paths);
-        let places = if paths.is_empty() { String::new() } else { format!(" ({})", paths.join(", ")) };
-        let value = json!({ "inode": ino.0, "paths": paths, "at": finding.at, "detail": finding.detail });
-        output.say(format!("{finding}{places}"), value)?;
-    }
-    let recovery = volume.recovery();
-    let damaged = recovery.damaged.len();
-    if findings.is_empty() && damaged == 0 {
-        let text = format!("volume {name} is whole: {}", recovered(&volume));
-        return output.say(text, json!({ "volume": name, "whole": true }));
-    }
-    Err(Failure::No(format!("volume {name}: {} findings, {damaged} files that cannot be used", findings.len())))
-}
-
-/// The work of opening a volume, as a sentence.
-fn recovered(volume: &Volume) -> String {
-    let recovery = volume.recovery();
-    match (recovery.undone, recovery.orphans.len() as u64 + recovery.snapshot_files, recovery.trimmed) {
-        (0, 0, 0) => "nothing was interrupted".into(),
-        (undone, orphans, trimmed) => {
-            format!(
-                "opening undoes {undone} changes, frees {orphans} files that no name leads to and trims {trimmed} runs"
-            )
-        }
-    }
 }
 
 fn stat(store: &Store, args: &FsStatArgs, output: &Output) -> Result<(), Failure> {

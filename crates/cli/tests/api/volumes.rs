@@ -162,3 +162,50 @@ fn quotas_and_sizes_are_set_listed_and_removed() {
     assert!(json(&["--json", "fs", "stat", "home"])["size"].is_null());
     assert_eq!(place.good(&["fs", "fsck", "home"]), "volume home is whole: nothing was interrupted\n");
 }
+
+/// Damage is told with the paths of its files; `fsck` and `check` repair it after a dry run.
+#[test]
+fn a_damaged_volume_is_repaired() {
+    use std::os::unix::fs::FileExt;
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home"]);
+    fs::create_dir_all(place.path("notes")).unwrap();
+    for name in ["today", "tomorrow"] {
+        fs::write(place.path("notes").join(name), name.repeat(1000)).unwrap();
+    }
+    place.good(&["fs", "put", "notes", "home"]);
+    // The number of links of `today` on media, wherever its inode lies.
+    let path = place.path("everbyte.store");
+    let damage = || {
+        let bytes = fs::read(&path).unwrap();
+        let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let is_inode = |at: &usize| {
+            words[*at] & 0xf000 == 0x8000 && [words[at + 1], words[at + 2]] == [1, 5000] && at.is_multiple_of(32)
+        };
+        let at = (0..words.len() - 4).find(is_inode).expect("the inode of `today`");
+        File::options().write(true).open(&path).unwrap().write_all_at(&[3], at as u64 * 8 + 8).unwrap();
+    };
+    damage();
+    let found = place.bad(&["fs", "fsck", "home"], 1, &["--repair"]).out;
+    assert!(found.contains("counts 3 links and has 1") && found.contains("(/notes/today)"), "{found}");
+    for dry in [["fs", "fsck", "home", "--repair", "--dry-run"].as_slice(), &["check", "--repair", "--dry-run"]] {
+        let told = place.bad(dry, 1, &["--repair"]).out;
+        assert!(told.contains("to be done: `home` at ") && told.contains("has 1 (/notes/today)"), "{told}");
+    }
+    let done = place.good(&["fs", "fsck", "home", "--repair"]);
+    assert!(
+        done.contains("done: `home` at ") && done.ends_with("volume home is whole: nothing was interrupted\n"),
+        "{done}"
+    );
+    assert!(place.good(&["fs", "fsck", "home", "--repair", "--dry-run"]).contains("needs no repair"));
+    damage();
+    let done = place.good(&["check", "--repair"]);
+    assert!(done.contains("done: `home` at ") && done.contains("no damage"), "{done}");
+    damage();
+    let told = place.bad(&["check", "--deep", "--repair"], 1, &["--token"]).out;
+    let token = told.lines().find_map(|line| line.strip_prefix("token: ")).unwrap();
+    assert!(place.good(&["check", "--deep", "--repair", "--token", token]).contains("counts 3 links"));
+    place.good(&["check", "--deep"]);
+    place.good(&["fs", "get", "home:/notes", "copy"]);
+    assert_eq!(fs::read_to_string(place.path("copy/today")).unwrap(), "today".repeat(1000));
+}

@@ -48,10 +48,16 @@ pub trait EngineTools: Sync {
         Deep { findings: self.check(store, name), walk: Walk::No(self.not_walked()) }
     }
 
-    /// Plans the repair of the object; `None`: it needs none. Changes nothing.
+    /// Whether a repair removes damage, and loses no more than what is damaged.
+    fn repairs_damage(&self) -> bool {
+        false
+    }
+
+    /// Plans the repair of the object; `None`: it needs none. Changes nothing, but for what opening
+    /// it changes.
     ///
     /// # Errors
-    /// [`EngineError::Unrepairable`] if anything in the object is damaged.
+    /// [`EngineError::Unrepairable`] if anything in the object is damaged that cannot be repaired.
     fn plan_repair(
         &self,
         store: &Store,
@@ -184,6 +190,15 @@ pub enum RepairStep {
         stored: (u64, u64),
         /// Strong and weak pointers that exist.
         found: (u64, u64),
+    },
+    /// Remove damage.
+    Mend {
+        /// Its offset in the store.
+        at: u64,
+        /// The paths of the file that it is in.
+        paths: Vec<String>,
+        /// What is damaged, and what is kept.
+        detail: String,
     },
 }
 

@@ -1,5 +1,5 @@
-//! `everbyte check --deep --repair`: plans frees and corrected counts in typed pools, and frees in
-//! tables, and prints a token for the plan. With the token the plan is executed, if nothing has
+//! `everbyte check --deep --repair`: plans frees and corrected counts in typed pools, frees in
+//! tables, and repairs of volumes, and prints a token for the plan. With the token the plan is executed, if nothing has
 //! changed since. A store with damage is not repaired.
 
 use super::deep::{Bar, Said};
@@ -97,6 +97,11 @@ fn tell(when: &str, object: &str, steps: &[RepairStep], said: &Said<'_>) -> Resu
                     json!({ key.as_str(): "mend", "object": object, "at": at, "paths": paths, "stored": stored, "found": found }),
                 )?;
             }
+            RepairStep::Mend { .. } => {
+                if let Some((text, value)) = mended(when, object, step) {
+                    said.line(text, value)?;
+                }
+            }
             RepairStep::Free { at, bytes, looks_like, detail } => {
                 let mut value = json!({ key.as_str(): "free", "object": object, "at": at });
                 if let Some(bytes) = bytes {
@@ -108,4 +113,13 @@ fn tell(when: &str, object: &str, steps: &[RepairStep], said: &Said<'_>) -> Resu
         }
     }
     Ok(())
+}
+
+/// The line of a step that removes damage.
+pub(crate) fn mended(when: &str, object: &str, step: &RepairStep) -> Option<(String, serde_json::Value)> {
+    let RepairStep::Mend { at, paths, detail } = step else { return None };
+    let key = when.replace(' ', "_");
+    let places = if paths.is_empty() { String::new() } else { format!(" ({})", paths.join(", ")) };
+    let text = format!("{when}: `{object}` at {at:#x}: {detail}{places}");
+    Some((text, json!({ key.as_str(): "mend", "object": object, "at": at, "paths": paths, "detail": detail })))
 }
