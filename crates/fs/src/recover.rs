@@ -160,7 +160,7 @@ fn take_list(pages: Pages<'_>, free: &mut FreePages) -> bool {
 }
 
 /// Flushes the words of an inode that change alone: its first line, its inline bytes, its slots.
-fn reflush(pages: Pages<'_>, at: u64) {
+pub(crate) fn reflush(pages: Pages<'_>, at: u64) {
     let state = State::of(pages.media.load(at + inode::STATE));
     let is_paged = state.mode != 0 && state.flags & STATE_INLINE == 0;
     pages.media.reflush(at, if state.mode != 0 { INODE } else { LINE });

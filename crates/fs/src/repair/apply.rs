@@ -2,12 +2,13 @@
 
 use super::VolumeRepair;
 use crate::change::Change;
+use crate::extents::Pages;
 use crate::free_pages::FreePages;
 use crate::lanes::Lanes;
 use crate::layout::PAGE;
 use crate::shared_pages::SharedPages;
 use crate::space::Space;
-use crate::{Error, Result, saved};
+use crate::{Error, Result, recover, saved};
 use everbyte_media::museum::{misplaced, unless};
 use everbyte_media::seeded;
 use everbyte_store::{Object, RepairStep};
@@ -53,6 +54,11 @@ impl VolumeRepair {
         }
         media.fence();
         let (lanes, _) = Lanes::recover(media, start, self.head.lanes, &(start..self.object.backed().get()))?;
+        if !self.object.store().recovery().clean {
+            let pages = Pages::of(&self.object);
+            self.inodes.iter().for_each(|&at| recover::reflush(pages, at)); // FS-13
+        }
+        media.fence(); // the lanes before their next use
         let mut free = FreePages::new();
         self.free.iter().for_each(|&(first, count)| free.give(first, count));
         let space = Space::new(self.object.clone(), free, SharedPages::default());

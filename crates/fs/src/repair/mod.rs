@@ -55,6 +55,8 @@ pub struct VolumeRepair {
     heads: Vec<u64>,
     /// Lanes that are formatted anew.
     lanes: Vec<u32>,
+    /// Offsets of the inodes that the volume had before.
+    inodes: Vec<u64>,
     /// Existing words that change, in order.
     words: Vec<(u64, u64)>,
     /// Pages without an owner, with their new bytes.
@@ -102,8 +104,11 @@ impl VolumeRepair {
                 None => free.push((page, 1)),
             }
         }
+        let of_group = |&group: &u64| (0..GROUP_INODES).map(move |index| group + index * INODE);
+        let existing = tree.groups.iter().filter(|&&group| (group - pages.start) / PAGE < pages.end);
+        let inodes = existing.flat_map(of_group).collect();
         drop(draft);
-        Ok(VolumeRepair { object, _claim: claim, head, heads, lanes, words, fresh, free, needed, steps })
+        Ok(VolumeRepair { object, _claim: claim, head, heads, lanes, inodes, words, fresh, free, needed, steps })
     }
 
     /// Whether the volume needs no repair.
