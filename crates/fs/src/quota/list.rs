@@ -3,7 +3,7 @@
 use super::limits::{QuotaKind, QuotaLimit, QuotaLimits};
 use super::usage::Key;
 use crate::extents::Pages;
-use crate::layout::{PAGE, QUOTAS_AT, QUOTAS_MAGIC, QuotaHead, QuotaRecord};
+use crate::layout::{PAGE, Place, QUOTAS_AT, QUOTAS_MAGIC, QuotaHead, QuotaRecord};
 use everbyte_media::{Checked, Damage};
 use zerocopy::IntoBytes;
 
@@ -29,6 +29,11 @@ pub(crate) fn run(pages: Pages<'_>) -> Result<Option<(u64, u64)>, Damage> {
         return Ok(None);
     }
     let place = pages.place(at, word, 1)?;
+    run_at(pages, place).map(Some)
+}
+
+/// The run of pages of a list at a place within the volume.
+pub(crate) fn run_at(pages: Pages<'_>, place: Place) -> Result<(u64, u64), Damage> {
     let head_at = pages.start + place.page * PAGE;
     let head: QuotaHead = pages.media.get(head_at);
     let count = len(u64::from(head.count)).div_ceil(PAGE);
@@ -38,7 +43,7 @@ pub(crate) fn run(pages: Pages<'_>) -> Result<Option<(u64, u64)>, Damage> {
         && place.page + count <= pages.end
         && place.flags == 0;
     match is_whole {
-        true => Ok(Some((place.page, count))),
+        true => Ok((place.page, count)),
         false => Err(Damage::at(head_at, "the head of the list of quotas fails its check")),
     }
 }
@@ -50,9 +55,19 @@ fn len(count: u64) -> u64 {
 /// Reads the list.
 pub(crate) fn read(pages: Pages<'_>) -> Result<Limits, Damage> {
     let Some((page, _)) = run(pages)? else { return Ok(Limits::new()) };
+    let (all, damaged) = records(pages, page);
+    match damaged.first() {
+        None => Ok(all),
+        Some(&at) => Err(Damage::at(at, "a record of the list of quotas fails its check")),
+    }
+}
+
+/// The records of a list with a whole head, from `page` on, and the places of those that fail
+/// their checks.
+pub(crate) fn records(pages: Pages<'_>, page: u64) -> (Limits, Vec<u64>) {
     let head_at = pages.start + page * PAGE;
     let head: QuotaHead = pages.media.get(head_at);
-    let mut all = Limits::new();
+    let (mut all, mut damaged) = (Limits::new(), Vec::new());
     for index in 0..u64::from(head.count) {
         let at = head_at + len(index);
         let record: QuotaRecord = pages.media.get(at);
@@ -60,14 +75,14 @@ pub(crate) fn read(pages: Pages<'_>) -> Result<Limits, Damage> {
         let key = kind.map(|&kind| (kind, record.id));
         match key.filter(|key| all.last().is_none_or(|(before, _)| before < key)) {
             Some(key) => all.push((key, record.limits())),
-            None => return Err(Damage::at(at, "a record of the list of quotas fails its check")),
+            None => damaged.push(at),
         }
     }
-    Ok(all)
+    (all, damaged)
 }
 
 /// The bytes of a list.
-pub(super) fn bytes(all: &[(Key, QuotaLimits)]) -> Vec<u8> {
+pub(crate) fn bytes(all: &[(Key, QuotaLimits)]) -> Vec<u8> {
     let head = QuotaHead { magic: QUOTAS_MAGIC, checksum: 0, count: all.len() as u32, reserved: [0; 48] };
     let mut bytes = head.sealed().as_bytes().to_vec();
     for &(key, limits) in all {

@@ -61,7 +61,7 @@ impl VolumeRepair {
         media.fence(); // the lanes before their next use
         let mut free = FreePages::new();
         self.free.iter().for_each(|&(first, count)| free.give(first, count));
-        let space = Space::new(self.object.clone(), free, SharedPages::default());
+        let space = Space::new(self.object.clone(), free, SharedPages::default(), || 0);
         unless("fs-repair-fresh-late", || self.store_fresh());
         let parts = if seeded("fs-repair-halves") { 2 } else { 1 };
         for words in self.words.chunks(self.words.len().div_ceil(parts).max(1)) {

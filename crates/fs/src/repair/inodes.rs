@@ -8,8 +8,9 @@ use super::draft::{Draft, File};
 use crate::extents::{Piece, slot_at};
 use crate::layout::{
     EXTENT, FILE_MAX, INLINE, INLINE_EXTENTS, Inode, LIST_EXTENTS, PAGE, PLACE_SHARED, PLACE_UNWRITTEN, Place, Run,
-    STATE_INLINE, STATE_SNAPSHOT, State, inode,
+    STATE_GIANT, STATE_INLINE, STATE_LARGE, STATE_SNAPSHOT, State, inode,
 };
+use crate::page_size::PageSize;
 use crate::recover::require_plausible_parts;
 use crate::xattr::run as xattr;
 use crate::{FileKind, Ino};
@@ -95,6 +96,9 @@ fn flags(draft: &mut Draft<'_>, ino: Ino, at: u64, kind: FileKind, found: u16) -
         if !is_known(alone) {
             flags &= !bit;
         }
+    }
+    if PageSize::of_flags(flags).is_none() {
+        flags &= !(STATE_LARGE | STATE_GIANT);
     }
     let holds_bytes = matches!(kind, FileKind::Regular | FileKind::Link);
     let is_inline = flags & STATE_INLINE != 0;

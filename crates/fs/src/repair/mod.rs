@@ -21,17 +21,20 @@
 //! | an entry that leads to no file | nothing |
 //! | a file without a name | the file, by its number in the directory `lost+found` |
 //! | links, the directory that holds a directory | as the names say |
+//! | the list of quotas | the limits of the other owners; none, if its head is lost |
+//! | the size of the volume | it, if one bit is wrong; else the volume may fill its span |
 //! | the word of the snapshots, a line of their list | the snapshots, by their numbers if need be |
 //!
 //! Invariants
-//!   FS-26  A repair is one change: after a crash all of it is done or nothing but step 1 and bytes
+//!   FS-41  A repair is one change: after a crash all of it is done or nothing but step 1 and bytes
 //!          of pages without an owner.
-//!   FS-27  After a repair the check finds nothing, and a second repair has nothing to do.
+//!   FS-42  After a repair the check finds nothing, and a second repair has nothing to do.
 
 mod apply;
 mod draft;
 mod head;
 mod inodes;
+mod limits;
 mod lines;
 mod snapshots;
 mod table;
@@ -135,6 +138,8 @@ impl VolumeRepair {
 /// Drafts the words of a volume without damage.
 fn draft_tree(draft: &mut Draft<'_>, head: &Head, now: i64, progress: &dyn Fn(u64, Option<u64>)) -> Tree {
     let groups = table::mend(draft, head.lanes);
+    let limits = limits::quotas(draft);
+    limits::size(draft);
     let numbers: Vec<(Ino, u64)> = (1..groups.len() as u64 * GROUP_INODES)
         .map(|number| (Ino(number), groups[(number / GROUP_INODES) as usize] + number % GROUP_INODES * INODE))
         .collect();
@@ -172,6 +177,7 @@ fn draft_tree(draft: &mut Draft<'_>, head: &Head, now: i64, progress: &dyn Fn(u6
         }
     }
     draft.set_owners_known();
+    limits::rewrite(draft, &limits);
     let directories: Vec<Ino> =
         files.iter().filter(|(_, file)| file.kind == FileKind::Directory).map(|(ino, _)| *ino).collect();
     for ino in directories.into_iter().filter(|&ino| Some(ino) != snapshots) {
