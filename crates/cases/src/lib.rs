@@ -33,6 +33,7 @@ mod fs_mapped;
 mod fs_quota;
 mod fs_relaxed;
 mod fs_repair;
+mod fs_seal;
 mod fs_sequences;
 mod fs_share;
 mod heap;
@@ -133,6 +134,7 @@ pub fn cases() -> Vec<Case> {
         fs_quota::CASES,
         fs_relaxed::CASES,
         fs_repair::CASES,
+        fs_seal::CASES,
         fs_sequences::CASES,
         fs_share::CASES,
         posix::CASES,

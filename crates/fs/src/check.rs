@@ -12,7 +12,7 @@ use crate::snapshot::published::Published;
 use crate::table::InodeTable;
 use crate::volume::Volume;
 use crate::xattr::run as xattr;
-use crate::{FileKind, Ino};
+use crate::{FileKind, Ino, sums};
 use everbyte_media::Damage;
 use everbyte_store::{Finding, FindingKind};
 use std::collections::{HashMap, HashSet};
@@ -109,6 +109,9 @@ impl Volume {
             let xattrs = xattr::run(pages, at).ok().flatten();
             match Extents::load(pages, at) {
                 Ok(loaded) => {
+                    sums::verify_all(pages, ino, &loaded.extents, &mut |_, damage| {
+                        report(ino, damage.offset.unwrap_or(at), damage.detail);
+                    });
                     for &slot in &loaded.torn {
                         report(ino, slot, format!("a slot of inode {ino} has one word"));
                     }
@@ -122,6 +125,9 @@ impl Volume {
                 }
             }
         }
+        sums::each_page(pages, &mut |_, _| true, &mut |damage: Damage| {
+            report(Ino(0), damage.offset.unwrap_or(pages.start), damage.detail);
+        });
         check_links(core, &live, &reached, &mut report);
         check_snapshots(core, &reached, &mut report);
         check_counts(core, &owners, &mut report);
@@ -153,6 +159,7 @@ fn check_free(core: &Core, owners: &Owners, live: &HashSet<Ino>, findings: &mut 
     }
     let list = list::run(Pages::of(core.object())).ok().flatten();
     used.extend(list.into_iter().flat_map(|(page, count)| page..page + count));
+    sums::each_page(Pages::of(core.object()), &mut |page, _| used.insert(page), &mut |_| ());
     let is_lost = |page: &u64| !free.is_free(*page) && !used.contains(page) && !owners.contains_key(page);
     let lost: Vec<u64> = (0..core.end_page()).filter(is_lost).collect();
     if let Some(&first) = lost.first() {

@@ -15,6 +15,7 @@ use crate::maps::Maps;
 use crate::node::Node;
 use crate::nodes::Nodes;
 use crate::space::Space;
+use crate::sums::Sums;
 use crate::table::InodeTable;
 use crate::{Clock, Ino, PageSize, Result};
 use everbyte_media::WriteGuard;
@@ -42,6 +43,10 @@ pub(crate) struct Core {
     pub guard: WriteGuard,
     /// The page size of new files.
     pub page_size: PageSize,
+    /// Checksums of data.
+    pub sums: Sums,
+    /// Sealed pages are verified when they are read.
+    pub verifies: bool,
 }
 
 impl Core {

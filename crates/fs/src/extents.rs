@@ -12,8 +12,8 @@
 use crate::Result;
 use crate::change::Change;
 use crate::layout::{
-    EXTENT, INLINE_EXTENTS, LIST_EXTENTS, LIST_HEAD, PAGE, PLACE_SHARED, PLACE_UNWRITTEN, Place, Run, STATE_INLINE,
-    State, inode,
+    EXTENT, INLINE_EXTENTS, LIST_EXTENTS, LIST_HEAD, PAGE, PLACE_SEALED, PLACE_SHARED, PLACE_UNWRITTEN, Place, Run,
+    STATE_INLINE, State, inode,
 };
 use crate::order::{Blank, Fresh, NewRun, publish};
 pub(crate) use crate::pieces::Piece;
@@ -372,6 +372,16 @@ impl Extents {
         Blank::new(()).finish_unless(flusher, "fs-share-unflushed")
     }
 
+    /// Gives the place of a piece other flags, by one store; flushed, not fenced.
+    pub(crate) fn set_flags(&mut self, space: &Space, inode_at: u64, (first, piece): (u64, Piece), flags: u8) {
+        let (media, place) = (space.media(), Place { flags, ..piece.place });
+        let at = self.slot_at(space, inode_at, piece.slot) + 8;
+        let _section = media.section();
+        media.store(at, place.word());
+        media.flush_unless("fs-seal-unflushed", at, 8);
+        self.pieces.insert(first, Piece { place, ..piece });
+    }
+
     /// Every run of pages that the file has, those of the chain among them.
     pub(crate) fn all_pages(&self) -> Vec<(u64, u64)> {
         self.flagged_pages().into_iter().map(|(page, count, _)| (page, count)).collect()
@@ -383,6 +393,9 @@ impl Extents {
         pieces.chain(self.list().map(|page| (page, 1, false))).collect()
     }
 }
+
+/// Flags that the place of a slot may have.
+pub(crate) const SLOT_FLAGS: [u8; 5] = [0, PLACE_UNWRITTEN, PLACE_SHARED, PLACE_SEALED, PLACE_SEALED | PLACE_SHARED];
 
 /// Offset of a slot in the store; `listed` tells a page of the chain.
 pub(crate) fn slot_at(start: u64, inode_at: u64, listed: impl Fn(u32) -> u64, slot: u32) -> u64 {
@@ -413,7 +426,7 @@ impl Slots {
         }
         let run = Run::of(run).ok_or_else(|| Damage::at(at, "the run of an extent fails its check"))?;
         let place = pages.place(at + 8, place, run.len)?;
-        if ![0, PLACE_UNWRITTEN, PLACE_SHARED].contains(&place.flags) {
+        if !SLOT_FLAGS.contains(&place.flags) {
             return Err(Damage::at(at + 8, "the place of an extent has flags that this program does not know"));
         }
         self.pieces.push((run.first, Piece { len: run.len, place, slot }));

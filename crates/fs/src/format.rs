@@ -6,7 +6,7 @@
 use crate::lanes::Lanes;
 use crate::layout::{
     FORMAT, GROUP_PAGES, HEAD_AT, HEAD_COPY_AT, Head, INODE, LANE_LEN, LANES_MAX, LANES_PAGE, MAGIC, PAGE, Place,
-    SIZE_AT, State, TABLE_AT, inode,
+    SIZE_AT, SUMS_AT, State, TABLE_AT, inode,
 };
 use crate::table::Body;
 use crate::{Error, FileKind, PageSize, Result, VolumeOptions};
@@ -49,7 +49,7 @@ pub(crate) fn format(object: &Object, options: &VolumeOptions) -> Result<()> {
         return bad(format!("the size of a volume of {lanes} lanes is a multiple of {PAGE} and at least {least}"));
     }
     let (media, start) = (object.media(), object.prime().get());
-    let needed = start + first_free(lanes) * PAGE;
+    let needed = start + (first_free(lanes) + u64::from(options.checksums)) * PAGE;
     if needed > object.backed().get() {
         object.grow(needed - object.backed().get()).map_err(|error| Error::no_space(object.name(), error))?;
     }
@@ -82,6 +82,10 @@ pub(crate) fn format(object: &Object, options: &VolumeOptions) -> Result<()> {
     for (at, page) in [(TABLE_AT, table), (table * PAGE, table + 1), ((table + 1) * PAGE, table + 2)] {
         media.store(start + at, Place::page(page).word());
         media.flush(start + at, 8);
+    }
+    if options.checksums {
+        media.store(start + SUMS_AT, Place::page(first_free(lanes)).word()); // a page of zeros
+        media.flush(start + SUMS_AT, 8);
     }
     let root = start + (table + 2) * PAGE + INODE;
     let mut body = Body::new(FileKind::Directory, 0o755, head.created);

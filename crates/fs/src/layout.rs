@@ -34,6 +34,9 @@ pub const SNAPSHOTS_AT: u64 = TABLE_AT + 24;
 /// Offset, from the start of the prime page, of the place of the list of quotas; 0: the volume has
 /// none.
 pub const QUOTAS_AT: u64 = TABLE_AT + 32;
+/// Offset, from the start of the prime page, of the place of the table of checksums of data; 0: the
+/// volume has none.
+pub const SUMS_AT: u64 = TABLE_AT + 40;
 /// Offset, from the start of the prime page, of the sealed number of pages that the volume may
 /// have; 0: as many as its span has.
 pub const SIZE_AT: u64 = TABLE_AT + 48;
@@ -394,7 +397,8 @@ const PAGE_BITS: u32 = 36;
 pub const PAGES_MAX: u64 = 1 << PAGE_BITS;
 /// The pages belong to the file and read as zeros.
 pub const PLACE_UNWRITTEN: u8 = 1;
-/// A checksum covers the pages, and they may not be stored to. Not in use yet.
+/// Checksums cover the pages, and they may not be stored to. Never together with
+/// [`PLACE_UNWRITTEN`].
 pub const PLACE_SEALED: u8 = 2;
 /// The pages may not move. Not in use yet.
 pub const PLACE_PINNED: u8 = 4;
@@ -434,6 +438,11 @@ impl Place {
     /// Whether the pages read as zeros.
     pub fn is_unwritten(self) -> bool {
         self.flags & PLACE_UNWRITTEN != 0
+    }
+
+    /// Whether checksums cover the pages.
+    pub fn is_sealed(self) -> bool {
+        self.flags & PLACE_SEALED != 0
     }
 
     /// Whether other extents may lead to the pages.

@@ -34,13 +34,15 @@ pub struct VolumeOptions {
     pub size: u64,
     /// The clock of all times.
     pub clock: Clock,
+    /// Keep checksums of data that does not change any more: see [`crate::Volume::seal_step`].
+    pub checksums: bool,
 }
 
 impl Default for VolumeOptions {
     fn default() -> VolumeOptions {
         let (page_size, clock) = (PageSize::Small, system_clock as Clock);
-        let (label, owner) = (String::new(), (0, 0));
-        VolumeOptions { label, uuid: None, lanes: 8, owner, span: None, page_size, size: 0, clock }
+        let (label, owner, checksums) = (String::new(), (0, 0), false);
+        VolumeOptions { label, uuid: None, lanes: 8, owner, span: None, page_size, size: 0, clock, checksums }
     }
 }
 
@@ -61,6 +63,8 @@ pub struct OpenVolume {
     pub relaxed: bool,
     /// The page size of new files; `None`: the volume's own.
     pub page_size: Option<PageSize>,
+    /// Verify the checksums of sealed pages when they are read.
+    pub verify: bool,
 }
 
 impl OpenVolume {
@@ -77,6 +81,7 @@ impl Default for OpenVolume {
             windows: WriteWindows::Default,
             relaxed: false,
             page_size: None,
+            verify: true,
         }
     }
 }

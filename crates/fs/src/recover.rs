@@ -28,7 +28,7 @@ use crate::shared_pages::SharedPages;
 use crate::snapshot::published::Published;
 use crate::table::InodeTable;
 use crate::xattr::run as xattr;
-use crate::{Error, FileKind, Ino, PageSize, Result};
+use crate::{Error, FileKind, Ino, PageSize, Result, sums};
 use everbyte_media::{Damage, Media};
 use everbyte_store::Object;
 
@@ -78,6 +78,8 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
             Error::from(damage.of_object(object.name()))
         })
     })?;
+    // Pages behind a damaged word are not found, and what is sealed by them cannot be read.
+    sums::each_page(pages, &mut |page, _| free.take_at(page, 1).is_ok(), &mut |_| ());
     if !object.store().recovery().clean {
         for ino in table.numbers() {
             reflush(pages, table.at(ino).expect("the number is the table's"));

@@ -31,7 +31,7 @@ use crate::quota::usage::{Key, Used};
 use crate::recover::{Scan, VolumeRecovery};
 use crate::shared_pages::SharedPages;
 use crate::table::InodeTable;
-use crate::{Error, Ino, QuotaKind, Result};
+use crate::{Error, Ino, QuotaKind, Result, sums};
 use everbyte_media::{Checked, Damage, seeded};
 use everbyte_store::Object;
 use zerocopy::{FromBytes, IntoBytes};
@@ -148,6 +148,13 @@ impl Saved {
             false => Ok(()),
         });
         let table = table.ok()?;
+        let mut is_whole = true;
+        let mut seen = std::collections::HashSet::new();
+        let mut each = |page: u64, _| !free.is_free(page) && seen.insert(page);
+        sums::each_page(Pages::of(object), &mut each, &mut |_| is_whole = false);
+        if !is_whole {
+            return None;
+        }
         let (words, is_free) = (&self.inodes, |ino: u64| self.inodes[(ino / 64) as usize] >> (ino % 64) & 1 == 1);
         if words.len() as u64 * 64 != table.len() * GROUP_INODES || is_free(0) || is_free(Ino::ROOT.0) {
             return None;

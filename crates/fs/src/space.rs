@@ -191,6 +191,11 @@ impl Space {
         self.shared.lock().of(page) > 0
     }
 
+    /// Whether several extents lead to one of these pages.
+    pub(crate) fn has_shared(&self, first: u64, count: u64) -> bool {
+        self.shared.lock().parts(first, count).iter().any(|&(_, _, others)| others > 0)
+    }
+
     /// Pages that are shared now.
     pub(crate) fn shared_pages(&self) -> SharedPages {
         self.shared.lock().clone()

@@ -89,6 +89,8 @@ impl Volume {
             clock: options.clock,
             guard,
             page_size,
+            sums: Default::default(),
+            verifies: options.verify,
         };
         // The limits of a damaged list are none: `check` tells.
         let limits = quota::list::read(Pages::of(core.object())).unwrap_or_default();

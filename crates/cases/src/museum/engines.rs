@@ -288,6 +288,16 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "a repair leaves the saved state, whose free pages it has used",
     ),
     exhibit(
+        "fs-seal-sums-unflushed",
+        "fs",
+        "fs-seal",
+        "the checksums of an extent are not flushed before it is sealed",
+    ),
+    exhibit("fs-seal-unfenced", "fs", "fs-seal", "an extent is sealed before its checksums are ordered"),
+    exhibit("fs-seal-table-unfenced", "fs", "fs-seal", "a page of checksums is published before its zeros are ordered"),
+    exhibit("fs-unseal-unfenced", "fs", "fs-seal", "a sealed page is stored to before its seal is gone"),
+    exhibit("fs-seal-unflushed", "fs", "fs-seal", "the seal is cleared in the cache alone, and the page is stored to"),
+    exhibit(
         "fs-saved-kept",
         "fs",
         "fs-saved",

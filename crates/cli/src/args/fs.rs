@@ -26,6 +26,8 @@ pub(crate) enum FsCommand {
     /// Verifies a volume: inodes, pages, names and links; each finding names the paths of its file.
     /// With --repair: removes the damage, and tells for each what was kept
     Fsck(FsckArgs),
+    /// Verifies the checksums of sealed data; each damaged page with its paths and its offset
+    Scrub(VolumeArgs),
     /// Prints the properties of a volume, or of a snapshot
     Stat(FsStatArgs),
     /// Lists a directory of a volume
@@ -148,6 +150,9 @@ pub(crate) struct MkfsArgs {
     /// Changes that may run at a time, 1 to 256
     #[arg(long, default_value_t = 8)]
     pub lanes: u32,
+    /// Keeps checksums of data that does not change any more
+    #[arg(long)]
+    pub checksums: bool,
     /// Addresses to reserve, a power of two such as 64GiB; half of the store's if absent
     #[arg(long, value_parser = crate::text::size, value_name = "SIZE")]
     pub span: Option<u64>,

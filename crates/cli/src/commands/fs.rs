@@ -1,6 +1,7 @@
 //! `everbyte fs ..`: file volumes.
 
 mod fsck;
+mod scrub;
 
 use super::mount;
 use crate::args::{
@@ -22,6 +23,7 @@ pub(crate) fn run(args: &FsCommands, output: &Output) -> Result<(), Failure> {
     match &args.command {
         FsCommand::Mkfs(made) => mkfs(to_write()?, made, output),
         FsCommand::Fsck(checked) => fsck::run(args, checked, output),
+        FsCommand::Scrub(scrubbed) => scrub::run(&to_read()?, &scrubbed.volume, output),
         FsCommand::Stat(shown) => stat(&to_read()?, shown, output),
         FsCommand::Ls(listed) => ls(&to_read()?, listed, output),
         FsCommand::Put(copied) => put(to_write()?, copied, output),
@@ -97,10 +99,10 @@ fn remove_snapshot(store: Store, args: &SnapshotArgs, output: &Output) -> Result
 
 fn mkfs(store: Store, args: &MkfsArgs, output: &Output) -> Result<(), Failure> {
     let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    let MkfsArgs { label, lanes, span, page_size, size, .. } = args;
-    let (label, lanes, span, page_size) = (label.clone(), *lanes, *span, *page_size);
+    let MkfsArgs { label, lanes, span, page_size, size, checksums, .. } = args;
+    let (label, lanes, span, page_size, checksums) = (label.clone(), *lanes, *span, *page_size, *checksums);
     let size = size.unwrap_or(0);
-    let options = VolumeOptions { label, lanes, span, page_size, size, owner, ..Default::default() };
+    let options = VolumeOptions { label, lanes, span, page_size, size, owner, checksums, ..Default::default() };
     Volume::create(&store, &args.volume, &options)?.close()?;
     store.close()?;
     output.say(format!("made volume {}", args.volume), json!({ "volume": args.volume, "label": args.label }))
@@ -132,7 +134,7 @@ fn stat(store: &Store, args: &FsStatArgs, output: &Output) -> Result<(), Failure
             "inodes": files,
         }));
     }
-    let (usage, files) = (volume.usage(), volume.all_pages());
+    let (usage, files, sealed) = (volume.usage(), volume.all_pages(), volume.sealed_share());
     let uuid: String = volume.uuid().iter().map(|byte| format!("{byte:02x}")).collect();
     output.table(&json!({
         "volume": name,
@@ -149,7 +151,8 @@ fn stat(store: &Store, args: &FsStatArgs, output: &Output) -> Result<(), Failure
         "size": volume.size(),
         "available_pages": volume.available_pages(),
         "quotas": volume.quotas()?.len(),
-        "sealed_percent": 0,
+        "checksums": volume.has_checksums(),
+        "sealed_percent": sealed.sealed * 100 / sealed.written.max(1),
         "snapshots": snapshots.len(),
         "write_windows": volume.windows().name(),
     }))

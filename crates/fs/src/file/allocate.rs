@@ -4,11 +4,11 @@ use super::supply::{self, Supply};
 use super::{inline, is_inline, large, lock, own_tail, read_page, require_range, require_unmapped, zero_tail};
 use crate::core::Core;
 use crate::extents::{Extents, Piece};
-use crate::layout::{PAGE, PLACE_UNWRITTEN, Place, inode};
+use crate::layout::{PAGE, PLACE_SEALED, PLACE_UNWRITTEN, Place, inode};
 use crate::node::Node;
 use crate::order::{Fresh, NewRun};
 use crate::volume::Volume;
-use crate::{Ino, Result};
+use crate::{Ino, Result, seal};
 use std::ops::Range;
 
 /// A change of the pages of a range, see [`Volume::allocate`].
@@ -81,7 +81,7 @@ pub(super) fn pieces(extents: &Extents, range: &Range<u64>, flags: impl Fn(u8) -
 }
 
 fn unwritten(place: Place) -> Place {
-    Place { flags: place.flags | PLACE_UNWRITTEN, ..place }
+    Place { flags: place.flags & !PLACE_SEALED | PLACE_UNWRITTEN, ..place }
 }
 
 /// A change of the pages of a range, together with the size.
@@ -141,6 +141,10 @@ fn clear(
     let mut edges: Vec<u64> = [pages.start, pages.end - 1].into_iter().filter(|&page| is_edge(page)).collect();
     edges.dedup();
     let copied: Vec<u64> = edges.iter().copied().filter(|&page| is_written(page)).collect();
+    for &page in &copied {
+        let found = extents.find(page).expect("it is written");
+        seal::verify(core, node.ino, found, page)?;
+    }
     let copies = Supply::take(core, copied.len() as u64)?;
     let mut kept = Fresh::linked(Vec::new());
     for (&page, to) in copied.iter().zip(copies.pages()) {

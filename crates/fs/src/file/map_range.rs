@@ -6,17 +6,18 @@
 
 use super::allocate::pieces;
 use super::{is_shared, large, read_page, supply};
-use crate::Result;
 use crate::core::Core;
 use crate::extents::Extents;
 use crate::layout::{PAGE, PLACE_UNWRITTEN, Place, inode};
 use crate::node::Node;
 use crate::order::{Copier, Fresh, NewRun};
+use crate::{Result, seal};
 use everbyte_media::seeded;
 use std::ops::Range;
 
-/// Gives every page of a range a written page of its own; ordered on return.
+/// Gives every page of a range a written page of its own, without a seal; ordered on return.
 pub(super) fn own_pages(core: &Core, node: &Node, extents: &mut Extents, pages: &Range<u64>) -> Result<()> {
+    seal::open(core, node, extents, pages)?;
     let reserved = large::reserve(core, node, extents, pages)?;
     change(core, node, extents, pages).inspect_err(|_| large::release(core, node, extents, &reserved))
 }

@@ -44,7 +44,7 @@ use crate::extents::{Extents, Piece};
 use crate::layout::{FILE_MAX, PAGE, Place, STATE_INLINE, inode};
 use crate::node::{Node, Writing};
 use crate::order::{Blank, Fresh, NewRun};
-use crate::{Error, FileKind, Result};
+use crate::{Error, FileKind, Result, seal};
 use everbyte_media::seeded;
 use std::ops::Range;
 
@@ -56,7 +56,9 @@ fn require_range(at: u64, len: u64) -> Result<u64> {
 
 /// Locks a regular file to change it.
 fn lock<'n>(core: &'n Core, node: &'n Node) -> Result<Writing<'n>> {
-    require_regular(core, node, node.write(core)?)
+    let state = require_regular(core, node, node.write(core)?)?;
+    core.sums.touch(node.ino);
+    Ok(state)
 }
 
 /// Locks a regular file whose pages are going to be shared; it may belong to a snapshot.
@@ -115,14 +117,15 @@ fn is_shared(core: &Core, (first, piece): (u64, Piece), page: u64) -> bool {
 }
 
 /// Gives the file a last page of its own if others lead there, too, before the end moves over it:
-/// bytes behind this end may be bytes of another file. The content stays the same, so a crash may
-/// fall between this change and the one that it is for.
+/// bytes behind this end may be bytes of another file; and clears the page's seal (FS-44). The
+/// content stays the same, so a crash may fall between this change and the one that it is for.
 fn own_tail(core: &Core, node: &Node, extents: &mut Extents, size: u64) -> Result<()> {
     let page = size / PAGE;
-    let shared = extents.find(page).filter(|&found| !size.is_multiple_of(PAGE) && is_shared(core, found, page));
-    if shared.is_none() {
-        return Ok(());
+    let Some(found) = extents.find(page).filter(|_| !size.is_multiple_of(PAGE)) else { return Ok(()) };
+    if !is_shared(core, found, page) {
+        return seal::open(core, node, extents, &(page..page + 1));
     }
+    seal::verify(core, node.ino, found, page)?;
     let mut content = [0; PAGE as usize];
     read_page(core, extents, size, page, &mut content);
     let own = core.take_run(1)?;

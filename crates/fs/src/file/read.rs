@@ -2,10 +2,11 @@
 
 use super::is_inline;
 use crate::core::Core;
+use crate::extents::Pages;
 use crate::layout::{PAGE, inode};
 use crate::node::Node;
 use crate::volume::Volume;
-use crate::{Error, FileKind, Ino, Result};
+use crate::{Error, FileKind, Ino, Result, sums};
 
 impl Volume {
     /// Reads bytes of a regular file from offset `at` on; returns their number, which is less than
@@ -65,6 +66,10 @@ fn read(core: &Core, node: &Node, at: u64, into: &mut [u8]) -> Result<usize> {
         let step = (len - done).min((end - page) * PAGE - within);
         let part = &mut into[done as usize..(done + step) as usize];
         match found.filter(|(_, piece)| !piece.place.is_unwritten()) {
+            Some((first, piece)) if piece.place.is_sealed() && core.verifies => {
+                let sealed = Sealed { ino: node.ino, page: piece.place.page + (page - first), of_file: page };
+                sealed.read(core, within, part)?;
+            }
             Some((first, piece)) => media.read(core.at(piece.place.page + (page - first)) + within, part),
             None => part.fill(0),
         }
@@ -72,4 +77,38 @@ fn read(core: &Core, node: &Node, at: u64, into: &mut [u8]) -> Result<usize> {
     }
     core.object().require_readable()?;
     Ok(into.len())
+}
+
+/// Sealed pages that follow each other.
+struct Sealed {
+    ino: Ino,
+    page: u64,
+    of_file: u64,
+}
+
+impl Sealed {
+    /// Reads bytes from an offset in the first page on, and verifies all pages that they lie in.
+    fn read(&self, core: &Core, within: u64, into: &mut [u8]) -> Result<()> {
+        let (media, pages) = (core.media(), Pages::of(core.object()));
+        let mut page = [0; PAGE as usize];
+        let (mut within, mut rest, mut index) = (within as usize, into, 0);
+        while !rest.is_empty() {
+            let (part, behind) = rest.split_at_mut(rest.len().min(PAGE as usize - within));
+            let at = core.at(self.page + index);
+            let verify = |bytes: &[u8]| {
+                let verified = sums::require_whole(pages, self.ino, self.page + index, self.of_file + index, bytes);
+                verified.map_err(|damage| crate::Error::from(damage.of_object(core.name())))
+            };
+            if part.len() == PAGE as usize {
+                media.read(at, part);
+                verify(part)?;
+            } else {
+                media.read(at, &mut page);
+                verify(&page)?;
+                part.copy_from_slice(&page[within..within + part.len()]);
+            }
+            (within, rest, index) = (0, behind, index + 1);
+        }
+        Ok(())
+    }
 }

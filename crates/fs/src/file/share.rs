@@ -18,12 +18,12 @@ use super::allocate::pieces;
 use super::supply::Supply;
 use super::{inline, is_inline, lock, lock_source, own_tail, read_page, require_range, write, zero_tail};
 use crate::core::Core;
-use crate::extents::Extents;
+use crate::extents::{Extents, Piece};
 use crate::layout::{INLINE, PAGE, PLACE_SHARED, Place, inode};
 use crate::node::{Node, NodeState};
 use crate::order::{Blank, Copier, Fresh, NewRun};
 use crate::volume::Volume;
-use crate::{Error, Ino, Result};
+use crate::{Error, Ino, Result, seal};
 use everbyte_media::seeded;
 use std::ops::Range;
 
@@ -148,6 +148,7 @@ impl Transfer<'_> {
         written.retain(|run| !run.place.is_unwritten());
         if core.maps.meet(target, &(self.to_at / PAGE..end.div_ceil(PAGE))) {
             // The pages stay, and their bytes change as in a write.
+            self.verify_source(&written, &pages)?;
             let mut bytes = vec![0; len as usize];
             read_runs(core, &written, self.from_at, &mut bytes);
             write::write(core, target, states[0], self.to_at, &bytes)?;
@@ -155,6 +156,7 @@ impl Transfer<'_> {
         }
         let is_mapped = core.maps.meet(source, &pages) && !seeded("fs-mapped-shared");
         let plan = self.plan(len, size, &written, is_mapped, states[0].extents(core, target)?);
+        self.verify(&plan, len, &written, states[0].extents(core, target)?)?;
         let is_late = seeded("fs-share-late");
         let flag = |states: &mut [&mut NodeState]| match plan.shared.is_empty() {
             true => Ok::<_, Error>(Fresh::linked(())),
@@ -210,6 +212,30 @@ impl Transfer<'_> {
             }
         }
         plan
+    }
+
+    /// Refuses to copy bytes of sealed pages that are damaged.
+    fn verify(&self, plan: &Plan, len: u64, written: &[NewRun], target: &Extents) -> Result<()> {
+        for page in plan.copied.iter().cloned().flatten() {
+            if let Some(found) = target.find(page) {
+                seal::verify(self.core, self.target.ino, found, page)?;
+            }
+            let (from, until) = ((page * PAGE).max(self.to_at), ((page + 1) * PAGE).min(self.to_at + len));
+            let source = (from - self.to_at + self.from_at) / PAGE..(until - self.to_at + self.from_at).div_ceil(PAGE);
+            self.verify_source(written, &source)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses sealed pages of the source that are damaged.
+    fn verify_source(&self, written: &[NewRun], pages: &Range<u64>) -> Result<()> {
+        for run in written {
+            for page in pages.start.max(run.first)..pages.end.min(run.first + run.len) {
+                let piece = Piece { len: run.len, place: run.place, slot: 0 };
+                seal::verify(self.core, self.source.ino, (run.first, piece), page)?;
+            }
+        }
+        Ok(())
     }
 
     /// Stores the copied pages, and changes the target.

@@ -10,7 +10,7 @@ use crate::layout::{INLINE, PAGE, PLACE_UNWRITTEN, Place, inode};
 use crate::node::{Node, NodeState};
 use crate::order::{Blank, Copier, Fresh, NewRun, coalesced};
 use crate::volume::Volume;
-use crate::{Ino, Result};
+use crate::{Ino, PageSize, Result, seal};
 use everbyte_media::seeded;
 use std::ops::Range;
 
@@ -68,6 +68,7 @@ pub(crate) fn write(core: &Core, node: &Node, state: &mut NodeState, at: u64, by
         let plain = extents.find(at / PAGE).filter(|(_, piece)| !piece.place.is_unwritten());
         let plain = plain.filter(|&found| !is_shared(core, found, at / PAGE));
         if let Some((first, piece)) = plain {
+            seal::open(core, node, extents, &(at / PAGE..at / PAGE + 1))?;
             let page_at = core.at(piece.place.page + (at / PAGE - first));
             return change_bytes(core, node, page_at + at % PAGE, bytes);
         }
@@ -214,6 +215,16 @@ fn overwrite(core: &Core, node: &Node, extents: &mut Extents, size: u64, at: u64
     let media = core.media();
     let end = at + bytes.len() as u64;
     let pages = at / PAGE..end.div_ceil(PAGE);
+    // Bytes that are copied to a new page are those that were sealed.
+    let edges = [pages.start, pages.end - 1].into_iter().filter(|page| page * PAGE < at || (page + 1) * PAGE > end);
+    for page in edges {
+        if let Some(found) = extents.find(page) {
+            seal::verify(core, node.ino, found, page)?;
+        }
+    }
+    if large::size_of(core, node) != PageSize::Small || core.maps.meet(node, &pages) {
+        seal::clear(core, node, extents, &pages);
+    }
     let staying = in_place::staying(core, node, extents, &pages)?;
     let mut range = in_place::replaced(&pages, &staying);
     let unwritten = unwritten(extents, &range);

@@ -5,19 +5,19 @@
 //! other files it becomes a hole.
 
 use super::draft::{Draft, File};
-use crate::extents::{Piece, slot_at};
+use crate::extents::{Piece, SLOT_FLAGS, slot_at};
 use crate::layout::{
-    EXTENT, FILE_MAX, INLINE, INLINE_EXTENTS, Inode, LIST_EXTENTS, PAGE, PLACE_SHARED, PLACE_UNWRITTEN, Place, Run,
-    STATE_GIANT, STATE_INLINE, STATE_LARGE, STATE_SNAPSHOT, State, inode,
+    EXTENT, FILE_MAX, INLINE, INLINE_EXTENTS, Inode, LIST_EXTENTS, PAGE, PLACE_SEALED, Place, Run, STATE_GIANT,
+    STATE_INLINE, STATE_LARGE, STATE_SNAPSHOT, State, inode,
 };
 use crate::page_size::PageSize;
 use crate::recover::require_plausible_parts;
 use crate::xattr::run as xattr;
-use crate::{FileKind, Ino};
+use crate::{FileKind, Ino, sums};
 use std::collections::{HashMap, HashSet};
 
 /// Flags that a slot's place may have.
-const PLACES: &[u8] = &[0, PLACE_UNWRITTEN, PLACE_SHARED];
+const PLACES: &[u8] = &SLOT_FLAGS;
 
 /// Repairs the words of a live inode that do not lead anywhere. `kinds` tells the types of files as
 /// names have them. `None`: the inode is free.
@@ -288,6 +288,7 @@ fn read_slot(draft: &mut Draft<'_>, ino: Ino, at: u64) -> Option<Found> {
                 );
                 draft.set(at + 8, word);
             }
+            let place = unseal(draft, ino, at, (run, place));
             Some(Found { at, run, place })
         }
         (run, _) => {
@@ -300,6 +301,24 @@ fn read_slot(draft: &mut Draft<'_>, ino: Ino, at: u64) -> Option<Found> {
             None
         }
     }
+}
+
+/// Clears the seal of an extent with pages that fail their checksums.
+fn unseal(draft: &mut Draft<'_>, ino: Ino, at: u64, (run, place): (Run, Place)) -> Place {
+    if !place.is_sealed() {
+        return place;
+    }
+    let piece = Piece { len: run.len, place, slot: 0 };
+    let all = run.first..run.first + run.len;
+    let fails = |&page: &u64| sums::verify_page(draft.pages, ino, (run.first, piece), page).is_err();
+    let failed: Vec<u64> = all.filter(fails).collect();
+    let Some(&first) = failed.first() else { return place };
+    let (count, offset) = (failed.len(), first * PAGE);
+    let page_at = draft.at(place.page + (first - run.first));
+    draft.note(ino, page_at, format!("{count} sealed pages of inode {ino} from its offset {offset} on fail their checksums: their bytes are kept as they are, and have no seal"));
+    let place = Place { flags: place.flags & !PLACE_SEALED, ..place };
+    draft.set(at + 8, place.word());
+    place
 }
 
 /// A size that the format allows.

@@ -16,6 +16,8 @@
 //! | a link of a chain, an extent | the other extents; its pages become a hole |
 //! | pages with two owners | the first one: see [`inodes`] |
 //! | extended attributes | nothing |
+//! | sealed pages that fail their checksums | the bytes as they are, without the seal |
+//! | a word of the table of checksums | the files, without the seals that the checksums behind it made |
 //! | a page of a directory | the other pages |
 //! | a line of a directory | the name, if it can be read |
 //! | an entry that leads to no file | nothing |
@@ -41,8 +43,8 @@ mod table;
 mod tree;
 
 use crate::extents::{Extents, Pages};
-use crate::layout::{GROUP_INODES, GROUP_PAGES, Head, INODE, LANE_LEN, LANES_PAGE, PAGE, State};
-use crate::{FileKind, Ino, Result, format};
+use crate::layout::{GROUP_INODES, GROUP_PAGES, Head, INODE, LANE_LEN, LANES_PAGE, PAGE, Place, SUMS_AT, State};
+use crate::{FileKind, Ino, Result, format, sums};
 use draft::{Draft, File, Note};
 use everbyte_store::{Claim, Engine, Object, RepairStep, Token};
 use std::collections::{BTreeMap, HashMap};
@@ -140,6 +142,7 @@ fn draft_tree(draft: &mut Draft<'_>, head: &Head, now: i64, progress: &dyn Fn(u6
     let groups = table::mend(draft, head.lanes);
     let limits = limits::quotas(draft);
     limits::size(draft);
+    mend_sums(draft);
     let numbers: Vec<(Ino, u64)> = (1..groups.len() as u64 * GROUP_INODES)
         .map(|number| (Ino(number), groups[(number / GROUP_INODES) as usize] + number % GROUP_INODES * INODE))
         .collect();
@@ -187,6 +190,21 @@ fn draft_tree(draft: &mut Draft<'_>, head: &Head, now: i64, progress: &dyn Fn(u6
     let mut tree = Tree { files, names, snapshots, groups, now };
     tree.mend(draft);
     tree
+}
+
+/// Clears words of the table of checksums that are damaged, and gives its other pages an owner.
+fn mend_sums(draft: &mut Draft<'_>) {
+    let (mut damaged, pages) = (Vec::new(), draft.pages);
+    sums::each_page(pages, &mut |page, _| draft.own(page, 1, false).is_empty(), &mut |damage| {
+        damaged.extend(damage.offset);
+    });
+    for at in damaged {
+        let detail = "a word of the table of checksums is damaged: the checksums behind it are gone";
+        draft.note(Ino(0), at, detail);
+        // The volume keeps a table.
+        let place = if at == pages.start + SUMS_AT { Place::page(draft.take(1)).word() } else { 0 };
+        draft.set(at, place);
+    }
 }
 
 /// Frees inodes of snapshots that are not published, as opening does (FS-22).
