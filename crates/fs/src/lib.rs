@@ -38,6 +38,7 @@ mod change;
 mod check;
 mod core;
 mod create;
+mod dump;
 mod error;
 mod extents;
 mod file;
@@ -84,6 +85,7 @@ pub use attributes::{Entry, Owner};
 #[doc(hidden)]
 pub use change::Change;
 pub use create::{LINKS_MAX, NewFile, TARGET_MAX};
+pub use dump::{Dump, DumpLine, dump};
 pub use error::{Error, Result};
 pub use everbyte_media::ViewPages as MapPages;
 pub use file::{Allocate, FileMap, FilePages, MapOptions};

@@ -501,3 +501,46 @@ fn a_repair_without_room_changes_nothing() {
     assert!(matches!(refused, Err(Error::NoSpace { .. })), "{refused:?}");
     assert_eq!(media.read_vec(start(&media) + 2 * layout::PAGE, 4096 * 60), before);
 }
+
+/// Every structure is decoded, and a damaged one is named.
+#[test]
+fn structures_are_dumped() {
+    use everbyte_fs::{Dump, dump};
+    let image = image();
+    let media = image.media();
+    let object = |media: &Media| Store::attach(media.clone()).unwrap().object("volume").unwrap();
+    let volume = open(&image.media()).unwrap();
+    let all: Vec<Dump> = ["", "home", "home/large", "home/again", "many", LONG]
+        .map(|path| {
+            Dump::Inode(if path == LONG { ino_of(&volume, &format!("home/{LONG}")) } else { ino_of(&volume, path) })
+        })
+        .into_iter()
+        .chain([Dump::Volume, Dump::Page(0), Dump::Page(1 << 40), Dump::Inode(Ino(1 << 50))])
+        .collect();
+    let texts = |media: &Media, of: Dump| -> Vec<(String, bool)> {
+        let lines = dump(&object(media), of);
+        lines.into_iter().map(|line| (format!("{}: {}", line.field, line.value), line.is_whole)).collect()
+    };
+    let has = |of: Dump, text: &str| assert!(texts(&media, of).iter().any(|(line, _)| line.contains(text)), "{text}");
+    has(Dump::Volume, "head: lanes: 2");
+    has(Dump::Volume, "inodes 256 to 511: page ");
+    has(Dump::Volume, "directory of snapshots: ");
+    has(all[1], "`small`");
+    has(all[2], "slot 8: pages ");
+    has(all[3], ", flags 8");
+    for &of in &all[..7] {
+        assert!(texts(&media, of).iter().all(|(_, is_whole)| *is_whole), "{of:?}");
+    }
+    let (large, mut random) = (ino_of(&volume, "home/large"), Random::new(3));
+    media.store(inode_at(&media, large) + layout::inode::INLINE, 5);
+    assert!(texts(&media, Dump::Inode(large)).iter().any(|(line, is_whole)| line.contains("run 0x5") && !is_whole));
+    for _ in 0..everbyte_workload::long_or(100, 2000) {
+        let media = image.media();
+        let start = start(&media);
+        for _ in 0..50 {
+            media.store(start + 1024 + random.below(60_000) * 8, random.next());
+        }
+        let object = Store::attach(media.clone()).unwrap().object("volume").unwrap();
+        all.iter().for_each(|&of| drop(dump(&object, of)));
+    }
+}

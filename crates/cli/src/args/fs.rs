@@ -30,6 +30,8 @@ pub(crate) enum FsCommand {
     Scrub(VolumeArgs),
     /// Prints the properties of a volume, or of a snapshot
     Stat(FsStatArgs),
+    /// Prints the structures of a volume on media, decoded, also those of a damaged one
+    Dump(FsDumpArgs),
     /// Lists a directory of a volume
     Ls(FsLsArgs),
     /// Copies files and trees into a volume: holes, links, rights, owners and times too
@@ -243,6 +245,19 @@ pub(crate) struct QuotaSetArgs {
     /// Seconds above a soft limit; a week if absent
     #[arg(long, value_name = "SECONDS")]
     pub grace: Option<u32>,
+}
+
+/// `everbyte fs dump`.
+#[derive(ClapArgs)]
+pub(crate) struct FsDumpArgs {
+    /// VOLUME for its head and its inode table, VOLUME:PATH for the inode of a file
+    pub place: String,
+    /// The inode of this number
+    #[arg(long, value_name = "N", conflicts_with = "page")]
+    pub inode: Option<u64>,
+    /// The words of this page
+    #[arg(long, value_name = "N")]
+    pub page: Option<u64>,
 }
 
 /// `everbyte fs ls`.

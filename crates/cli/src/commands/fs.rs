@@ -1,5 +1,6 @@
 //! `everbyte fs ..`: file volumes.
 
+mod dump;
 mod fsck;
 mod scrub;
 
@@ -23,6 +24,7 @@ pub(crate) fn run(args: &FsCommands, output: &Output) -> Result<(), Failure> {
     match &args.command {
         FsCommand::Mkfs(made) => mkfs(to_write()?, made, output),
         FsCommand::Fsck(checked) => fsck::run(args, checked, output),
+        FsCommand::Dump(dumped) => dump::run(&to_read()?, dumped, output),
         FsCommand::Scrub(scrubbed) => scrub::run(&to_read()?, &scrubbed.volume, output),
         FsCommand::Stat(shown) => stat(&to_read()?, shown, output),
         FsCommand::Ls(listed) => ls(&to_read()?, listed, output),
