@@ -231,7 +231,8 @@ fn seal_file(core: &Core, ino: Ino, now: i64, part: &mut Option<Part>, left: &mu
     Ok(true)
 }
 
-/// Verifies the sealed pages of one file, up to `limit` pages in all. `false`: the limit is reached.
+/// Verifies the sealed pages of one file, up to `limit` pages in all. `false`: the limit is
+/// reached.
 fn scrub_file(core: &Core, cursor: &mut ScrubCursor, limit: u64, done: &mut Scrubbed) -> bool {
     let (ino, pages) = (Ino(cursor.ino), Pages::of(core.object()));
     let Ok(node) = core.node(ino) else { return true };

@@ -381,7 +381,8 @@ fn a_flipped_bit_of_the_inode_table_loses_no_file() {
     }
 }
 
-/// A word of the table that cannot be corrected loses its inodes, and later ones keep their numbers.
+/// A word of the table that cannot be corrected loses its inodes, and later ones keep their
+/// numbers.
 #[test]
 fn a_lost_group_is_told_and_others_stay() {
     let (steps, found) = after(|media, _| {

@@ -1,7 +1,7 @@
 //! Golden persistence traces: the stores, flushes and fences of each change of a volume, in order.
 
 use everbyte_fs::{FileKind, FileMap, Ino, MapOptions, NewFile, OpenVolume, QuotaKind, QuotaLimit, QuotaLimits};
-use everbyte_fs::{Rename, SetAttributes, Volume, VolumeOptions, layout};
+use everbyte_fs::{Rename, SEAL_AFTER, SealCursor, SetAttributes, StepLimits, Volume, VolumeOptions, layout};
 use everbyte_sim::{Image, Tracer, assert_golden};
 use everbyte_store::{FormatOptions, Store};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -30,10 +30,24 @@ fn trace(body: impl FnOnce(&Volume)) -> String {
 
 /// As [`trace`], of a volume that is opened with options.
 fn trace_of(options: OpenVolume, body: impl FnOnce(&Volume)) -> String {
+    trace_after(options, false, |_| (), body)
+}
+
+/// As [`trace`], of a volume with checksums of data, after `before`.
+fn trace_sealed(before: impl FnOnce(&Volume), body: impl FnOnce(&Volume)) -> String {
+    trace_after(OpenVolume { clock, ..Default::default() }, true, before, body)
+}
+
+fn trace_after(
+    opened: OpenVolume,
+    checksums: bool,
+    before: impl FnOnce(&Volume),
+    body: impl FnOnce(&Volume),
+) -> String {
     let image = Image::zeroed(128 << 10).with_max(4 << 20).then(|media| {
         let format = FormatOptions { log_len: 0, identity: Some([7; 16]) };
         let store = Store::format(media, &format).unwrap();
-        let options = VolumeOptions { lanes: 1, span: Some(2 << 20), clock, ..VolumeOptions::default() };
+        let options = VolumeOptions { lanes: 1, span: Some(2 << 20), clock, checksums, ..VolumeOptions::default() };
         let volume = Volume::create(&store, "volume", &options).unwrap();
         let make = |parent: Ino, name: &str, kind: FileKind, bytes: &[u8]| {
             let ino = volume.make(parent, name.as_bytes(), &NewFile::new(kind, 0o644)).unwrap();
@@ -50,6 +64,7 @@ fn trace_of(options: OpenVolume, body: impl FnOnce(&Volume)) -> String {
             make(NOTES, "part", FileKind::Regular, &[5; 5000]),
         ];
         assert_eq!(made, [NOTES, SMALL, THREE, ONE, PART]);
+        before(&volume);
         drop(volume);
         store.close().unwrap();
     });
@@ -249,6 +264,25 @@ fn a_smaller_size() {
 fn other_attributes() {
     let set = SetAttributes { permissions: Some(0o600), uid: Some(5), ..SetAttributes::default() };
     golden("set_attributes", |volume| volume.set_attributes(SMALL, &set).unwrap());
+}
+
+/// Seals the file of three pages.
+fn seal(volume: &Volume) {
+    let mut cursor = SealCursor::default();
+    let limits = StepLimits { inodes: THREE.0, pages: 100 };
+    assert_eq!(volume.seal_step(&mut cursor, &limits, volume.now() + SEAL_AFTER).unwrap(), 3);
+}
+
+/// Of the first file: the pages of the table of checksums come with it.
+#[test]
+fn sealing_an_extent() {
+    assert_golden("testdata/seal.trace", &trace_sealed(|_| (), seal));
+}
+
+#[test]
+fn a_write_of_a_few_bytes_of_a_sealed_page() {
+    let write = |volume: &Volume| volume.write(THREE, 4100, &[6; 64]).unwrap();
+    assert_golden("testdata/write_sealed.trace", &trace_sealed(seal, write));
 }
 
 /// The journal takes at most so many bytes for the operations on names.

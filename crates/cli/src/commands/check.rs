@@ -5,7 +5,8 @@
 //! engine: heap, lanes, tree.
 //!
 //! With `--repair` the command then opens the store as any program does, which recovers it, makes
-//! the possible repairs (volumes are repaired by their engine), and checks the store again. `--dry-run` lists the repairs.
+//! the possible repairs (volumes are repaired by their engine), and checks the store again.
+//! `--dry-run` lists the repairs.
 
 mod deep;
 pub(crate) mod repair;

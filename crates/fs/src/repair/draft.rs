@@ -165,7 +165,7 @@ impl<'m> Draft<'m> {
     }
 }
 
-/// What the only word that differs from `word` in one bit means, if exactly one means something.
+/// The meaning of the only word that differs from `word` in one bit and has one.
 pub(super) fn one_flip<T>(word: u64, meaning: impl Fn(u64) -> Option<T>) -> Option<T> {
     let mut found = (0..64).filter_map(|bit| meaning(word ^ 1 << bit));
     let first = found.next();

@@ -56,8 +56,8 @@ pub(super) fn header(
     Some(File { at, kind, snapshot, chain: Vec::new(), pages: Vec::new() })
 }
 
-/// The snapshot that an inode belongs to: its owner's line has a checksum, and decides; if that line
-/// was damaged the flag does.
+/// The snapshot that an inode belongs to: its owner's line has a checksum, and decides; if that
+/// line was damaged the flag does.
 fn snapshot(draft: &mut Draft<'_>, ino: Ino, at: u64) -> u64 {
     let (state, found) = (State::of(draft.load(at)), draft.inode(at));
     let is_flagged = state.flags & STATE_SNAPSHOT != 0;

@@ -121,7 +121,7 @@ impl VolumeRepair {
         self.steps.is_empty()
     }
 
-    /// What is damaged, and what is kept: one step for each.
+    /// One step for each damage, with the part that is kept.
     pub fn steps(&self) -> &[RepairStep] {
         &self.steps
     }

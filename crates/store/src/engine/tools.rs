@@ -197,7 +197,7 @@ pub enum RepairStep {
         at: u64,
         /// The paths of the file that it is in.
         paths: Vec<String>,
-        /// What is damaged, and what is kept.
+        /// The damage, and the part that is kept.
         detail: String,
     },
 }

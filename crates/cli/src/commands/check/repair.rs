@@ -1,6 +1,6 @@
 //! `everbyte check --deep --repair`: plans frees and corrected counts in typed pools, frees in
-//! tables, and repairs of volumes, and prints a token for the plan. With the token the plan is executed, if nothing has
-//! changed since. A store with damage is not repaired.
+//! tables, and repairs of volumes, and prints a token for the plan. With the token the plan is
+//! executed, if nothing has changed since. A store with damage is not repaired.
 
 use super::deep::{Bar, Said};
 use super::{deep, opened};
