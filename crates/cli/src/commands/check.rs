@@ -67,7 +67,7 @@ fn look(args: &CheckArgs) -> Result<(Vec<Finding>, Vec<String>), Failure> {
     let mut would = opened(&store);
     let leaks = findings.iter().filter(|finding| finding.room == "store" && finding.kind == FindingKind::Leak);
     would.extend(leaks.map(|leak| format!("give back: {leak}")));
-    for (name, planned) in damage_repairs(&store)? {
+    for (name, planned) in damage_repairs(&store) {
         let steps = planned.steps();
         would.extend(steps.iter().filter_map(|step| repair::mended("", &name, step)).map(|(text, _)| text[2..].into()));
     }
@@ -75,7 +75,7 @@ fn look(args: &CheckArgs) -> Result<(Vec<Finding>, Vec<String>), Failure> {
 }
 
 /// The repairs of objects whose engine repairs damage.
-fn damage_repairs(store: &Store) -> Result<Vec<(String, Box<dyn Repair>)>, Failure> {
+fn damage_repairs(store: &Store) -> Vec<(String, Box<dyn Repair>)> {
     let mut all = Vec::new();
     for object in store.objects().unwrap_or_default() {
         let planned = Engines::standard().with_tools(object.engine, |tools| {
@@ -84,7 +84,7 @@ fn damage_repairs(store: &Store) -> Result<Vec<(String, Box<dyn Repair>)>, Failu
         // One that cannot be repaired stays as it is; it is among the findings.
         all.extend(planned.ok().flatten().map(|planned| (object.name.clone(), planned)));
     }
-    Ok(all)
+    all
 }
 
 /// The findings of the store and of each object's engine.
@@ -101,7 +101,7 @@ fn findings(store: &Store) -> Vec<Finding> {
 fn recover(args: &CheckArgs) -> Result<Vec<String>, Failure> {
     let store = open::store(&args.store.store, &args.store.open)?;
     let mut done = opened(&store);
-    for (name, planned) in damage_repairs(&store)? {
+    for (name, planned) in damage_repairs(&store) {
         let steps = planned.run(&|_, _| ())?;
         done.extend(steps.iter().filter_map(|step| repair::mended("", &name, step)).map(|(text, _)| text[2..].into()));
     }
