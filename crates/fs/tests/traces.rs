@@ -79,7 +79,7 @@ fn trace_after(
     }
     let open = |media| {
         let store = Store::attach(media).unwrap();
-        Volume::open_with(store.object("volume").unwrap(), &options).unwrap()
+        Volume::open_with(store.object("volume").unwrap(), &opened).unwrap()
     };
     tracer.run_after(open, |_, volume| body(&volume))
 }
