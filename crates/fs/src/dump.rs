@@ -4,10 +4,12 @@
 use crate::extents::{Pages, slot_at};
 use crate::layout::{
     EXTENT, EntryHead, GROUP_INODES, HEAD_AT, HEAD_COPY_AT, Head, INLINE_EXTENTS, INODE, Inode, LINE, LIST_EXTENTS,
-    NAME_AT, NAME_FIRST, OPENED_AT, PAGE, PAGE_LINES, Place, Run, SAVED_AT, SNAPSHOTS_AT, STATE_INLINE, SUMS_AT, State,
+    NAME_AT, NAME_FIRST, OPENED_AT, PAGE, PAGE_LINES, Place, QUOTAS_AT, Run, SAVED_AT, SIZE_AT, SNAPSHOTS_AT, STATE_INLINE,
+    SUMS_AT, State,
     TABLE_AT, TABLE_WORDS, inode,
 };
-use crate::{FileKind, Ino};
+use crate::quota::list;
+use crate::{FileKind, Ino, QuotaLimit};
 use everbyte_media::Checked;
 use everbyte_media::sealed::unseal_low;
 use everbyte_store::Object;
@@ -82,6 +84,7 @@ impl Lines<'_> {
             self.add(at + 32, format!("{name}: label"), label, is_whole);
             self.add(at + 96, format!("{name}: created"), head.created, is_whole);
             self.add(at + 104, format!("{name}: lanes"), head.lanes, is_whole);
+            self.add(at + 108, format!("{name}: page size"), head.page_size, is_whole);
         }
         let start = self.pages.start;
         let root = self.place(start + TABLE_AT, "inode table");
@@ -89,7 +92,10 @@ impl Lines<'_> {
         let opened = self.pages.media.load(start + OPENED_AT);
         self.add(start + OPENED_AT, "openings", opened, true);
         self.number(start + SNAPSHOTS_AT, "directory of snapshots");
+        let quotas = self.place(start + QUOTAS_AT, "list of quotas");
         self.place(start + SUMS_AT, "table of checksums");
+        self.number(start + SIZE_AT, "size in pages");
+        quotas.into_iter().for_each(|page| self.quotas(page));
         for index in 0..root.map_or(0, |_| TABLE_WORDS) {
             let at = self.at(root.unwrap_or(0)) + 8 * index;
             if self.pages.media.load(at) == 0 {
@@ -106,7 +112,21 @@ impl Lines<'_> {
         }
     }
 
-    /// A word that is the number of an inode with its check, or 0.
+    /// The list of quotas, if its head is whole.
+    fn quotas(&mut self, page: u64) {
+        let Ok((page, _)) = list::run_at(self.pages, Place::page(page)) else {
+            return self.add(self.at(page), "head of the list of quotas", "fails its check", false);
+        };
+        let (all, damaged) = list::records(self.pages, page);
+        for ((kind, id), limits) in all {
+            let text = |limit: QuotaLimit| format!("soft {} hard {}", limit.soft, limit.hard);
+            let value = format!("bytes {}, inodes {}", text(limits.bytes), text(limits.inodes));
+            self.add(self.at(page), format!("limits of {kind} {id}"), value, true);
+        }
+        damaged.into_iter().for_each(|at| self.add(at, "limits", "the record fails its check", false));
+    }
+
+    /// A sealed number, or 0.
     fn number(&mut self, at: u64, field: impl Into<String>) {
         let word = self.pages.media.load(at);
         let ino = unseal_low(word);
