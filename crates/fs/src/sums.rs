@@ -13,10 +13,11 @@
 //! Threads: any. Sums are stored under one lock.
 
 use crate::extents::{Extents, Pages, Piece};
-use crate::layout::{PAGE, Place, SUMS_AT, TABLE_WORDS};
+use crate::layout::{PAGE, SUMS_AT, TABLE_WORDS};
+use crate::order::publish;
 use crate::space::Space;
 use crate::{Ino, Result};
-use everbyte_media::{Damage, Media, PublishWord};
+use everbyte_media::{Damage, Media};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -184,10 +185,8 @@ fn leaf(space: &Space, page: u64) -> Result<u64> {
         let found = match word {
             0 => {
                 let new = space.take_run(1)?;
-                space.zero_pages(new, 1);
-                let ordered = media.fence_after_unless("fs-seal-table-unfenced", ());
-                let _section = media.section();
-                PublishWord::new(at.into()).publish(media, Place::page(new).word(), &ordered);
+                let zeros = space.zero_pages(new, 1);
+                publish(media, at, &media.fence_after_unless("fs-seal-table-unfenced", zeros));
                 media.fence();
                 new
             }

@@ -172,7 +172,7 @@ fn a_volume_is_what_its_twin_is() {
         let mut volume = Volume::create(&store, "volume", &options).unwrap();
         let object = volume.object().clone();
         volume.close().unwrap();
-        let open = OpenVolume { files, clock, windows, relaxed, page_size: None };
+        let open = OpenVolume { files, clock, windows, relaxed, page_size: None, verify: true };
         volume = Volume::open_with(object, &open).unwrap();
         let mut tree = Tree::default();
         tree.page_size = page_size;

@@ -15,7 +15,7 @@ pub(super) fn quotas(draft: &mut Draft<'_>) -> Limits {
     }
     let place = draft.place(at, 1, &[0]).ok();
     let run = place.and_then(|(place, word)| Some((list::run_at(draft.pages, place).ok()?, word)));
-    let Some(((page, count), word)) = run.filter(|&((page, count), _)| draft.own(page, count, false).is_empty()) else {
+    let Some(((page, _), word)) = run.filter(|&((page, count), _)| draft.own(page, count, false).is_empty()) else {
         draft.note(Ino(0), at, "the list of quotas is damaged: the volume has no limits now");
         draft.set(at, 0);
         return Limits::new();
