@@ -34,7 +34,7 @@ pub enum Error {
         detail: String,
     },
     /// The file comes from a newer program.
-    #[error("{path}: the backup is of {format}; use a newer program")]
+    #[error("{path}: the backup {format}; use a newer program")]
     NewerFormat {
         /// The file.
         path: PathBuf,
