@@ -8,8 +8,8 @@
 //! the pages that are free now, and moves ends over slots that were cleared.
 
 use crate::Case;
-use crate::fs::{Timed, append, case, image, make, observe, open, path, resize, step, unlink, write};
-use everbyte_fs::Volume;
+use crate::fs::{Timed, append, case, directory, image, make, observe, open, path, resize, step, unlink, write};
+use everbyte_fs::{Volume, layout};
 use everbyte_fs::model::{self, Op};
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Twin};
@@ -28,6 +28,7 @@ pub(crate) const CASES: &[Case] = &[
         3000,
         word,
     ),
+    case("fs-group-dead", "a process dies while it adds a group of inodes, from which the next one takes", 3000, group),
     case("fs-chain-reuse", "a process dies while slots of a chain change alone; the pages are used", 6000, chain),
 ];
 
@@ -37,18 +38,28 @@ const IMAGES: u64 = 60;
 
 pub(crate) fn explore(
     explorer: Explorer,
-    (image, tree): &(Image, Timed),
+    whole: &(Image, Timed),
     first: impl Fn(&Volume, &Twin<'_, Timed>),
     then: &[Op],
+) -> Result<Report, Box<Failure>> {
+    let then = |volume: &Volume, twin: &Twin<'_, Timed>| then.iter().for_each(|op| step(volume, twin, op));
+    explore_with(explorer.again(STARTS, IMAGES), whole, first, then)
+}
+
+/// Runs `first` in a clean volume, and `then` in each.
+pub(crate) fn explore_with(
+    explorer: Explorer,
+    (image, tree): &(Image, Timed),
+    first: impl Fn(&Volume, &Twin<'_, Timed>),
+    then: impl Fn(&Volume, &Twin<'_, Timed>),
 ) -> Result<Report, Box<Failure>> {
     let run = |media: Media, twin: &Twin<'_, Timed>| {
         let volume = open(&media).expect("a whole image");
         if volume.object().store().recovery().clean {
             first(&volume, twin);
         }
-        then.iter().for_each(|op| step(&volume, twin, op));
+        then(&volume, twin);
     };
-    let explorer = explorer.again(STARTS, IMAGES);
     explorer.explore_twin(image, tree, Order::InOrder, run, |media, seen| observe(&media, seen))
 }
 
@@ -111,4 +122,15 @@ fn word(explorer: Explorer) -> Result<Report, Box<Failure>> {
         step(volume, twin, &write("a", 200, 2, 6));
     };
     explore(explorer, &image(&files()), first, &[append("b", 200, 3), make("c"), append("b", 9000, 4)])
+}
+
+/// The table has one group of inodes, which is full.
+fn group(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let mut before = vec![directory("d")];
+    before.extend((3..layout::GROUP_INODES).map(|number| make(&format!("d/{number}"))));
+    let first = |volume: &Volume, twin: &Twin<'_, Timed>| step(volume, twin, &make("first"));
+    let then = |volume: &Volume, twin: &Twin<'_, Timed>| {
+        [write("d/9", 9, 20, 5), make("c"), append("c", 12_000, 3)].iter().for_each(|op| step(volume, twin, op));
+    };
+    explore_with(explorer.again(60, 100), &image(&before), first, then)
 }

@@ -25,7 +25,7 @@ pub(crate) const CASES: &[Case] = &[
 const PAGE: u64 = 4096;
 
 /// A mapping of a file, which stays while the steps go on.
-fn map(volume: &Volume, twin: &Twin<'_, Timed>, at: &str, first: u64, len: u64) -> FileMap {
+pub(crate) fn map(volume: &Volume, twin: &Twin<'_, Timed>, at: &str, first: u64, len: u64) -> FileMap {
     let options = MapOptions { writable: true, ..MapOptions::default() };
     twin.on_its_thread(|| {
         let ino = model::find(volume, &path(at)).expect("the file exists");
@@ -44,6 +44,17 @@ fn store(
     // In one tick of the clock: a store sets no time before it is synced. The page stays, so that
     // the times change with the byte.
     step(volume, twin, &write(at, first + 40, 1, 2 * seed));
+    store_now(volume, twin, (map, at, first), (offset, seed), done);
+}
+
+/// As [`store`], of a file that has changed in this tick of the clock.
+pub(crate) fn store_now(
+    volume: &Volume,
+    twin: &Twin<'_, Timed>,
+    (map, at, first): (&FileMap, &str, u64),
+    (offset, seed): (u64, u8),
+    done: impl FnOnce(&[u8]) + Send,
+) {
     let mut model = twin.model();
     let op = Op::MapWrite { path: path(at), at: first + offset, len: 8, seed };
     let is_new = model.0.apply(&op).is_ok();

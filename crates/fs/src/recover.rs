@@ -29,7 +29,7 @@ use crate::snapshot::published::Published;
 use crate::table::InodeTable;
 use crate::xattr::run as xattr;
 use crate::{Error, FileKind, Ino, PageSize, Result, sums};
-use everbyte_media::{Damage, Media};
+use everbyte_media::{Damage, Media, seeded};
 use everbyte_store::Object;
 
 /// The work of opening a volume after a crash.
@@ -72,15 +72,28 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
     let fixed = first_free(head.lanes);
     let tables = fixed - 2 - GROUP_PAGES;
     free.give(tables, pages.end - tables);
+    let mut words = Vec::new(); // pages of words of the table
     let table = InodeTable::open(object, |page, count| {
+        words.extend((count < GROUP_PAGES).then_some(page));
         free.take_at(page, count).map_err(|page| {
             let damage = Damage::at(pages.start + page * PAGE, "two parts of the inode table share it");
             Error::from(damage.of_object(object.name()))
         })
     })?;
     // Pages behind a damaged word are not found, and what is sealed by them cannot be read.
-    sums::each_page(pages, &mut |page, _| free.take_at(page, 1).is_ok(), &mut |_| ());
+    let mut of_sums = Vec::new();
+    let mut each = |page, at| {
+        of_sums.push(at);
+        free.take_at(page, 1).is_ok()
+    };
+    sums::each_page(pages, &mut each, &mut |_| ());
     if !object.store().recovery().clean {
+        if !seeded("fs-group-unadopted") {
+            words.iter().for_each(|page| media.reflush(pages.start + page * PAGE, PAGE));
+        }
+        if !seeded("fs-seal-table-unadopted") {
+            of_sums.iter().for_each(|&at| media.reflush(at, 8));
+        }
         for ino in table.numbers() {
             reflush(pages, table.at(ino).expect("the number is the table's"));
         }

@@ -15,7 +15,7 @@ use crate::layout::{INLINE_EXTENTS, PLACE_SEALED, Place, STATE_INLINE, STATE_SNA
 use crate::node::Node;
 use crate::volume::Volume;
 use crate::{FileKind, Ino, Result, sums};
-use everbyte_media::Damage;
+use everbyte_media::{Damage, seeded};
 use std::ops::Range;
 
 /// Nanoseconds for which a file was not changed before its extents are sealed.
@@ -206,7 +206,7 @@ fn seal_file(core: &Core, ino: Ino, now: i64, part: &mut Option<Part>, left: &mu
     while let Some((first, piece)) = extents.next(next) {
         next = first + piece.len;
         let place = piece.place;
-        let is_mapped = core.maps.meet(&node, &(first..next));
+        let is_mapped = core.maps.meet(&node, &(first..next)) && !seeded("fs-seal-mapped");
         if place.is_unwritten() || place.is_sealed() || is_mapped || core.has_shared(place.page, piece.len) {
             continue;
         }

@@ -296,6 +296,20 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
     exhibit("fs-seal-unfenced", "fs", "fs-seal", "an extent is sealed before its checksums are ordered"),
     exhibit("fs-seal-table-unfenced", "fs", "fs-seal", "a page of checksums is published before its zeros are ordered"),
     exhibit("fs-unseal-unfenced", "fs", "fs-seal", "a sealed page is stored to before its seal is gone"),
+    exhibit(
+        "fs-seal-table-unadopted",
+        "fs",
+        "fs-seal-dead",
+        "a word of the table of checksums that a dead process left in the caches is not flushed",
+    ),
+    exhibit(
+        "fs-group-unadopted",
+        "fs",
+        "fs-group-dead",
+        "the word of a new group of inodes that a dead process left in the caches is not flushed",
+    ),
+    exhibit("fs-seal-mapped", "fs", "fs-seal-in-place", "an extent of which a part is mapped is sealed"),
+    exhibit("fs-seal-kept", "fs", "fs-seal-in-place", "a large page is stored to at its place, and stays sealed"),
     exhibit("fs-seal-unflushed", "fs", "fs-seal", "the seal is cleared in the cache alone, and the page is stored to"),
     exhibit(
         "fs-saved-kept",
