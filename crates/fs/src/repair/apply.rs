@@ -57,6 +57,7 @@ impl VolumeRepair {
         if !self.object.store().recovery().clean {
             let pages = Pages::of(&self.object);
             self.inodes.iter().for_each(|&at| recover::reflush(pages, at)); // FS-13
+            self.tables.iter().for_each(|&at| media.reflush(at, PAGE));
         }
         media.fence(); // the lanes before their next use
         let mut free = FreePages::new();

@@ -41,6 +41,9 @@ pub(super) struct Draft<'m> {
     /// No page before this one is taken: the end of the volume until all owners are known.
     next: u64,
     pub notes: Vec<Note>,
+    /// Offsets of the pages of the inode table and of the table of checksums: their words change
+    /// alone.
+    pub tables: Vec<u64>,
 }
 
 impl<'m> Draft<'m> {
@@ -48,7 +51,7 @@ impl<'m> Draft<'m> {
     pub(super) fn new(pages: Pages<'m>, fixed: u64) -> Draft<'m> {
         let owned = (0..fixed).map(|page| (page, false)).collect();
         let next = pages.end;
-        Draft { pages, words: BTreeMap::new(), fresh: BTreeSet::new(), owned, next, notes: Vec::new() }
+        Draft { pages, words: BTreeMap::new(), fresh: BTreeSet::new(), owned, next, notes: Vec::new(), tables: Vec::new() }
     }
 
     /// A line of the report.

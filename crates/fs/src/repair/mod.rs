@@ -62,6 +62,8 @@ pub struct VolumeRepair {
     lanes: Vec<u32>,
     /// Offsets of the inodes that the volume had before.
     inodes: Vec<u64>,
+    /// Offsets of the pages of tables that the volume had before.
+    tables: Vec<u64>,
     /// Existing words that change, in order.
     words: Vec<(u64, u64)>,
     /// Pages without an owner, with their new bytes.
@@ -112,8 +114,9 @@ impl VolumeRepair {
         let of_group = |&group: &u64| (0..GROUP_INODES).map(move |index| group + index * INODE);
         let existing = tree.groups.iter().filter(|&&group| (group - pages.start) / PAGE < pages.end);
         let inodes = existing.flat_map(of_group).collect();
+        let tables = std::mem::take(&mut draft.tables);
         drop(draft);
-        Ok(VolumeRepair { object, _claim: claim, head, heads, lanes, inodes, words, fresh, free, needed, steps })
+        Ok(VolumeRepair { object, _claim: claim, head, heads, lanes, inodes, tables, words, fresh, free, needed, steps })
     }
 
     /// Whether the volume needs no repair.
@@ -195,9 +198,11 @@ fn draft_tree(draft: &mut Draft<'_>, head: &Head, now: i64, progress: &dyn Fn(u6
 /// Clears words of the table of checksums that are damaged, and gives its other pages an owner.
 fn mend_sums(draft: &mut Draft<'_>) {
     let (mut damaged, pages) = (Vec::new(), draft.pages);
-    sums::each_page(pages, &mut |page, _| draft.own(page, 1, false).is_empty(), &mut |damage| {
-        damaged.extend(damage.offset);
-    });
+    let mut each = |page: u64, _| {
+        draft.tables.push(draft.at(page));
+        draft.own(page, 1, false).is_empty()
+    };
+    sums::each_page(pages, &mut each, &mut |damage| damaged.extend(damage.offset));
     for at in damaged {
         let detail = "a word of the table of checksums is damaged: the checksums behind it are gone";
         draft.note(Ino(0), at, detail);

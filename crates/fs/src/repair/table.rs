@@ -15,6 +15,7 @@ pub(super) fn mend(draft: &mut Draft<'_>, lanes: u32) -> Vec<u64> {
     let root = word(draft, start + TABLE_AT, fixed, 1, Some(fixed), "").unwrap_or(fixed);
     let mut groups = Vec::new();
     let pages = used(draft, root);
+    draft.tables.push(draft.at(root));
     for index in 0..pages.max(1) {
         let at = draft.at(root) + 8 * index;
         let first = groups.len() as u64 * GROUP_INODES;
@@ -29,6 +30,7 @@ pub(super) fn mend(draft: &mut Draft<'_>, lanes: u32) -> Vec<u64> {
             }
             continue;
         };
+        draft.tables.push(draft.at(page));
         let is_last = index + 1 >= pages;
         let count = if is_last { used(draft, page).max(1) } else { TABLE_WORDS };
         for index in 0..count {
