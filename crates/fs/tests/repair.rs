@@ -2,7 +2,8 @@
 //! repair has nothing to do, and files that no line names are as they were.
 
 use everbyte_fs::{
-    Attributes, Error, FileKind, Ino, NewFile, SetXattr, Volume, VolumeOptions, VolumeRepair, layout, model,
+    Attributes, Error, FileKind, Ino, NewFile, QuotaKind, QuotaLimit, QuotaLimits, SetXattr, Volume, VolumeOptions,
+    VolumeRepair, layout, model,
 };
 use everbyte_media::Media;
 use everbyte_sim::Image;
@@ -65,6 +66,12 @@ fn fill(volume: &Volume) {
     volume.unlink(many, b"file-3").unwrap();
     volume.write(volume.lookup(many, b"file-7").unwrap().unwrap(), 0, &model::bytes(4096, 9)).unwrap();
     volume.snapshot(b"second").unwrap();
+    for id in [0, 7, 9] {
+        let limit = QuotaLimit { hard: 64 << 20, ..QuotaLimit::default() };
+        let limits = QuotaLimits { bytes: limit, inodes: QuotaLimit { hard: 1000, ..limit } };
+        volume.set_quota(QuotaKind::User, id, &limits).unwrap();
+    }
+    volume.set_size(7 << 20).unwrap();
 }
 
 fn open(media: &Media) -> everbyte_fs::Result<Volume> {
@@ -282,6 +289,9 @@ fn structures(media: &Media) -> Vec<(&'static str, Vec<u64>)> {
         ("page of the inode table", words(led_to(media, table), 3)),
         ("word of the saved state", vec![start + layout::SAVED_AT]),
         ("word of the snapshots", vec![start + layout::SNAPSHOTS_AT]),
+        ("word of the quotas", vec![start + layout::QUOTAS_AT]),
+        ("list of quotas", words(led_to(media, start + layout::QUOTAS_AT), 32)),
+        ("size", vec![start + layout::SIZE_AT]),
         ("lane", words(start + layout::LANES_PAGE * layout::PAGE, 16)),
         ("state, links and size of a file", words(large, 3)),
         ("state, links and size of a directory", words(home, 3)),
@@ -490,6 +500,8 @@ fn a_repair_without_room_changes_nothing() {
     let image = image();
     let media = image.media();
     let volume = open(&media).unwrap();
+    volume.remove_quotas().unwrap();
+    volume.set_size(0).unwrap(); // a repair may pass it
     let fill = volume.make(Ino::ROOT, b"fill", &NewFile::new(FileKind::Regular, 0o600)).unwrap();
     while volume.append(fill, &[9; 4096]).is_ok() {}
     drop(volume);
@@ -526,6 +538,8 @@ fn structures_are_dumped() {
     has(Dump::Volume, "head: lanes: 2");
     has(Dump::Volume, "inodes 256 to 511: page ");
     has(Dump::Volume, "directory of snapshots: ");
+    has(Dump::Volume, "limits of user 7: bytes soft 0 hard 67108864, inodes soft 0 hard 1000");
+    has(Dump::Volume, "size in pages: 1792");
     has(all[1], "`small`");
     has(all[2], "slot 8: pages ");
     has(all[3], ", flags 8");
@@ -544,4 +558,23 @@ fn structures_are_dumped() {
         let object = Store::attach(media.clone()).unwrap().object("volume").unwrap();
         all.iter().for_each(|&of| drop(dump(&object, of)));
     }
+}
+
+/// A damaged record takes the limits of its owner along, and no others.
+#[test]
+fn the_limits_of_other_owners_stay() {
+    let image = image();
+    let media = image.media();
+    let second = led_to(&media, start(&media) + layout::QUOTAS_AT) + 128;
+    media.store(second + 8, media.load(second + 8) ^ 1 << 40);
+    let told = details(&repair(&media));
+    assert!(told.contains("a record of the list of quotas is damaged"), "{told}");
+    let quotas = open(&media).unwrap().quotas().unwrap();
+    assert_eq!(quotas.iter().map(|quota| quota.id).collect::<Vec<_>>(), [0, 9]);
+    let flipped = image.media();
+    let at = start(&flipped) + layout::SIZE_AT;
+    flipped.store(at, flipped.load(at) ^ 1 << 9);
+    let told = details(&repair(&flipped));
+    assert!(told.contains("the size of the volume is corrected: 1792 pages"), "{told}");
+    assert_eq!(open(&flipped).unwrap().size(), Some(7 << 20));
 }

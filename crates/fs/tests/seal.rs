@@ -1,7 +1,7 @@
 //! Sealed pages: their checksums are verified, and no change of a file leaves a wrong one.
 
 use everbyte_fs::{
-    Allocate, Error, FileKind, Ino, NewFile, OpenVolume, SEAL_AFTER, ScrubCursor, SealCursor, SealedShare, StepLimits,
+    Allocate, Error, FileKind, Ino, MapOptions, NewFile, OpenVolume, SEAL_AFTER, ScrubCursor, SealCursor, SealedShare, StepLimits,
     Volume, VolumeOptions, VolumeRepair, layout,
 };
 use everbyte_media::{Media, Options};
@@ -36,6 +36,22 @@ fn file(volume: &Volume, name: &str, len: usize, seed: u8) -> Ino {
     let ino = volume.make(Ino::ROOT, name.as_bytes(), &NewFile::new(FileKind::Regular, 0o644)).unwrap();
     volume.append(ino, &content(len as u64, seed)).unwrap();
     ino
+}
+
+/// A file with pages of 2 MiB.
+fn large(volume: &Volume) -> Ino {
+    let ino = volume.make(Ino::ROOT, b"large", &NewFile::new(FileKind::Regular, 0o644)).unwrap();
+    volume.resize(ino, 2 << 20).unwrap();
+    volume.resize(ino, 30_000).unwrap();
+    volume.write(ino, 0, &content(30_000, 4)).unwrap();
+    assert_eq!(volume.pages(ino).unwrap().aligned, 2 << 20);
+    ino
+}
+
+/// Stores to a mapping of a file that ends at once.
+fn map_write(volume: &Volume, ino: Ino, at: u64, bytes: &[u8]) -> everbyte_fs::Result<()> {
+    let map = volume.map(ino, 0, u64::MAX, &MapOptions { writable: true, ..MapOptions::default() })?;
+    map.write(at.min(map.len()), &bytes[..bytes.len().min(map.len().saturating_sub(at) as usize)])
 }
 
 /// A pass of sealing; the number of steps.
@@ -271,7 +287,8 @@ fn no_sequence_of_changes_leaves_a_wrong_checksum() {
     let mut random = Random::new(everbyte_workload::seed(23, "-p everbyte-fs --test seal no_sequence"));
     let (media, volume) = volume_of(true);
     let files = [file(&volume, "a", 9000, 1), file(&volume, "b", 20_000, 2), file(&volume, "c", 1, 3)];
-    let (mut cursor, mut sealed) = (SealCursor::default(), 0);
+    let files = [files[0], files[1], files[2], large(&volume)];
+    let (mut cursor, mut sealed, mut maps) = (SealCursor::default(), 0, Vec::new());
     for round in 0..everbyte_workload::long_or(3000, 100_000) {
         let (ino, other) = (random.pick(&files), random.pick(&files));
         let most = random.pick(&[20, 500, 9000]);
@@ -284,13 +301,34 @@ fn no_sequence_of_changes_leaves_a_wrong_checksum() {
             7 => volume.copy_range(ino, at, other, random.below(40_000), len).map(|_| ()),
             8 => volume.clone_range(ino, 0, other, 0, 0).map(|_| ()),
             9 => volume.collapse(ino, at / 4096 * 4096, 4096),
+            10 => map_write(&volume, ino, at, &content(len, round as u8)),
+            11 => match volume.snapshots().unwrap().first() {
+                Some(snapshot) => volume.remove_snapshot(&snapshot.name),
+                None => volume.snapshot(b"one").map(drop),
+            },
+            12 if maps.len() == 2 => {
+                maps.remove(0);
+                Ok(())
+            }
+            12 => volume.map(ino, 0, 8192, &MapOptions { writable: true, ..MapOptions::default() }).map(|map| {
+                map.write(0, &content(100, round as u8)).unwrap();
+                maps.push(map);
+            }),
+            13 if !maps.is_empty() => maps[0].write(random.below(100), &content(9, round as u8)),
             _ => {
                 let limits = StepLimits { inodes: 1 + random.below(4), pages: 1 + random.below(9) };
                 volume.seal_step(&mut cursor, &limits, NOW + SEAL_AFTER).map(|_| ())
             }
         };
         if let Err(error) = outcome {
-            let is_refusal = matches!(error, Error::Overlap { .. } | Error::Unaligned { .. } | Error::NoSpace { .. });
+            let is_refusal = matches!(
+                error,
+                Error::Overlap { .. }
+                    | Error::Unaligned { .. }
+                    | Error::NoSpace { .. }
+                    | Error::Mapped { .. }
+                    | Error::Outside { .. }
+            );
             assert!(is_refusal, "{error}");
         }
         if round % 50 == 0 {
@@ -299,6 +337,7 @@ fn no_sequence_of_changes_leaves_a_wrong_checksum() {
         }
     }
     assert!(sealed > 100, "{sealed}");
+    maps.clear();
     assert_eq!(volume.check(), []);
     drop(volume);
     assert_eq!(open(&media, true).check(), []);
