@@ -2,7 +2,7 @@
 
 use everbyte_fs::{Volume, VolumeOptions};
 use everbyte_fuse::{Mount, MountOptions, source_of};
-use everbyte_media::{BackendChoice, Options};
+use everbyte_media::{BackendChoice, ErrorInfo, ErrorKind, Options};
 use everbyte_store::{CreateOptions, Store};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -115,9 +115,15 @@ impl Mounted {
         daemon.wait().unwrap().code().unwrap()
     }
 
-    /// Unmounts, and waits for the daemon to close the store.
+    /// Unmounts, and waits for the daemon to close the store. A program that another test starts at
+    /// this moment has this process's files open until it runs.
     pub(crate) fn unmount(&mut self) {
-        everbyte_fuse::unmount(&self.at, false).unwrap();
+        let mut attempts = 0;
+        while let Err(error) = everbyte_fuse::unmount(&self.at, false) {
+            attempts += 1;
+            assert!(error.kind() == ErrorKind::Busy && attempts < 10_000, "{error}");
+            std::thread::yield_now();
+        }
         assert!(self.daemon.take().unwrap().wait().unwrap().success());
     }
 
