@@ -9,8 +9,8 @@
 
 use crate::Case;
 use crate::fs::{Timed, append, case, directory, image, make, observe, open, path, resize, step, unlink, write};
-use everbyte_fs::{Volume, layout};
 use everbyte_fs::model::{self, Op};
+use everbyte_fs::{Volume, layout};
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Twin};
 

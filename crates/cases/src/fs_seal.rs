@@ -1,7 +1,9 @@
 //! Cases of sealed pages of file volumes: no crash leaves a seal on bytes that it does not cover.
 
 use crate::Case;
-use crate::fs::{Timed, allocate, append, case, image_of, make, observe, open, options, path, resize, step, unlink, write};
+use crate::fs::{
+    Timed, allocate, append, case, image_of, make, observe, open, options, path, resize, step, unlink, write,
+};
 use crate::{fs_deaths, fs_mapped};
 use everbyte_fs::model::Op;
 use everbyte_fs::{Allocate, PageSize, SEAL_AFTER, SealCursor, StepLimits, Volume, VolumeOptions};

@@ -4,9 +4,8 @@
 use crate::extents::{Pages, slot_at};
 use crate::layout::{
     EXTENT, EntryHead, GROUP_INODES, HEAD_AT, HEAD_COPY_AT, Head, INLINE_EXTENTS, INODE, Inode, LINE, LIST_EXTENTS,
-    NAME_AT, NAME_FIRST, OPENED_AT, PAGE, PAGE_LINES, Place, QUOTAS_AT, Run, SAVED_AT, SIZE_AT, SNAPSHOTS_AT, STATE_INLINE,
-    SUMS_AT, State,
-    TABLE_AT, TABLE_WORDS, inode,
+    NAME_AT, NAME_FIRST, OPENED_AT, PAGE, PAGE_LINES, Place, QUOTAS_AT, Run, SAVED_AT, SIZE_AT, SNAPSHOTS_AT,
+    STATE_INLINE, SUMS_AT, State, TABLE_AT, TABLE_WORDS, inode,
 };
 use crate::quota::list;
 use crate::{FileKind, Ino, QuotaLimit};

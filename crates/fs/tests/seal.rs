@@ -1,8 +1,8 @@
 //! Sealed pages: their checksums are verified, and no change of a file leaves a wrong one.
 
 use everbyte_fs::{
-    Allocate, Error, FileKind, Ino, MapOptions, NewFile, OpenVolume, SEAL_AFTER, ScrubCursor, SealCursor, SealedShare, StepLimits,
-    Volume, VolumeOptions, VolumeRepair, layout,
+    Allocate, Error, FileKind, Ino, MapOptions, NewFile, OpenVolume, SEAL_AFTER, ScrubCursor, SealCursor, SealedShare,
+    StepLimits, Volume, VolumeOptions, VolumeRepair, layout,
 };
 use everbyte_media::{Media, Options};
 use everbyte_store::{ErrorInfo, FormatOptions, RepairStep, Store};

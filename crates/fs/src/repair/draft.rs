@@ -51,7 +51,15 @@ impl<'m> Draft<'m> {
     pub(super) fn new(pages: Pages<'m>, fixed: u64) -> Draft<'m> {
         let owned = (0..fixed).map(|page| (page, false)).collect();
         let next = pages.end;
-        Draft { pages, words: BTreeMap::new(), fresh: BTreeSet::new(), owned, next, notes: Vec::new(), tables: Vec::new() }
+        Draft {
+            pages,
+            words: BTreeMap::new(),
+            fresh: BTreeSet::new(),
+            owned,
+            next,
+            notes: Vec::new(),
+            tables: Vec::new(),
+        }
     }
 
     /// A line of the report.

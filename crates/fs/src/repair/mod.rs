@@ -116,7 +116,20 @@ impl VolumeRepair {
         let inodes = existing.flat_map(of_group).collect();
         let tables = std::mem::take(&mut draft.tables);
         drop(draft);
-        Ok(VolumeRepair { object, _claim: claim, head, heads, lanes, inodes, tables, words, fresh, free, needed, steps })
+        Ok(VolumeRepair {
+            object,
+            _claim: claim,
+            head,
+            heads,
+            lanes,
+            inodes,
+            tables,
+            words,
+            fresh,
+            free,
+            needed,
+            steps,
+        })
     }
 
     /// Whether the volume needs no repair.
