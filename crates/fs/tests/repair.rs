@@ -172,7 +172,7 @@ fn require_untouched(
     let of_damaged = before.iter().filter(|(_, (attributes, ..))| damaged.contains(&attributes.ino));
     let above: Vec<String> = of_damaged.map(|(path, _)| path.clone()).collect();
     let is_below = |path: &str| above.iter().any(|of| of == "/" || path == of || path.starts_with(&format!("{of}/")));
-    let part = |seen: &Seen| (seen.0.clone(), if has_data { Vec::new() } else { seen.1.clone() }, seen.2.clone());
+    let part = |seen: &Seen| (seen.0, if has_data { Vec::new() } else { seen.1.clone() }, seen.2.clone());
     for (path, seen) in before.iter().filter(|(path, _)| !is_told(steps, path) && !is_below(path)) {
         // A line of zeros is a free one: the file has lost its name, and is kept by its number.
         let is_adopted = |of: &str| {
@@ -185,7 +185,7 @@ fn require_untouched(
         }
         let found = after.get(path).map(part);
         if found != Some(part(seen)) {
-            let attributes = [after.get(path).map(|seen| seen.0.clone()), Some(seen.0.clone())];
+            let attributes = [after.get(path).map(|seen| seen.0), Some(seen.0)];
             panic!("{path}: {attributes:?} after {steps:?}");
         }
     }
