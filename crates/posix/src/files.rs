@@ -123,9 +123,9 @@ impl Files {
         &self.0.volume
     }
 
-    /// Seals data that has not changed for [`everbyte_fs::SEAL_AFTER`], as far as the limits go, and
-    /// returns the number of pages that it has read: see [`Volume::seal_step`]. For a thread of the
-    /// caller's, again and again.
+    /// Seals data that has not changed for [`everbyte_fs::SEAL_AFTER`], as far as the limits go;
+    /// returns the number of pages that it has read: see [`Volume::seal_step`]. For a thread of
+    /// the caller's, again and again.
     ///
     /// # Errors
     /// [`Errno::EROFS`]; [`Errno::ENOSPC`] without a page for checksums; [`Errno::EIO`].
