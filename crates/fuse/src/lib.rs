@@ -17,6 +17,7 @@ mod nodes;
 mod options;
 mod place;
 mod requests;
+mod sealer;
 
 pub use error::{Error, Result};
 pub use mount::Mount;

@@ -9,6 +9,7 @@
 //! `ENOTCONN` from then on, after all their writes were made durable.
 
 use crate::requests::VolumeRequests;
+use crate::sealer::Sealer;
 use crate::{Error, MountOptions, Result, place};
 use everbyte_fs::Volume;
 use everbyte_posix::{Files, User};
@@ -84,6 +85,7 @@ impl Mount {
                 leave(&at, &in_use, read_only);
             }
         });
+        let sealer = Sealer::of(&files, read_only);
         let outcome = match session.run() {
             // The mount ended before a thread began to wait for a request.
             Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => Ok(()),
@@ -92,6 +94,7 @@ impl Mount {
         drop::<Sender<()>>(done);
         handle.close();
         drop(watcher.join());
+        drop(sealer);
         let closed = files.close();
         outcome?;
         Ok(closed?)

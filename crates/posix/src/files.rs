@@ -11,7 +11,7 @@
 
 use crate::locks::Locks;
 use crate::{Errno, Error, Result};
-use everbyte_fs::{Held, Ino, Volume};
+use everbyte_fs::{Held, Ino, SealCursor, StepLimits, Volume};
 use everbyte_media::{ErrorInfo, ErrorKind};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::cell::Cell;
@@ -121,6 +121,17 @@ impl Files {
     /// The volume.
     pub fn volume(&self) -> &Volume {
         &self.0.volume
+    }
+
+    /// Seals data that has not changed for [`everbyte_fs::SEAL_AFTER`], as far as the limits go;
+    /// returns the number of pages that it has read: see [`Volume::seal_step`]. For a thread of
+    /// the caller's, again and again.
+    ///
+    /// # Errors
+    /// [`Errno::EROFS`]; [`Errno::ENOSPC`] without a page for checksums; [`Errno::EIO`].
+    pub fn seal_step(&self, cursor: &mut SealCursor, limits: &StepLimits) -> Result<u64> {
+        self.require_writable()?;
+        self.logged(b"/", || Ok(self.volume().seal_step(cursor, limits, self.volume().now())?))
     }
 
     /// Ends the use of the volume and closes it, so that the next opening reads no inode. Durable
