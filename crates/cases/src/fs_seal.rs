@@ -21,16 +21,17 @@ pub(crate) const CASES: &[Case] = &[
     ),
 ];
 
-/// A pass of sealing, a page in each step.
-fn seal(volume: &Volume) {
-    seal_pages(volume, 1);
+/// A pass of sealing, a page in each step, each step on a thread of its own.
+fn seal(volume: &Volume, twin: &Twin<'_, Timed>) {
+    seal_pages(volume, twin, 1);
 }
 
-fn seal_pages(volume: &Volume, pages: u64) {
+fn seal_pages(volume: &Volume, twin: &Twin<'_, Timed>, pages: u64) {
     let mut cursor = SealCursor::default();
     loop {
         let limits = StepLimits { inodes: 1024, pages };
-        volume.seal_step(&mut cursor, &limits, volume.now() + SEAL_AFTER).expect("room for checksums");
+        let step = || volume.seal_step(&mut cursor, &limits, volume.now() + SEAL_AFTER);
+        twin.on_its_thread(step).expect("room for checksums");
         if cursor.is_at_start() {
             return;
         }
@@ -61,10 +62,10 @@ fn seals(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let (image, tree) = image_of(&VolumeOptions { checksums: true, ..options() }, &before);
     let run = |media: Media, twin: &Twin<'_, Timed>| {
         let volume = open(&media).expect("a whole image");
-        seal(&volume);
+        seal(&volume, twin);
         for op in &ops {
             step(&volume, twin, op);
-            seal(&volume);
+            seal(&volume, twin);
         }
     };
     explorer.explore_twin(&image, &tree, Order::InOrder, run, |media, seen| observe(&media, seen))
@@ -73,9 +74,9 @@ fn seals(explorer: Explorer) -> Result<Report, Box<Failure>> {
 /// The first checksum of the volume takes pages of their table.
 fn dead(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let whole = image_of(&VolumeOptions { checksums: true, ..options() }, &files());
-    let first = |volume: &Volume, twin: &Twin<'_, Timed>| twin.on_its_thread(|| seal_pages(volume, 3));
+    let first = |volume: &Volume, twin: &Twin<'_, Timed>| seal_pages(volume, twin, 3);
     let then = |volume: &Volume, twin: &Twin<'_, Timed>| {
-        twin.on_its_thread(|| seal(volume));
+        seal(volume, twin);
         step(volume, twin, &write("a", 5000, 64, 3));
         step(volume, twin, &append("b", 100, 4));
     };
@@ -89,7 +90,7 @@ fn in_place(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let (image, tree) = image_of(&options, &before);
     let run = |media: Media, twin: &Twin<'_, Timed>| {
         let volume = open(&media).expect("a whole image");
-        let seal = || twin.on_its_thread(|| seal(&volume));
+        let seal = || seal(&volume, twin);
         let step = |op: Op| {
             step(&volume, twin, &op);
             seal();

@@ -26,11 +26,13 @@ mod cold;
 mod creation;
 mod disk;
 mod fs;
+mod fs_bounds;
 mod fs_deaths;
 mod fs_lanes;
 mod fs_limits;
 mod fs_mapped;
 mod fs_quota;
+mod fs_refused;
 mod fs_relaxed;
 mod fs_repair;
 mod fs_seal;
@@ -127,11 +129,13 @@ pub fn cases() -> Vec<Case> {
         object_load::CASES,
         hkv::CASES,
         fs::CASES,
+        fs_bounds::CASES,
         fs_deaths::CASES,
         fs_lanes::CASES,
         fs_limits::CASES,
         fs_mapped::CASES,
         fs_quota::CASES,
+        fs_refused::CASES,
         fs_relaxed::CASES,
         fs_repair::CASES,
         fs_seal::CASES,

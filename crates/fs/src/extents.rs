@@ -197,7 +197,7 @@ impl Extents {
             let (media, link) =
                 (space.media(), self.list().next_back().map_or(inode_at + inode::LIST, |last| space.at(last)));
             publish(media, link, &media.fence_after_unless("fs-chain-unfenced", new));
-            media.fence();
+            media.fence_unless("fs-chain-left"); // the caller may be refused, and another one go on
             charge.keep();
             self.pieces.add_list(page);
         }

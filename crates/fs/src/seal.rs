@@ -219,11 +219,12 @@ fn seal_file(core: &Core, ino: Ino, now: i64, part: &mut Option<Part>, left: &mu
         if done + count < piece.len {
             core.sums.begin(ino);
             *part = Some(Part { first, piece, done: done + count });
+            core.media().fence_unless("fs-seal-part-unfenced"); // another thread may take the next step
             return Ok(false);
         }
         core.media().fence_unless("fs-seal-unfenced"); // FS-43
+        // Not fenced: before the page is stored to, the flag is cleared, and that is fenced.
         extents.set_sealed(core, node.at, (first, piece), true);
-        core.media().fence();
         if *left == 0 {
             return Ok(false);
         }

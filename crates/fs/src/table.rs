@@ -190,5 +190,5 @@ impl InodeTable {
 
 fn publish(media: &Media, at: u64, new: Fresh<Place>) {
     order::publish(media, at, &media.fence_after_unless("fs-group-unfenced", new));
-    media.fence();
+    media.fence_unless("fs-group-left"); // before another thread takes an inode
 }
