@@ -23,6 +23,7 @@ use crate::section::{Held, Section};
 use crate::seeded;
 use everbyte_members::Birth;
 use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
+use std::cell::Cell;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, compiler_fence, fence};
 use std::time::{Duration, Instant};
@@ -49,10 +50,21 @@ pub(crate) struct ThreadWord(pub AtomicU64);
 struct OwnWord(&'static ThreadWord);
 
 thread_local! {
-    static WORD: OwnWord = OwnWord::take();
+    /// The word of [`OWN`], once the thread was in a section, until it ends: without a destructor
+    /// it is read by one load.
+    static WORD: Cell<Option<&'static ThreadWord>> = const { Cell::new(None) };
+    static OWN: OwnWord = OwnWord::take();
 }
 
 impl OwnWord {
+    /// The word of this thread. `None` while the thread ends.
+    #[cold]
+    fn get() -> Option<&'static ThreadWord> {
+        let word = OWN.try_with(|own| own.0).ok()?;
+        WORD.set(Some(word));
+        Some(word)
+    }
+
     fn take() -> OwnWord {
         let free = FREE.lock().pop();
         OwnWord(free.unwrap_or_else(|| {
@@ -65,6 +77,7 @@ impl OwnWord {
 
 impl Drop for OwnWord {
     fn drop(&mut self) {
+        WORD.set(None);
         // A thread that ends inside a section keeps its word: the gate stays open for good.
         if self.0.0.load(Relaxed) & DEPTH == 0 {
             FREE.lock().push(self.0);
@@ -91,7 +104,7 @@ impl Gate {
     /// Opens a section.
     #[inline]
     pub(crate) fn enter(&self) -> Section<'_> {
-        let Ok(word) = WORD.try_with(|own| own.0) else { return self.enter_shared() };
+        let Some(word) = WORD.get().or_else(OwnWord::get) else { return self.enter_shared() };
         let now = word.0.load(Relaxed);
         if now & DEPTH == 0 {
             word.0.store(self.id << 16 | 1, Relaxed);
