@@ -67,7 +67,8 @@ fn in_background(output: &Output) -> Result<(), Failure> {
     let program = std::env::current_exe().map_err(|error| failed("find this program", error))?;
     let words = std::env::args_os().skip(1).map(|word| if word == "--background" { "--detach".into() } else { word });
     let mut command = Command::new(program);
-    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+    // The file of the program may be named as the helper of mount(8) is.
+    command.arg0("everbyte").args(words).stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
     let mut child = command.spawn().map_err(|error| failed("start the serving process", error))?;
     let mut line = String::new();
     let mut lines = BufReader::new(child.stdout.take().expect("it is piped"));
