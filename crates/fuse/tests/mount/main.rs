@@ -3,8 +3,10 @@
 
 mod caches;
 mod calls;
+mod databases;
 mod harness;
 mod life;
+mod loads;
 mod places;
 mod programs;
 mod suites;
