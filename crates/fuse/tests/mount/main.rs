@@ -7,6 +7,7 @@ mod databases;
 mod harness;
 mod life;
 mod loads;
+mod options;
 mod places;
 mod programs;
 mod suites;
