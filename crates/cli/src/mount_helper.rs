@@ -5,14 +5,22 @@
 //! and exits with a code of mount(8). Options of `fs mount` that are no words of `-o` there are
 //! `threads=N`, `backend=NAME` and `durability=NAME` here.
 
+use crate::commands;
 use everbyte_fuse::MountOptions;
 use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output, Stdio};
+use std::time::Duration;
 
 const NAME: &str = "mount.everbyte";
 const USAGE: &str = "usage: mount.everbyte STORE:VOLUME DIR [-sfnv] [-t TYPE] [-o OPTIONS]";
+/// The exit code of `everbyte fs mount` on a store in use.
+const IN_USE: i32 = 4;
+/// How long the helper waits for the process of an earlier mount to close the store.
+const CLOSING: Duration = Duration::from_secs(5);
 /// Exit codes of mount(8).
 const BAD_CALL: u8 = 1;
 const SYSTEM_ERROR: u8 = 2;
@@ -23,6 +31,8 @@ const NOT_MOUNTED: u8 = 32;
 struct Call {
     /// Arguments of `everbyte`.
     words: Vec<OsString>,
+    /// The store of the volume.
+    store: PathBuf,
     /// Does everything but the mounting.
     fake: bool,
     verbose: bool,
@@ -44,15 +54,25 @@ pub(crate) fn main() -> ExitCode {
     if call.fake {
         return ExitCode::SUCCESS;
     }
-    let program = std::env::current_exe().unwrap_or_else(|_| "everbyte".into());
-    let mut command = Command::new(program);
-    command.arg0("everbyte").args(&call.words).stdin(Stdio::null());
-    if !call.verbose {
-        command.stdout(Stdio::null());
+    let mut run = call.run();
+    // umount(8) does not wait for the serving process to close the store.
+    if matches!(&run, Ok(output) if output.status.code() == Some(IN_USE)) {
+        if call.verbose {
+            println!("{NAME}: waiting until another process has closed {}", call.store.display());
+        }
+        if commands::mount::wait_for(&call.store, CLOSING).is_ok() {
+            run = call.run();
+        }
     }
-    match command.status() {
-        Ok(status) if status.success() => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::from(NOT_MOUNTED),
+    match run {
+        Ok(output) => {
+            // mount(8) may have closed our outputs.
+            if call.verbose {
+                let _ = std::io::stdout().write_all(&output.stdout);
+            }
+            let _ = std::io::stderr().write_all(&output.stderr);
+            if output.status.success() { ExitCode::SUCCESS } else { ExitCode::from(NOT_MOUNTED) }
+        }
         Err(error) => {
             eprintln!("{NAME}: cannot start everbyte: {error}");
             ExitCode::from(SYSTEM_ERROR)
@@ -61,6 +81,12 @@ pub(crate) fn main() -> ExitCode {
 }
 
 impl Call {
+    /// Mounts; the serving process closes its outputs then.
+    fn run(&self) -> std::io::Result<Output> {
+        let program = std::env::current_exe()?;
+        Command::new(program).arg0("everbyte").args(&self.words).stdin(Stdio::null()).output()
+    }
+
     fn read(given: impl Iterator<Item = OsString>) -> Result<Call, String> {
         let (mut call, mut sloppy, mut places, mut options) = (Call::default(), false, Vec::new(), String::new());
         let mut given = given;
@@ -104,6 +130,9 @@ impl Call {
             }
         }
         flags.push(format!("--options={}", of_mount.join(",")));
+        let source_bytes = source.as_bytes();
+        let colon = source_bytes.iter().rposition(|&byte| byte == b':').unwrap_or(source_bytes.len());
+        call.store = OsStr::from_bytes(&source_bytes[..colon]).into();
         let words = ["fs".into()].into_iter().chain(of_fs).chain(["mount".into()]).chain(flags);
         call.words = words.map(OsString::from).chain(["--".into(), source, directory]).collect();
         Ok(call)

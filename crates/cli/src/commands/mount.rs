@@ -97,14 +97,14 @@ pub(crate) fn umount(args: &UmountArgs, output: &Output) -> Result<(), Failure> 
     }
     everbyte_fuse::unmount(&path, args.lazy)?;
     if let Some((store, _)) = source.filter(|_| !args.lazy) {
-        wait_for(&store)?;
+        wait_for(&store, CLOSING)?;
     }
     output.say(format!("unmounted {}", path.display()), json!({ "unmounted": path.display().to_string() }))
 }
 
 /// Waits until the serving process has closed the store, so that the next command can open it.
-fn wait_for(store: &Path) -> Result<(), Failure> {
-    let end = Instant::now() + CLOSING;
+pub(crate) fn wait_for(store: &Path, patience: Duration) -> Result<(), Failure> {
+    let end = Instant::now() + patience;
     let options = open::options(&OpenArgs { backend: None, durability: None });
     while Instant::now() < end {
         match Store::options(store).read_only().open(&options) {

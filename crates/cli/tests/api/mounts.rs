@@ -2,7 +2,10 @@
 //! `/dev/fuse` or root.
 
 use crate::common::{Place, said};
+use everbyte_media::Options;
+use everbyte_store::Store;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -103,6 +106,26 @@ fn the_helper_of_mount_mounts() {
     place.good(&["fs", "umount", "at"]);
 }
 
+/// A store that another process closes soon, as after umount(8), is waited for.
+#[test]
+fn the_helper_of_mount_waits_for_a_closing_store() {
+    if !works() {
+        return;
+    }
+    let place = with_helper();
+    let store = Store::open(&place.path("everbyte.store"), &Options::default()).unwrap();
+    let mut command = Command::new(place.path("sbin/mount.everbyte"));
+    command.args(["everbyte.store:home", "at", "-v"]).current_dir(place.folder.path());
+    let mut helper = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(helper.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().contains("waiting"));
+    store.close().unwrap();
+    drop(store);
+    assert!(lines.next().unwrap().unwrap().starts_with("mounted"));
+    assert!(helper.wait().unwrap().success());
+    place.good(&["fs", "umount", "at"]);
+}
+
 /// mount(8) finds the helper, by its type and by a line of fstab. It looks in /sbin alone, so these
 /// mounts are in a namespace that has another /sbin.
 #[test]
@@ -126,6 +149,8 @@ fn mount_finds_its_helper() {
         mount -T fstab "$PWD/at"
         cat at/note
         grep -c "$PWD/at .*nosuid.*noatime .*everbyte.store:home" /proc/self/mountinfo
+        umount at
+        mount -T fstab "$PWD/at"
         "$EVERBYTE" fs umount at"#;
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-euc", script]).current_dir(here).env("EVERBYTE", env!("CARGO_BIN_EXE_everbyte"));
