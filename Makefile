@@ -11,7 +11,7 @@ help:
 	@echo "make run    build, create $(STORE) if absent, serve it on $(LISTEN)"
 	@echo "make test   every test that continuous integration runs"
 	@echo "make build  target/release/everbyte"
-	@echo "make install  headers, manual pages and libraries for C and C++ in $(PREFIX)"
+	@echo "make install  in $(PREFIX): everbyte, its helper of mount and units of systemd; headers, manual pages and libraries for C and C++"
 	@echo "cargo xtask help   the chores: tidy, museum, bench, dax, fuzz, soak"
 
 build:
@@ -23,7 +23,7 @@ run: build
 
 install:
 	@ci/setup build
-	$(CARGO) build --release --locked --package everbyte-capi
+	$(CARGO) build --release --locked --package everbyte-capi --package everbyte-cli
 	@ci/install target/release $(PREFIX)
 
 test:

@@ -31,7 +31,7 @@ cargo xtask WORD
   plots RESULTS..                figures of what `bench --json` wrote, in docs/plots
   rivals                         install what the rivals of the benches need
   dax [all|tests|kills]          boot an emulated persistent-memory machine, test there, kill it, check on the host
-  posix [--operations N]         pjdfstest and fsx on a mounted volume; as root
+  posix [--operations N]         other projects' suites and programs on a mounted volume; as root
   aarch64                        build for 64-bit ARM, and run the tests of media, log and cdds there, under QEMU
   fuzz [TARGET] [--seconds N]    fuzz every parser of outside bytes, ten minutes each
   schedules [--count N]          threads on typed pools, in many more orders than the tests try

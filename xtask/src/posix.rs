@@ -2,10 +2,11 @@
 //!
 //! Steps
 //!   1. pjdfstest and fsx, in the versions below, are installed in `target/posix`
-//!   2. tests of `everbyte-fuse`, else skipped, mount a volume each and run them there
+//!   2. tests of `everbyte-fuse`, else skipped or short, mount a volume each and run them there,
+//!      and fio, dbench, rsync, git and SQLite, which `ci/setup test` installs
 //!
-//! Needs root and `/dev/fuse`. Exclusions: `crates/fuse/tests/mount/pjdfstest.toml`, each with its
-//! reason.
+//! Needs root and `/dev/fuse`. Exclusions: `crates/fuse/tests/mount/pjdfstest.toml` and `loads.rs`,
+//! each with its reason.
 
 use crate::shell::{self, Result, cargo, root};
 
@@ -25,9 +26,9 @@ pub(crate) fn run(words: &[&str]) -> Result {
         let mut install = cargo(&["install", "--quiet", "--locked", &suite]);
         shell::run(install.arg("--root").arg(&folder).arg("--target-dir").arg(folder.join("build")))?;
     }
-    let words = ["test", "--quiet", "--locked", "--package", "everbyte-fuse", "--test", "mount", "--", "suites::"];
+    let words = ["test", "--quiet", "--locked", "--package", "everbyte-fuse", "--test", "mount", "--"];
     let mut tests = cargo(&words);
-    tests.args(["--nocapture", "--test-threads", "1"]);
+    tests.args(["suites::", "loads::", "databases::", "--nocapture", "--test-threads", "1"]);
     tests.env("EVERBYTE_SUITES", folder.join("bin")).env("EVERBYTE_FSX_OPS", operations);
     shell::run(&mut tests)
 }

@@ -13,6 +13,7 @@ mod config;
 mod failure;
 mod files;
 mod kv;
+mod mount_helper;
 mod open;
 mod output;
 mod progress;
@@ -26,6 +27,9 @@ use output::Output;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if mount_helper::is_called() {
+        return mount_helper::main();
+    }
     let args = Args::parse();
     let output = Output::new(args.json);
     match run(args.command, &output).and_then(|()| output.finish()) {

@@ -8,6 +8,9 @@ use fuser::MountOption;
 pub(crate) const NAMES: &str = "ro, rw, sync, async, relatime, strictatime, noatime, nodiratime, atime, exec, noexec, \
      suid, nosuid, dev, nodev, allow_other, private, nonempty, writeback";
 
+/// How options begin that tools beside mount(8) keep in fstab.
+const OF_OTHERS: [&str; 4] = ["x-", "X-", "comment=", "user="];
+
 /// Options of a mount.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
@@ -74,8 +77,10 @@ impl MountOptions {
                 "private" => options.allow_other = false,
                 "nonempty" => options.nonempty = true,
                 "writeback" => options.writeback = true,
-                // Words of fstab that are for mount(8) itself.
-                "defaults" | "auto" | "noauto" | "nofail" | "_netdev" | "user" | "users" => (),
+                // Words of fstab for mount(8) and systemd; mount(8) adds `nosuid` and its like.
+                "defaults" | "auto" | "noauto" | "nofail" | "_netdev" => (),
+                "user" | "users" | "nouser" | "owner" | "group" => (),
+                other if OF_OTHERS.iter().any(|start| other.starts_with(start)) => (),
                 other => return Err(Error::BadOption { option: other.into() }),
             }
         }
@@ -114,5 +119,7 @@ mod tests {
         for name in NAMES.split(", ") {
             MountOptions::parse(name).unwrap();
         }
+        let of_fstab = "defaults,nofail,noauto,_netdev,users,user=mary,x-systemd.automount,comment=old,ro";
+        assert!(MountOptions::parse(of_fstab).unwrap().files.read_only);
     }
 }

@@ -67,7 +67,8 @@ fn in_background(output: &Output) -> Result<(), Failure> {
     let program = std::env::current_exe().map_err(|error| failed("find this program", error))?;
     let words = std::env::args_os().skip(1).map(|word| if word == "--background" { "--detach".into() } else { word });
     let mut command = Command::new(program);
-    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+    // The file of the program may be named as the helper of mount(8) is.
+    command.arg0("everbyte").args(words).stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
     let mut child = command.spawn().map_err(|error| failed("start the serving process", error))?;
     let mut line = String::new();
     let mut lines = BufReader::new(child.stdout.take().expect("it is piped"));
@@ -96,14 +97,14 @@ pub(crate) fn umount(args: &UmountArgs, output: &Output) -> Result<(), Failure> 
     }
     everbyte_fuse::unmount(&path, args.lazy)?;
     if let Some((store, _)) = source.filter(|_| !args.lazy) {
-        wait_for(&store)?;
+        wait_for(&store, CLOSING)?;
     }
     output.say(format!("unmounted {}", path.display()), json!({ "unmounted": path.display().to_string() }))
 }
 
 /// Waits until the serving process has closed the store, so that the next command can open it.
-fn wait_for(store: &Path) -> Result<(), Failure> {
-    let end = Instant::now() + CLOSING;
+pub(crate) fn wait_for(store: &Path, patience: Duration) -> Result<(), Failure> {
+    let end = Instant::now() + patience;
     let options = open::options(&OpenArgs { backend: None, durability: None });
     while Instant::now() < end {
         match Store::options(store).read_only().open(&options) {

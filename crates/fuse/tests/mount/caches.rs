@@ -3,7 +3,9 @@
 use crate::harness::{Mounted, works};
 use everbyte_media::BackendChoice;
 use std::fs::{self, File};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use std::path::Path;
 
 /// Attributes that another path, another name or another call changes are seen at once.
 #[test]
@@ -36,8 +38,8 @@ fn cached_attributes_follow_every_call() {
     assert!((now.mtime(), now.mtime_nsec()) > (root.mtime(), root.mtime_nsec()));
 }
 
-/// Repeated reads, lookups and listings are answered by the kernel: a second round asks the daemon
-/// for none of them. A stopped daemon answers nothing.
+/// Repeated lookups (of absent names too), attributes, links, listings and reads are answered by
+/// the kernel: all of them go on when the daemon is dead.
 #[test]
 fn what_is_cached_is_read_without_the_daemon() {
     if !works() {
@@ -45,17 +47,23 @@ fn what_is_cached_is_read_without_the_daemon() {
     }
     let mut on = Mounted::new();
     fs::write(on.path("a"), [5; 30_000]).unwrap();
+    symlink("a", on.path("link")).unwrap();
+    let file = File::open(on.path("a")).unwrap();
     let round = |on: &Mounted| {
-        let file = File::open(on.path("a")).unwrap();
         let mut bytes = [0; 30_000];
         file.read_exact_at(&mut bytes, 0).unwrap();
-        file.metadata().unwrap();
-        assert!(fs::metadata(on.path("none")).is_err());
-        file
+        assert_eq!(bytes, [5; 30_000]);
+        assert_eq!(fs::symlink_metadata(on.path("a")).unwrap().len(), 30_000);
+        assert_eq!(fs::metadata(on.path("none")).unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(fs::read_link(on.path("link")).unwrap(), Path::new("a"));
+        let mut names: Vec<_> = fs::read_dir(&on.at).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["a", "link"]);
     };
-    let file = round(&on);
+    round(&on);
+    round(&on);
     on.kill();
-    let mut bytes = [0; 30_000];
-    file.read_exact_at(&mut bytes, 0).unwrap();
-    assert_eq!(bytes, [5; 30_000], "from the page cache");
+    round(&on);
+    let refused = fs::metadata(on.path("other")).unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(libc::ENOTCONN), "a name that was never asked for");
 }

@@ -35,6 +35,11 @@ pub(crate) fn media(backend: BackendChoice) -> Options {
     Options { backend, log_bytes: 4 << 20, ..Options::default() }
 }
 
+/// Whether `cargo xtask posix` runs the tests: as long as a suite should run. Else a few seconds.
+pub(crate) fn long() -> bool {
+    std::env::var_os("EVERBYTE_SUITES").is_some()
+}
+
 /// Makes a store with an empty volume.
 pub(crate) fn make(store: &Path, backend: BackendChoice, span: u64) {
     let options = CreateOptions { media: media(backend), max: 1 << 30, ..CreateOptions::default() };
@@ -73,6 +78,12 @@ impl Mounted {
         let mut mounted = Mounted { store, at, backend, options, daemon: None, _folders };
         mounted.mount();
         mounted
+    }
+
+    /// On a backend, with room for the work of a suite.
+    pub(crate) fn large(backend: BackendChoice) -> Mounted {
+        let folder = if backend == BackendChoice::Shm { "/dev/shm" } else { env!("CARGO_TARGET_TMPDIR") };
+        Mounted::of_span(backend, tempfile::tempdir_in(folder).unwrap(), "", 512 << 20)
     }
 
     /// Starts the daemon, and waits for the mount.

@@ -3,8 +3,11 @@
 
 mod caches;
 mod calls;
+mod databases;
 mod harness;
 mod life;
+mod loads;
+mod options;
 mod places;
 mod programs;
 mod suites;

@@ -1,5 +1,5 @@
 //! Programs of every day on a mount: tar, git, SQLite. Each is skipped, with the reason, where it
-//! is not installed.
+//! is not installed. Longer work of such programs: `loads`, `databases`.
 
 use crate::harness::{Mounted, works};
 use everbyte_media::BackendChoice;
@@ -11,7 +11,7 @@ use std::process::Command;
 
 /// Runs a script of the shell, whose working directory is `at`.
 #[track_caller]
-fn run(at: &Path, script: &str) -> String {
+pub(crate) fn run(at: &Path, script: &str) -> String {
     let mut command = Command::new("sh");
     command.args(["-euc", script]).current_dir(at).env("HOME", at).env("GIT_CONFIG_NOSYSTEM", "1");
     let output = command.output().unwrap();
@@ -20,7 +20,7 @@ fn run(at: &Path, script: &str) -> String {
     text(&output.stdout)
 }
 
-fn has(program: &str) -> bool {
+pub(crate) fn has(program: &str) -> bool {
     let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output().unwrap().status.success();
     if !found {
         eprintln!("skipped: {program} is not installed");

@@ -1,0 +1,153 @@
+//! Options of `-o`, and the limits that FUSE sets: each as docs/semantics/posix.md tells it.
+
+use crate::harness::{Mounted, works};
+use everbyte_media::BackendChoice;
+use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, StatVfsMountFlags, StatxFlags, Timespec, Timestamps};
+use rustix::io::Errno;
+use std::fs::{self, File};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+fn mounted(options: &str) -> Mounted {
+    Mounted::on(BackendChoice::File, tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(), options)
+}
+
+fn remounted(on: &mut Mounted, options: &str) {
+    on.unmount();
+    on.set_options(options);
+    on.mount();
+}
+
+/// With `sync` calls of every kind survive kill -9 of the daemon on a disk, without `fsync`.
+#[test]
+fn with_sync_each_finished_call_survives() {
+    if !works() {
+        return;
+    }
+    let mut on = mounted("sync");
+    fs::write(on.path("renamed"), [1; 9000]).unwrap();
+    fs::write(on.path("cut"), [2; 9000]).unwrap();
+    fs::write(on.path("removed"), [3; 9000]).unwrap();
+    fs::create_dir(on.path("d")).unwrap();
+    fs::remove_file(on.path("removed")).unwrap();
+    File::options().write(true).open(on.path("cut")).unwrap().set_len(10).unwrap();
+    fs::set_permissions(on.path("cut"), fs::Permissions::from_mode(0o751)).unwrap();
+    fs::rename(on.path("renamed"), on.path("d/a")).unwrap();
+    on.kill();
+    on.mount();
+    assert_eq!(fs::read(on.path("d/a")).unwrap(), [1; 9000]);
+    assert_eq!(fs::read(on.path("cut")).unwrap(), [2; 10]);
+    assert_eq!(fs::metadata(on.path("cut")).unwrap().mode() & 0o777, 0o751);
+    assert!(!on.path("renamed").exists() && !on.path("removed").exists());
+}
+
+/// Options that the kernel carries out: they are told by `statvfs`, and programs meet them.
+#[test]
+fn the_kernel_carries_out_its_options() {
+    if !works() {
+        return;
+    }
+    let mut on = mounted("noexec,nosuid,nodev");
+    fs::copy("/bin/true", on.path("program")).unwrap();
+    fs::set_permissions(on.path("program"), fs::Permissions::from_mode(0o755)).unwrap();
+    let flags = |on: &Mounted| rustix::fs::statvfs(&on.at).unwrap().f_flag;
+    let strict = StatVfsMountFlags::NOEXEC | StatVfsMountFlags::NOSUID | StatVfsMountFlags::NODEV;
+    assert!(flags(&on).contains(strict));
+    assert_eq!(Command::new(on.path("program")).status().unwrap_err().raw_os_error(), Some(libc::EACCES));
+    remounted(&mut on, "exec,private");
+    assert!(!flags(&on).intersects(strict), "root's default");
+    assert!(Command::new(on.path("program")).status().unwrap().success());
+    let by_another = |on: &Mounted| {
+        let mut command = Command::new("test");
+        command.arg("-e").arg(on.path("program")).uid(65_534).gid(65_534).status().unwrap().success()
+    };
+    fs::set_permissions(&on.at, fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(!by_another(&on), "another user may not use it");
+    remounted(&mut on, "");
+    assert!(by_another(&on));
+    on.unmount();
+    fs::write(on.path("hidden"), b"below").unwrap();
+    on.set_options("nonempty");
+    on.mount();
+    assert!(!on.path("hidden").exists() && on.path("program").exists());
+    on.unmount();
+    assert_eq!(fs::read(on.path("hidden")).unwrap(), b"below");
+    fs::remove_file(on.path("hidden")).unwrap();
+}
+
+/// The time of the last read follows the option, for reads that reach the volume.
+#[test]
+fn reads_set_times_by_the_option() {
+    if !works() {
+        return;
+    }
+    let mut on = mounted("");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
+    // `relatime` leaves a time that is later than the last change, which `utimensat` is.
+    let (later, week) = (now + 3600, now - 7 * 24 * 3600);
+    fs::create_dir(on.path("d")).unwrap();
+    fs::write(on.path("a"), b"text").unwrap();
+    // The option, the time of the last read, and whether reads of a file and a directory set it.
+    for (options, before, of_file, of_directory) in [
+        ("", later, false, false),
+        ("relatime", week, true, true),
+        ("strictatime", later, true, true),
+        ("noatime", week, false, false),
+        ("nodiratime", week, true, false),
+    ] {
+        for name in ["a", "d"] {
+            let time = |tv_sec| Timespec { tv_sec, tv_nsec: 5 };
+            let times = Timestamps { last_access: time(before), last_modification: time(week - 60) };
+            rustix::fs::utimensat(CWD, on.path(name), &times, AtFlags::empty()).unwrap();
+        }
+        remounted(&mut on, options); // with nothing in the page cache
+        assert_eq!(fs::read(on.path("a")).unwrap(), b"text");
+        assert_eq!(fs::read_dir(on.path("d")).unwrap().count(), 0);
+        let is_set = |name: &str| fs::metadata(on.path(name)).unwrap().atime() != before;
+        assert_eq!((is_set("a"), is_set("d")), (of_file, of_directory), "`{options}`");
+    }
+}
+
+/// A remount past the helper of FUSE refuses changes, and the next permits them.
+#[test]
+fn a_remount_makes_a_mount_read_only() {
+    if !works() {
+        return;
+    }
+    let on = mounted("");
+    fs::write(on.path("a"), b"before").unwrap();
+    let remount = |options: &str| {
+        // Busy while the kernel has not told the daemon of the last closed file.
+        let once = || Command::new("mount").args(["-i", "-o", options]).arg(&on.at).output().unwrap().status.success();
+        assert!((0..1000).any(|_| once()), "{options}");
+    };
+    remount("remount,ro");
+    assert_eq!(fs::write(on.path("a"), b"x").unwrap_err().raw_os_error(), Some(libc::EROFS));
+    assert_eq!(fs::read(on.path("a")).unwrap(), b"before");
+    remount("remount,rw");
+    fs::write(on.path("a"), b"after").unwrap();
+}
+
+/// Calls that do not reach a mount have the errno that the page tells.
+#[test]
+fn calls_beyond_fuse_are_refused() {
+    if !works() {
+        return;
+    }
+    let on = mounted("");
+    let open = |path: &Path, flags| rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR);
+    assert_eq!(open(&on.at, OFlags::TMPFILE | OFlags::RDWR).unwrap_err(), Errno::OPNOTSUPP);
+    fs::write(on.path("a"), [1; 8192]).unwrap();
+    let file = open(&on.path("a"), OFlags::RDWR).unwrap();
+    let copy = open(&on.path("b"), OFlags::RDWR | OFlags::CREATE).unwrap();
+    assert_eq!(rustix::fs::ioctl_ficlone(&copy, &file).unwrap_err(), Errno::OPNOTSUPP);
+    for mode in [FallocateFlags::COLLAPSE_RANGE, FallocateFlags::INSERT_RANGE] {
+        assert_eq!(rustix::fs::fallocate(&file, mode, 0, 4096).unwrap_err(), Errno::OPNOTSUPP);
+    }
+    assert_eq!(rustix::fs::ioctl_getflags(&file).unwrap_err(), Errno::NOTTY);
+    let told = rustix::fs::statx(CWD, on.path("a"), AtFlags::empty(), StatxFlags::BTIME).unwrap();
+    assert_eq!(told.stx_mask & StatxFlags::BTIME.bits(), 0, "no birth time");
+}
