@@ -2,11 +2,13 @@
 //! next calls of other threads build on.
 
 use crate::Case;
-use crate::fs::{Timed, append, case, directory, image, link, make, observe, open, path, step, write};
-use everbyte_fs::layout;
+use crate::fs::{NOW, Timed, append, case, directory, image, link, make, observe, open, path, step, write};
+use crate::fs_sequences::add;
 use everbyte_fs::model::{self, Op};
+use everbyte_fs::{Allocate, layout};
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Failure, Order, Report, Twin};
+use std::sync::atomic::Ordering;
 
 pub(crate) const CASES: &[Case] = &[case(
     "fs-refused",
@@ -15,12 +17,25 @@ pub(crate) const CASES: &[Case] = &[case(
     refused,
 )];
 
-/// The group of inodes is full, and so are the page of the names of `d` and the slots of `sparse`.
 fn refused(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let explorer = explorer.once().recoveries(16);
+    let mut sum = None;
+    // The slots of `sparse` are full, and so is the page of the names of `d`; then the group of inodes.
+    let grow = Op::Allocate { path: path("sparse"), at: 4096, len: 4096, mode: Allocate::Grow };
+    add(&mut sum, explore(explorer.clone(), 0, &[make("d/new"), grow])?);
+    add(&mut sum, explore(explorer.clone(), 0, &[write("sparse", 4096, 10, 2)])?);
+    add(&mut sum, explore(explorer, layout::GROUP_INODES, &[make("new")])?);
+    Ok(sum.expect("three of them"))
+}
+
+/// In a volume with that many inodes in use, calls are refused that may take a page and no inode,
+/// or no second page; then they are allowed.
+fn explore(explorer: Explorer, inodes: u64, new: &[Op]) -> Result<Report, Box<Failure>> {
     let mut before = vec![make("dirty"), append("dirty", 200_000, 9), directory("m"), directory("d"), make("sparse")];
-    before.extend((6..layout::GROUP_INODES).map(|number| make(&format!("m/{number}"))));
+    before.extend((6..inodes.max(9)).map(|number| make(&format!("m/{number}"))));
     before.extend((0..layout::PAGE_LINES).map(|number| link("m/6", &format!("d/{number}"))));
-    before.extend((0..u64::from(layout::INLINE_EXTENTS)).map(|number| write("sparse", number * 8192, 10, 1)));
+    let slots = u64::from(layout::INLINE_EXTENTS + layout::LIST_EXTENTS);
+    before.extend((0..slots).map(|number| write("sparse", number * 8192, 10, 1)));
     before.push(Op::Resize { path: path("dirty"), to: 0 }); // so that free pages are not zeros
     before.push(Op::Quota { uid: 0, pages: 1000, inodes: 1000 });
     let (image, tree) = image(&before);
@@ -29,18 +44,19 @@ fn refused(explorer: Explorer) -> Result<Report, Box<Failure>> {
         let found = volume.quotas().expect("a whole list")[0];
         (found.bytes / layout::PAGE, found.inodes)
     };
-    let new = [make("d/new"), write("sparse", 1 << 20, 10, 2)];
     let run = |media: Media, twin: &Twin<'_, Timed>| {
         let volume = open(&media).expect("a whole image");
-        // One page of names and one of a chain are allowed, and not the inode or the bytes.
-        step(&volume, twin, &Op::Quota { uid: 0, pages: pages + 2, inodes });
-        for op in &new {
+        step(&volume, twin, &Op::Quota { uid: 0, pages: pages + new.len() as u64, inodes });
+        // A time that a refused call stores for a moment is later than all before.
+        NOW.store(twin.model().0.now + 1, Ordering::Relaxed);
+        for op in new {
             let refused = twin.on_its_thread(|| model::apply(&volume, op));
             assert!(matches!(refused, Err(everbyte_fs::Error::Quota { .. })), "{op:?}: {refused:?}");
         }
         step(&volume, twin, &Op::Quota { uid: 0, pages: pages + 90, inodes: inodes + 9 });
         new.iter().for_each(|op| step(&volume, twin, op));
-        step(&volume, twin, &append("d/new", 9000, 3));
+        step(&volume, twin, &write("sparse", 4096, 10, 2));
+        step(&volume, twin, &append("dirty", 9000, 3));
     };
-    explorer.once().explore_twin(&image, &tree, Order::InOrder, run, |media, seen| observe(&media, seen))
+    explorer.explore_twin(&image, &tree, Order::InOrder, run, |media, seen| observe(&media, seen))
 }

@@ -46,7 +46,8 @@ fn files() -> Vec<Op> {
 }
 
 fn seals(explorer: Explorer) -> Result<Report, Box<Failure>> {
-    let before = [&files()[..], &[make("c")]].concat();
+    // The checksums of `long` lie in two lines and more.
+    let before = [&files()[..], &[make("c"), make("long"), append("long", 100_000, 3)]].concat();
     let ops = [
         write("a", 5000, 64, 3), // at its place: the seal goes first
         append("a", 100, 4),     // into the last page
@@ -62,10 +63,10 @@ fn seals(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let (image, tree) = image_of(&VolumeOptions { checksums: true, ..options() }, &before);
     let run = |media: Media, twin: &Twin<'_, Timed>| {
         let volume = open(&media).expect("a whole image");
-        seal(&volume, twin);
+        seal_pages(&volume, twin, 4);
         for op in &ops {
             step(&volume, twin, op);
-            seal(&volume, twin);
+            seal_pages(&volume, twin, 4);
         }
     };
     explorer.explore_twin(&image, &tree, Order::InOrder, run, |media, seen| observe(&media, seen))

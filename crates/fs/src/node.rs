@@ -254,7 +254,7 @@ impl NodeState {
         let ordered = media.fence_after_unless("fs-page-unfenced", added);
         let at = (node.at + inode::SIZE).into();
         everbyte_media::PublishWord::new(at).publish(media, size + PAGE, &ordered);
-        media.fence_unless("fs-page-left"); // the caller may be refused, and another one go on
+        // Not fenced: each change of the directory flushes this line again, with its times.
         charge.keep();
         let names = self.names(space, node)?;
         names.add_page(page);

@@ -294,7 +294,12 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "the checksums of an extent are not flushed before it is sealed",
     ),
     exhibit("fs-seal-unfenced", "fs", "fs-seal", "an extent is sealed before its checksums are ordered"),
-    exhibit("fs-seal-table-unfenced", "fs", "fs-seal", "a page of checksums is published before its zeros are ordered"),
+    exhibit(
+        "fs-seal-table-unfenced",
+        "fs",
+        "fs-seal-dead",
+        "a page of checksums is published before its zeros are ordered",
+    ),
     exhibit("fs-unseal-unfenced", "fs", "fs-seal", "a sealed page is stored to before its seal is gone"),
     exhibit(
         "fs-seal-table-unadopted",
@@ -309,8 +314,13 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "the word of a new group of inodes that a dead process left in the caches is not flushed",
     ),
     exhibit("fs-group-left", "fs", "fs-refused", "a new group of inodes is not fenced before others take from it"),
-    exhibit("fs-chain-left", "fs", "fs-refused", "a refused write leaves a page of the chain that no fence orders"),
-    exhibit("fs-page-left", "fs", "fs-refused", "a refused creation leaves a page of names that no fence orders"),
+    exhibit("fs-refused-times", "fs", "fs-refused", "a refused write leaves its time with the file"),
+    exhibit(
+        "fs-chain-left",
+        "fs",
+        "fs-refused",
+        "a refused allocation leaves a page of the chain that no fence orders",
+    ),
     exhibit(
         "fs-seal-part-unfenced",
         "fs",

@@ -28,7 +28,7 @@ pub(super) fn write(core: &Core, node: &Node, at: u64, from: &[u8]) -> Result<()
         media.write(node.at + inode::INLINE + first, &new[first as usize..last as usize]);
         let inside = node.at + inode::INLINE + first;
         let new = Blank::new(()).flush_unless(media, "fs-inline-unflushed", inside, last - first);
-        publish_size(core, node, end, new.and(store_times(core, node, core.now() as u64)));
+        publish_size(core, node, end, new.and(store_times(core, node, [core.now() as u64; 2])));
         return Ok(());
     }
     let mut change = core.change().of_bytes();
@@ -51,7 +51,7 @@ pub(super) fn resize(core: &Core, node: &Node, to: u64) -> Result<()> {
         let inside = node.at + inode::INLINE + first;
         covered = Blank::new(()).flush_unless(media, "fs-inline-zeros-unflushed", inside, INLINE - first);
     }
-    publish_size(core, node, to, covered.and(store_times(core, node, core.now() as u64)));
+    publish_size(core, node, to, covered.and(store_times(core, node, [core.now() as u64; 2])));
     Ok(())
 }
 

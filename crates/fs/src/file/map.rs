@@ -439,7 +439,7 @@ impl FileMap {
             let core = &*self.volume.core;
             let _change = core.freeze.enter();
             let _state = lock(core, &self.node)?;
-            let _ = super::store_times(core, &self.node, core.now() as u64);
+            let _ = super::store_times(core, &self.node, [core.now() as u64; 2]);
         }
         Ok(is_any)
     }

@@ -78,12 +78,13 @@ fn is_inline(core: &Core, node: &Node) -> bool {
     node.state_word(core).flags & STATE_INLINE != 0
 }
 
-/// Stores the times of a change of the bytes (FS-10).
-fn store_times(core: &Core, node: &Node, now: u64) -> Fresh<()> {
+/// Stores the times of a change of the bytes: of the last modification, and of the last change
+/// (FS-10).
+fn store_times(core: &Core, node: &Node, [modified, changed]: [u64; 2]) -> Fresh<()> {
     let media = core.media();
     let _section = media.section();
-    media.store(node.at + inode::MODIFIED, now);
-    media.store(node.at + inode::CHANGED, now);
+    media.store(node.at + inode::MODIFIED, modified);
+    media.store(node.at + inode::CHANGED, changed);
     Blank::new(()).flush_unless(media, "fs-times-unflushed", node.at + inode::MODIFIED, 16)
 }
 

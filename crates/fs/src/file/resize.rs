@@ -40,7 +40,7 @@ impl Volume {
             own_tail(core, &node, extents, size)?;
             covered = zero_tail(core, extents, size);
         }
-        publish_size(core, &node, to, covered.and(store_times(core, &node, core.now() as u64)));
+        publish_size(core, &node, to, covered.and(store_times(core, &node, [core.now() as u64; 2])));
         // Also without a change of the size: pages that were allocated behind the end go.
         let freed = extents.cut_behind(core, node.at, to.div_ceil(PAGE));
         if !freed.is_empty() {
