@@ -17,8 +17,10 @@ mod nodes;
 mod options;
 mod place;
 mod requests;
+mod serving;
 
 pub use error::{Error, Result};
 pub use mount::Mount;
 pub use options::MountOptions;
-pub use place::{source_of, unmount};
+pub use place::{OF_SERVER, is_of_server, source_of, unmount};
+pub use serving::Serving;

@@ -6,7 +6,8 @@
 //!   3. all files that the kernel knew are released, and the volume is closed
 //!
 //! A signal waits for the second step for [`PATIENCE`]; programs that still hold files open get
-//! `ENOTCONN` from then on, after all their writes were made durable.
+//! `ENOTCONN` from then on, after all their writes were made durable. A process that does other work
+//! too serves a mount by [`Mount::start`] (`serving.rs`).
 
 use crate::requests::VolumeRequests;
 use crate::{Error, MountOptions, Result, place};
@@ -21,14 +22,14 @@ use std::thread;
 use std::time::Duration;
 
 /// The time that programs have to close their files after a signal.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A mounted volume, whose requests are answered by [`Mount::run`].
 pub struct Mount {
-    session: Session<VolumeRequests>,
-    files: Files,
-    path: PathBuf,
-    read_only: bool,
+    pub(crate) session: Session<VolumeRequests>,
+    pub(crate) files: Files,
+    pub(crate) path: PathBuf,
+    pub(crate) read_only: bool,
 }
 
 impl Mount {
@@ -84,17 +85,22 @@ impl Mount {
                 leave(&at, &in_use, read_only);
             }
         });
-        let outcome = match session.run() {
-            // The mount ended before a thread began to wait for a request.
-            Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => Ok(()),
-            outcome => outcome.map_err(|error| io("answer requests", error)),
-        };
+        let outcome = Mount::answer(session, &path);
         drop::<Sender<()>>(done);
         handle.close();
         drop(watcher.join());
         let closed = files.close();
         outcome?;
         Ok(closed?)
+    }
+
+    /// Answers requests until the mount has ended.
+    pub(crate) fn answer(session: Session<VolumeRequests>, path: &Path) -> Result<()> {
+        match session.run() {
+            // The mount ended before a thread began to wait for a request.
+            Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => Ok(()),
+            outcome => outcome.map_err(|source| Error::Io { path: path.into(), action: "answer requests", source }),
+        }
     }
 }
 

@@ -94,8 +94,9 @@ pub(crate) fn umount(args: &UmountArgs, output: &Output) -> Result<(), Failure> 
     if source.is_none() && path.exists() {
         return Err(Failure::Words(format!("{}: no volume is mounted here", path.display())));
     }
+    let of_server = everbyte_fuse::is_of_server(&path);
     everbyte_fuse::unmount(&path, args.lazy)?;
-    if let Some((store, _)) = source.filter(|_| !args.lazy) {
+    if let Some((store, _)) = source.filter(|_| !args.lazy && !of_server) {
         wait_for(&store)?;
     }
     output.say(format!("unmounted {}", path.display()), json!({ "unmounted": path.display().to_string() }))
