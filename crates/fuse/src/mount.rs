@@ -6,8 +6,8 @@
 //!   3. all files that the kernel knew are released, and the volume is closed
 //!
 //! A signal waits for the second step for [`PATIENCE`]; programs that still hold files open get
-//! `ENOTCONN` from then on, after all their writes were made durable. A process that does other work
-//! too serves a mount by [`Mount::start`] (`serving.rs`).
+//! `ENOTCONN` from then on, after all their writes were made durable. A process that does other
+//! work too serves a mount by [`Mount::start`] (`serving.rs`).
 
 use crate::requests::VolumeRequests;
 use crate::{Error, MountOptions, Result, place};

@@ -57,7 +57,8 @@ impl Mounts {
         self.0.iter().map(|serving| serving.path().display().to_string()).collect()
     }
 
-    /// Unmounts all, also after a failure of one, which is returned. Whether all volumes are closed.
+    /// Unmounts all, also after a failure of one, which is returned. Tells whether all volumes are
+    /// closed.
     pub(super) fn stop(self) -> Result<bool, Failure> {
         let ended: Vec<_> = self.0.into_iter().map(Serving::stop).collect();
         let mut closed = true;
