@@ -10,7 +10,8 @@
 //! work too serves a mount by [`Mount::start`] (`serving.rs`).
 
 use crate::requests::VolumeRequests;
-use crate::{Error, MountOptions, Result, place};
+use crate::shared_files::SharedFiles;
+use crate::{Error, MountOptions, MountedVolume, Result, place};
 use everbyte_fs::Volume;
 use everbyte_posix::{Files, User};
 use fuser::{Config, Session, SessionACL};
@@ -27,7 +28,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 /// A mounted volume, whose requests are answered by [`Mount::run`].
 pub struct Mount {
     pub(crate) session: Session<VolumeRequests>,
-    pub(crate) files: Files,
+    pub(crate) files: SharedFiles,
     pub(crate) path: PathBuf,
     pub(crate) read_only: bool,
 }
@@ -50,6 +51,7 @@ impl Mount {
         config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
         config.n_threads = Some(options.threads.unwrap_or(cores));
         config.clone_fd = true;
+        let files = SharedFiles::new(files);
         match Session::new(requests, &path, &config) {
             Ok(session) => Ok(Mount { session, files, path, read_only }),
             Err(source) => Err(Error::Io { path, action: "mount", source }),
@@ -59,6 +61,11 @@ impl Mount {
     /// The mount point.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The volume, for work beside the requests.
+    pub fn volume(&self) -> MountedVolume {
+        MountedVolume(self.files.clone())
     }
 
     /// Answers requests until the directory is unmounted, and closes the volume then. SIGTERM and
@@ -91,7 +98,7 @@ impl Mount {
         drop(watcher.join());
         let closed = files.close();
         outcome?;
-        Ok(closed?)
+        closed
     }
 
     /// Answers requests until the mount has ended.
@@ -105,7 +112,7 @@ impl Mount {
 }
 
 /// Ends the process although programs hold files open: whatever they wrote is durable.
-fn leave(path: &Path, files: &Files, read_only: bool) -> ! {
+fn leave(path: &Path, files: &SharedFiles, read_only: bool) -> ! {
     eprintln!("{}: programs hold files open; they cannot use them any more", path.display());
     let synced = if read_only { Ok(()) } else { files.sync() };
     if let Err(error) = &synced {

@@ -3,14 +3,12 @@
 //! An end from outside (umount(8), `everbyte fs umount`) closes the volume at once, and the process
 //! goes on. An end from inside is [`Serving::stop`], or the drop: no mount outlives its `Serving`.
 //!
-//! Threads: the answering thread and `stop` share `files`; whichever ends the mount takes them.
+//! Threads: the answering thread closes `files`; `stop` waits for it, and syncs them otherwise.
 
 use crate::mount::{Mount, PATIENCE};
-use crate::{Error, Result, place};
-use everbyte_posix::Files;
-use parking_lot::Mutex;
+use crate::shared_files::SharedFiles;
+use crate::{Error, MountedVolume, Result, place};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 
@@ -19,8 +17,8 @@ pub struct Serving {
     path: PathBuf,
     source: Option<(PathBuf, String)>,
     read_only: bool,
-    /// Taken by the answering thread when the mount has ended.
-    files: Arc<Mutex<Option<Files>>>,
+    /// Closed by the answering thread when the mount has ended.
+    files: SharedFiles,
     /// The outcome of answering and of closing the volume, once.
     ended: Receiver<Result<()>>,
 }
@@ -32,15 +30,13 @@ impl Mount {
     /// [`Error::Io`]: no thread could be started; the directory is unmounted again.
     pub fn start(self) -> Result<Serving> {
         let Mount { session, files, path, read_only } = self;
-        let files = Arc::new(Mutex::new(Some(files)));
         let (sender, ended) = channel();
-        let (at, shared) = (path.clone(), Arc::clone(&files));
+        let (at, shared) = (path.clone(), files.clone());
         let answer = move || {
             let answered = Mount::answer(session, &at);
-            let files = shared.lock().take();
-            let closed = files.map_or(Ok(()), Files::close);
+            let closed = shared.close();
             // The receiver is gone when the process has given up waiting.
-            let _ = sender.send(answered.and(closed.map_err(Error::from)));
+            let _ = sender.send(answered.and(closed));
         };
         let started = thread::Builder::new().name("mount".into()).spawn(answer);
         started.map_err(|source| Error::Io { path: path.clone(), action: "start a thread for", source })?;
@@ -53,6 +49,11 @@ impl Serving {
     /// The mount point.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The volume, for work beside the requests.
+    pub fn volume(&self) -> MountedVolume {
+        MountedVolume(self.files.clone())
     }
 
     /// Unmounts, and closes the volume. `false` after a second in which programs held files of the
@@ -69,9 +70,8 @@ impl Serving {
             Err(RecvTimeoutError::Disconnected) => Ok(true),
             Err(RecvTimeoutError::Timeout) => {
                 eprintln!("{}: programs hold files open; they cannot use them any more", self.path.display());
-                match &*self.files.lock() {
-                    Some(files) if !self.read_only => files.sync()?,
-                    _ => (),
+                if !self.read_only {
+                    self.files.sync()?;
                 }
                 Ok(false)
             }

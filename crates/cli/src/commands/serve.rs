@@ -8,6 +8,7 @@
 use super::serve_mounts::{self, Mounts};
 use crate::args::{OpenArgs, ServeArgs, Shape};
 use crate::config::Config;
+use crate::control::Control;
 use crate::failure::Failure;
 use crate::open;
 use crate::output::Output;
@@ -71,8 +72,9 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
         )?;
     }
     output.finish()?;
+    let control = Control::start(&config.store, &store, mounts.volumes());
     let served = server.run();
-    drop(kv);
+    drop((kv, control));
     let closed = mounts.stop();
     served?;
     // With files of a mount open its volume cannot be closed: all of it is durable, and the next

@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::failure::Failure;
 use everbyte_fs::{Volume, VolumeOptions};
-use everbyte_fuse::{Mount, MountOptions, OF_SERVER, Serving};
+use everbyte_fuse::{Mount, MountOptions, MountedVolume, OF_SERVER, Serving};
 use everbyte_media::{ErrorInfo, ErrorKind};
 use everbyte_store::Store;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub(super) type VolumeAt = (String, PathBuf);
 
 /// Mounted volumes. All are unmounted when this is dropped.
-pub(super) struct Mounts(Vec<Serving>);
+pub(super) struct Mounts(Vec<(String, Serving)>);
 
 /// Reads the settings of the mounts.
 pub(super) fn parse(config: &Config) -> Result<Vec<VolumeAt>, Failure> {
@@ -40,7 +40,7 @@ impl Mounts {
         let mut mounts = Mounts(Vec::new());
         for (name, directory) in places {
             match mount(store, config, name, directory) {
-                Ok(serving) => mounts.0.push(serving),
+                Ok(serving) => mounts.0.push((name.clone(), serving)),
                 Err(failure) => {
                     if let Err(other) = mounts.stop() {
                         eprintln!("everbyte: {other}");
@@ -54,13 +54,18 @@ impl Mounts {
 
     /// The mount points.
     pub(super) fn paths(&self) -> Vec<String> {
-        self.0.iter().map(|serving| serving.path().display().to_string()).collect()
+        self.0.iter().map(|(_, serving)| serving.path().display().to_string()).collect()
+    }
+
+    /// The volumes by their names.
+    pub(super) fn volumes(&self) -> Vec<(String, MountedVolume)> {
+        self.0.iter().map(|(name, serving)| (name.clone(), serving.volume())).collect()
     }
 
     /// Unmounts all, also after a failure of one, which is returned. Tells whether all volumes are
     /// closed.
     pub(super) fn stop(self) -> Result<bool, Failure> {
-        let ended: Vec<_> = self.0.into_iter().map(Serving::stop).collect();
+        let ended: Vec<_> = self.0.into_iter().map(|(_, serving)| serving.stop()).collect();
         let mut closed = true;
         for end in ended {
             closed &= end?;

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
 
-fn works() -> bool {
+pub(crate) fn works() -> bool {
     let found = fs::File::options().read(true).write(true).open("/dev/fuse");
     let works = found.is_ok() && rustix::process::geteuid().is_root();
     if !works {
@@ -29,7 +29,8 @@ fn a_volume_is_mounted_and_unmounted() {
     let said = place.good(&["--json", "fs", "mount", "everbyte.store:home", "at", "--background"]);
     assert!(said.contains("\"mounted\":") && said.contains("everbyte.store:home"), "{said}");
     fs::write(place.path("at/note"), b"hello").unwrap();
-    place.bad(&["fs", "ls", "home:/"], 4, &["in use"]);
+    place.bad(&["fs", "fsck", "home"], 4, &["in use"]);
+    place.bad(&["fs", "put", "everbyte.store", "home:/"], 4, &["in use"]);
     place.bad(&["fs", "mount", "everbyte.store:home", "at"], 4, &["in use"]);
     let open = fs::File::open(place.path("at/note")).unwrap();
     place.bad(&["fs", "umount", "at"], 4, &["--lazy"]);
@@ -61,14 +62,14 @@ fn mounts_that_cannot_be_are_refused() {
 }
 
 /// A server with mounts. A test that fails leaves no mount behind.
-struct Server<'p> {
+pub(crate) struct Server<'p> {
     place: &'p Place,
     child: Child,
     address: String,
 }
 
 impl Server<'_> {
-    fn start<'p>(place: &'p Place, words: &[&str]) -> Server<'p> {
+    pub(crate) fn start<'p>(place: &'p Place, words: &[&str]) -> Server<'p> {
         let words = [&["--json", "serve", "--listen", "127.0.0.1:0"], words].concat();
         let mut child = place.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -89,7 +90,7 @@ impl Server<'_> {
     }
 
     /// Sends SIGTERM; returns the exit code.
-    fn terminate(mut self) -> i32 {
+    pub(crate) fn terminate(mut self) -> i32 {
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
         self.child.wait().unwrap().code().unwrap()
@@ -152,7 +153,7 @@ fn a_server_outlives_its_mounts() {
     place.good(&["fs", "mkfs", "home", "--span", "64MiB"]);
     fs::create_dir(place.path("at")).unwrap();
     let server = Server::start(&place, &["--mount", "home=at"]);
-    place.bad(&["fs", "ls", "home:/"], 4, &["in use"]);
+    place.bad(&["fs", "fsck", "home"], 4, &["in use"]);
     place.good(&["fs", "umount", "at"]); // does not wait for the server to end
     server.ask("SET a 1\r\n", "+OK\r\n");
     assert_eq!(server.terminate(), 0);
