@@ -301,6 +301,10 @@ pub(crate) struct ServeArgs {
     /// The directory of backups that clients may ask for with BACKUP START
     #[arg(long, value_name = "DIRECTORY")]
     pub backups: Option<PathBuf>,
+    /// Mounts a file volume of the store on an empty directory while the server runs; may be given
+    /// several times. With --create a volume that is absent is made
+    #[arg(long = "mount", value_name = "VOLUME=DIR")]
+    pub mounts: Vec<String>,
     /// A TOML file with the same settings
     #[arg(long, env = "EVERBYTE_CONFIG")]
     pub config: Option<PathBuf>,

@@ -93,6 +93,9 @@ pub(crate) struct Config {
     /// The directory of backups that clients may ask for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backups: Option<PathBuf>,
+    /// Volumes that are mounted, each as VOLUME=DIR.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<String>,
 }
 
 impl Default for Config {
@@ -107,6 +110,7 @@ impl Default for Config {
             durability: Durability::default(),
             max: crate::open::MAX_DEFAULT,
             backups: None,
+            mounts: Vec::new(),
         }
     }
 }
@@ -131,6 +135,7 @@ impl Config {
             durability: args.opening.durability.unwrap_or(base.durability),
             max: args.max.unwrap_or(base.max),
             backups: args.backups.clone().or(base.backups),
+            mounts: if args.mounts.is_empty() { base.mounts } else { args.mounts.clone() },
         })
     }
 }

@@ -34,6 +34,17 @@ impl Failure {
         }
     }
 
+    /// The failure of another process that ran the command.
+    pub(crate) fn of_code(code: u8, text: String) -> Failure {
+        match code {
+            1 => Failure::No(text),
+            2 => Failure::Words(text),
+            3 => Failure::Store(text),
+            4 => Failure::InUse(text),
+            _ => Failure::System(text),
+        }
+    }
+
     /// A system call on a file failed.
     pub(crate) fn system(action: &str, path: &Path, source: io::Error) -> Failure {
         Failure::System(format!("{}: cannot {action}: {source}", path.display()))

@@ -10,6 +10,7 @@
 mod args;
 mod commands;
 mod config;
+mod control;
 mod failure;
 mod files;
 mod kv;

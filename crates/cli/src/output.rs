@@ -1,19 +1,48 @@
-//! The output of a command: text, or JSON with one object per line.
+//! The output of a command: text, or JSON with one object per line, on standard output or for the
+//! process that asked for it.
 
 use crate::failure::Failure;
 use serde_json::{Value, json};
 use std::cell::{RefCell, RefMut};
-use std::io::{BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, Write};
+use std::rc::Rc;
+
+/// Bytes of an output that were written.
+#[derive(Clone, Default)]
+pub(crate) struct Kept(Rc<RefCell<Vec<u8>>>);
+
+impl Kept {
+    pub(crate) fn take(&self) -> Vec<u8> {
+        self.0.take()
+    }
+}
+
+impl Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// Standard output, buffered, in the requested form.
 pub(crate) struct Output {
     json: bool,
-    out: RefCell<BufWriter<StdoutLock<'static>>>,
+    out: RefCell<BufWriter<Box<dyn Write>>>,
 }
 
 impl Output {
     pub(crate) fn new(json: bool) -> Output {
-        Output { json, out: RefCell::new(BufWriter::new(std::io::stdout().lock())) }
+        Output { json, out: RefCell::new(BufWriter::new(Box::new(io::stdout().lock()))) }
+    }
+
+    /// An output that is kept in memory, and its bytes.
+    pub(crate) fn kept(json: bool) -> (Output, Kept) {
+        let kept = Kept::default();
+        (Output { json, out: RefCell::new(BufWriter::new(Box::new(kept.clone()))) }, kept)
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -50,7 +79,7 @@ impl Output {
     }
 
     /// The buffered output, for what is written unchanged.
-    pub(crate) fn writer(&self) -> RefMut<'_, BufWriter<StdoutLock<'static>>> {
+    pub(crate) fn writer(&self) -> RefMut<'_, BufWriter<Box<dyn Write>>> {
         self.out.borrow_mut()
     }
 

@@ -18,8 +18,12 @@ mod options;
 mod place;
 mod requests;
 mod sealer;
+mod serving;
+mod shared_files;
 
 pub use error::{Error, Result};
 pub use mount::Mount;
 pub use options::MountOptions;
-pub use place::{source_of, unmount};
+pub use place::{OF_SERVER, is_of_server, source_of, unmount};
+pub use serving::Serving;
+pub use shared_files::MountedVolume;

@@ -6,11 +6,13 @@
 //!   3. all files that the kernel knew are released, and the volume is closed
 //!
 //! A signal waits for the second step for [`PATIENCE`]; programs that still hold files open get
-//! `ENOTCONN` from then on, after all their writes were made durable.
+//! `ENOTCONN` from then on, after all their writes were made durable. A process that does other
+//! work too serves a mount by [`Mount::start`] (`serving.rs`).
 
 use crate::requests::VolumeRequests;
 use crate::sealer::Sealer;
-use crate::{Error, MountOptions, Result, place};
+use crate::shared_files::SharedFiles;
+use crate::{Error, MountOptions, MountedVolume, Result, place};
 use everbyte_fs::Volume;
 use everbyte_posix::{Files, User};
 use fuser::{Config, Session, SessionACL};
@@ -22,14 +24,14 @@ use std::thread;
 use std::time::Duration;
 
 /// The time that programs have to close their files after a signal.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A mounted volume, whose requests are answered by [`Mount::run`].
 pub struct Mount {
-    session: Session<VolumeRequests>,
-    files: Files,
-    path: PathBuf,
-    read_only: bool,
+    pub(crate) session: Session<VolumeRequests>,
+    pub(crate) files: SharedFiles,
+    pub(crate) path: PathBuf,
+    pub(crate) read_only: bool,
 }
 
 impl Mount {
@@ -50,6 +52,7 @@ impl Mount {
         config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
         config.n_threads = Some(options.threads.unwrap_or(cores));
         config.clone_fd = true;
+        let files = SharedFiles::new(files);
         match Session::new(requests, &path, &config) {
             Ok(session) => Ok(Mount { session, files, path, read_only }),
             Err(source) => Err(Error::Io { path, action: "mount", source }),
@@ -59,6 +62,11 @@ impl Mount {
     /// The mount point.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The volume, for work beside the requests.
+    pub fn volume(&self) -> MountedVolume {
+        MountedVolume(self.files.clone())
     }
 
     /// Answers requests until the directory is unmounted, and closes the volume then. SIGTERM and
@@ -85,24 +93,33 @@ impl Mount {
                 leave(&at, &in_use, read_only);
             }
         });
-        let sealer = Sealer::of(&files, read_only);
-        let outcome = match session.run() {
-            // The mount ended before a thread began to wait for a request.
-            Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => Ok(()),
-            outcome => outcome.map_err(|error| io("answer requests", error)),
-        };
+        let outcome = Mount::answer(session, &files, &path, read_only);
         drop::<Sender<()>>(done);
         handle.close();
         drop(watcher.join());
-        drop(sealer);
         let closed = files.close();
         outcome?;
-        Ok(closed?)
+        closed
+    }
+
+    /// Answers requests until the mount has ended, and seals data at rest meanwhile.
+    pub(crate) fn answer(
+        session: Session<VolumeRequests>,
+        files: &SharedFiles,
+        path: &Path,
+        read_only: bool,
+    ) -> Result<()> {
+        let _sealer = Sealer::of(files, read_only);
+        match session.run() {
+            // The mount ended before a thread began to wait for a request.
+            Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => Ok(()),
+            outcome => outcome.map_err(|source| Error::Io { path: path.into(), action: "answer requests", source }),
+        }
     }
 }
 
 /// Ends the process although programs hold files open: whatever they wrote is durable.
-fn leave(path: &Path, files: &Files, read_only: bool) -> ! {
+fn leave(path: &Path, files: &SharedFiles, read_only: bool) -> ! {
     eprintln!("{}: programs hold files open; they cannot use them any more", path.display());
     let synced = if read_only { Ok(()) } else { files.sync() };
     if let Err(error) = &synced {

@@ -2,8 +2,8 @@
 //!
 //! Invariants
 //!   FU-2  The kernel may cache names, attributes, bytes and listings for as long as it likes: no
-//!         request changes what it was not asked to change, and nothing but requests changes the
-//!         volume.
+//!         request changes what it was not asked to change, and nothing but requests changes
+//!         files of the volume.
 //!   FU-3  Rights are checked by the kernel, so that calls run with every right; files that they
 //!         make belong to the caller.
 //!

@@ -3,7 +3,8 @@
 //! A step reads up to 1 MiB. Within a pass a step begins every [`BETWEEN_STEPS`], so that a pass
 //! reads at most 100 MiB a second; passes begin [`BETWEEN_PASSES`] after the last one has ended.
 
-use everbyte_posix::{Files, SealCursor, StepLimits};
+use crate::shared_files::SharedFiles;
+use everbyte_posix::{SealCursor, StepLimits};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
@@ -20,8 +21,8 @@ pub(crate) struct Sealer {
 
 impl Sealer {
     /// `None`: the volume keeps no checksums, or does not change.
-    pub(crate) fn of(files: &Files, read_only: bool) -> Option<Sealer> {
-        if read_only || !files.volume().has_checksums() {
+    pub(crate) fn of(files: &SharedFiles, read_only: bool) -> Option<Sealer> {
+        if read_only || !files.with(|files| files.volume().has_checksums())? {
             return None;
         }
         let (going, is_going) = channel::<()>();
@@ -29,10 +30,11 @@ impl Sealer {
         let thread = spawn(move || {
             let (mut cursor, mut pause) = (SealCursor::default(), BETWEEN_STEPS);
             while is_going.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                let step = files.seal_step(&mut cursor, &StepLimits::default());
-                // Without room, or after a failure, which was logged: from the start, later.
-                if step.is_err() {
-                    cursor = SealCursor::default();
+                match files.with(|files| files.seal_step(&mut cursor, &StepLimits::default())) {
+                    None => return,
+                    // Without room, or after a failure, which was logged: from the start, later.
+                    Some(Err(_)) => cursor = SealCursor::default(),
+                    Some(Ok(_)) => (),
                 }
                 pause = if cursor.is_at_start() { BETWEEN_PASSES } else { BETWEEN_STEPS };
             }
@@ -53,14 +55,14 @@ mod tests {
     use super::*;
     use everbyte_fs::{SEAL_AFTER, Volume, VolumeOptions, system_clock};
     use everbyte_media::{Media, Options};
-    use everbyte_posix::{FilesOptions, OpenFlags, User};
+    use everbyte_posix::{Files, FilesOptions, OpenFlags, User};
     use everbyte_store::{FormatOptions, Store};
 
     fn earlier() -> i64 {
         system_clock() - 2 * SEAL_AFTER
     }
 
-    fn files(checksums: bool) -> (Store, Files) {
+    fn files(checksums: bool) -> (Store, SharedFiles) {
         let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
         let store = Store::format(media, &FormatOptions::default()).unwrap();
         let options = VolumeOptions { checksums, clock: earlier, span: Some(16 << 20), ..VolumeOptions::default() };
@@ -72,18 +74,18 @@ mod tests {
             old.write(&[7; 50_000]).unwrap();
         }
         let volume = Volume::open(store.object("home").unwrap()).unwrap();
-        (store, Files::new(volume, FilesOptions::default()))
+        (store, SharedFiles::new(Files::new(volume, FilesOptions::default())))
     }
 
     #[test]
     fn data_at_rest_is_sealed_beside_a_mount() {
         let (_store, files) = files(true);
         let sealer = Sealer::of(&files, false).unwrap();
-        while files.volume().sealed_share().sealed < 13 {
+        while files.with(|files| files.volume().sealed_share().sealed).unwrap() < 13 {
             std::thread::yield_now();
         }
         drop(sealer);
-        assert_eq!(files.volume().check(), []);
+        assert_eq!(files.with(|files| files.volume().check()).unwrap(), []);
         files.close().unwrap();
     }
 

@@ -6,8 +6,10 @@ mod scrub;
 
 use super::mount;
 use crate::args::{
-    FsCommand, FsCommands, FsGrowArgs, FsLsArgs, FsStatArgs, GetArgs, MkfsArgs, PutArgs, SnapshotArgs, SnapshotCommand,
+    FsCommand, FsCommands, FsGrowArgs, FsLsArgs, FsStatArgs, GetArgs, MkfsArgs, PutArgs, QuotaCommand, SnapshotArgs,
+    SnapshotCommand,
 };
+use crate::control;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::escape;
@@ -26,19 +28,97 @@ pub(crate) fn run(args: &FsCommands, output: &Output) -> Result<(), Failure> {
         FsCommand::Fsck(checked) => fsck::run(args, checked, output),
         FsCommand::Dump(dumped) => dump::run(&to_read()?, dumped, output),
         FsCommand::Scrub(scrubbed) => scrub::run(&to_read()?, &scrubbed.volume, output),
-        FsCommand::Stat(shown) => stat(&to_read()?, shown, output),
-        FsCommand::Ls(listed) => ls(&to_read()?, listed, output),
         FsCommand::Put(copied) => put(to_write()?, copied, output),
-        FsCommand::Get(copied) => get(&to_read()?, copied, output),
         FsCommand::Mount(mounted) => mount::mount(mounted, &args.open, output),
         FsCommand::Umount(unmounted) => mount::umount(unmounted, output),
+        command => {
+            let store = if changes(command) { to_write() } else { to_read() };
+            match store {
+                Err(Failure::InUse(text)) => match control::ask(&args.store, output) {
+                    Some(done) => done,
+                    None => Err(Failure::InUse(text)),
+                },
+                store => on(Volumes::Own(store?), command, output),
+            }
+        }
+    }
+}
+
+/// Whether a command of [`on`] changes the volume.
+fn changes(command: &FsCommand) -> bool {
+    match command {
+        FsCommand::Snapshot(snapshots) => !matches!(snapshots.command, SnapshotCommand::List(_)),
+        FsCommand::Quota(quotas) => !matches!(quotas.command, QuotaCommand::List(_)),
+        FsCommand::Grow(_) => true,
+        _ => false,
+    }
+}
+
+/// The volume of a command that a process with the volume in use can run, if it is one. Not among
+/// them: `put`, which changes files that the kernel caches, and the verifying commands, which need
+/// a volume that nothing changes.
+pub(crate) fn served_volume(command: &FsCommand) -> Option<String> {
+    let of_place = |text: &String| text.split_once(':').map_or(text.clone(), |(volume, _)| volume.into());
+    match command {
+        FsCommand::Stat(shown) => Some(shown.volume.clone()),
+        FsCommand::Ls(listed) => Some(of_place(&listed.place)),
+        FsCommand::Get(copied) => Some(of_place(&copied.source)),
+        FsCommand::Grow(grown) => Some(grown.volume.clone()),
         FsCommand::Snapshot(snapshots) => match &snapshots.command {
-            SnapshotCommand::Create(made) => snapshot(to_write()?, made, output),
-            SnapshotCommand::List(listed) => list_snapshots(&to_read()?, &listed.volume, output),
-            SnapshotCommand::Remove(removed) => remove_snapshot(to_write()?, removed, output),
+            SnapshotCommand::Create(of) | SnapshotCommand::Remove(of) => Some(of.volume.clone()),
+            SnapshotCommand::List(of) => Some(of.volume.clone()),
         },
-        FsCommand::Quota(quotas) => super::fs_quota::run(&args.store, &args.open, &quotas.command, output),
-        FsCommand::Grow(grown) => grow(to_write()?, grown, output),
+        FsCommand::Quota(quotas) => match &quotas.command {
+            QuotaCommand::List(of) => Some(of.volume.clone()),
+            QuotaCommand::Set(set) => Some(set.owner.volume.clone()),
+            QuotaCommand::Remove(of) => Some(of.volume.clone()),
+        },
+        _ => None,
+    }
+}
+
+/// Runs a command that has a [`served_volume`].
+pub(crate) fn on(volumes: Volumes, command: &FsCommand, output: &Output) -> Result<(), Failure> {
+    match command {
+        FsCommand::Stat(shown) => stat(&volumes, shown, output),
+        FsCommand::Ls(listed) => ls(&volumes, listed, output),
+        FsCommand::Get(copied) => get(&volumes, copied, output),
+        FsCommand::Snapshot(snapshots) => match &snapshots.command {
+            SnapshotCommand::Create(made) => snapshot(volumes, made, output),
+            SnapshotCommand::List(listed) => list_snapshots(&volumes, &listed.volume, output),
+            SnapshotCommand::Remove(removed) => remove_snapshot(volumes, removed, output),
+        },
+        FsCommand::Quota(quotas) => super::fs_quota::run(volumes, &quotas.command, output),
+        FsCommand::Grow(grown) => grow(volumes, grown, output),
+        _ => Err(Failure::Words("this command needs the store for itself".into())),
+    }
+}
+
+/// The source of a command's volume.
+pub(crate) enum Volumes {
+    /// A store that was opened for the command.
+    Own(Store),
+    /// A volume in use by this process.
+    Served(Volume),
+}
+
+impl Volumes {
+    pub(super) fn volume(&self, name: &str) -> Result<Volume, Failure> {
+        match self {
+            Volumes::Own(store) => volume(store, name),
+            Volumes::Served(volume) => Ok(volume.clone()),
+        }
+    }
+
+    /// Makes a change durable, and closes what the command opened.
+    pub(super) fn done(self, volume: Volume) -> Result<(), Failure> {
+        match self {
+            Volumes::Own(store) => {
+                volume.close()?;
+                Ok(store.close()?)
+            }
+            Volumes::Served(_) => Ok(volume.settle()?),
+        }
     }
 }
 
@@ -60,31 +140,29 @@ fn root(volume: &Volume, name: &str, snapshot: Option<&str>) -> Result<Ino, Fail
     }
 }
 
-fn snapshot(store: Store, args: &SnapshotArgs, output: &Output) -> Result<(), Failure> {
-    let volume = volume(&store, &args.volume)?;
+fn snapshot(volumes: Volumes, args: &SnapshotArgs, output: &Output) -> Result<(), Failure> {
+    let volume = volumes.volume(&args.volume)?;
     let made = match volume.snapshot(&snapshot_name(&args.name)?) {
         Err(Error::Exists) => {
             return Err(Failure::Words(format!("volume {} has a snapshot `{}` already", args.volume, args.name)));
         }
         made => made?,
     };
-    volume.settle()?;
-    drop(volume);
-    store.close()?;
+    volumes.done(volume)?;
     let value = json!({ "volume": args.volume, "snapshot": escape(&made.name), "taken_ns": made.taken });
     output.say(format!("made snapshot {} of volume {}", escape(&made.name), args.volume), value)
 }
 
-fn list_snapshots(store: &Store, name: &str, output: &Output) -> Result<(), Failure> {
-    for found in volume(store, name)?.snapshots()? {
+fn list_snapshots(volumes: &Volumes, name: &str, output: &Output) -> Result<(), Failure> {
+    for found in volumes.volume(name)?.snapshots()? {
         let value = json!({ "snapshot": escape(&found.name), "root": found.root.0, "taken_ns": found.taken });
         output.say(escape(&found.name), value)?;
     }
     Ok(())
 }
 
-fn remove_snapshot(store: Store, args: &SnapshotArgs, output: &Output) -> Result<(), Failure> {
-    let volume = volume(&store, &args.volume)?;
+fn remove_snapshot(volumes: Volumes, args: &SnapshotArgs, output: &Output) -> Result<(), Failure> {
+    let volume = volumes.volume(&args.volume)?;
     let name = snapshot_name(&args.name)?;
     match volume.remove_snapshot(&name) {
         Err(Error::NotFound) => {
@@ -92,9 +170,7 @@ fn remove_snapshot(store: Store, args: &SnapshotArgs, output: &Output) -> Result
         }
         removed => removed?,
     }
-    volume.settle()?;
-    drop(volume);
-    store.close()?;
+    volumes.done(volume)?;
     let value = json!({ "volume": args.volume, "snapshot": escape(&name) });
     output.say(format!("removed snapshot {} of volume {}", escape(&name), args.volume), value)
 }
@@ -110,19 +186,18 @@ fn mkfs(store: Store, args: &MkfsArgs, output: &Output) -> Result<(), Failure> {
     output.say(format!("made volume {}", args.volume), json!({ "volume": args.volume, "label": args.label }))
 }
 
-fn grow(store: Store, args: &FsGrowArgs, output: &Output) -> Result<(), Failure> {
-    let volume = volume(&store, &args.volume)?;
+fn grow(volumes: Volumes, args: &FsGrowArgs, output: &Output) -> Result<(), Failure> {
+    let volume = volumes.volume(&args.volume)?;
     volume.set_size(args.size)?;
     let size = volume.usage().pages_max * 4096;
-    volume.close()?;
-    store.close()?;
+    volumes.done(volume)?;
     let text = format!("volume {} may have {}", args.volume, crate::text::bytes(size));
     output.say(text, json!({ "volume": args.volume, "size": size }))
 }
 
-fn stat(store: &Store, args: &FsStatArgs, output: &Output) -> Result<(), Failure> {
+fn stat(volumes: &Volumes, args: &FsStatArgs, output: &Output) -> Result<(), Failure> {
     let name = &args.volume;
-    let volume = volume(store, name)?;
+    let volume = volumes.volume(name)?;
     let snapshots = volume.snapshots()?;
     if let Some(snapshot) = &args.snapshot {
         let root = root(&volume, name, Some(snapshot))?;
@@ -160,9 +235,9 @@ fn stat(store: &Store, args: &FsStatArgs, output: &Output) -> Result<(), Failure
     }))
 }
 
-fn ls(store: &Store, args: &FsLsArgs, output: &Output) -> Result<(), Failure> {
+fn ls(volumes: &Volumes, args: &FsLsArgs, output: &Output) -> Result<(), Failure> {
     let place = Place::of(&args.place)?;
-    let volume = volume(store, &place.volume)?;
+    let volume = volumes.volume(&place.volume)?;
     let root = root(&volume, &place.volume, args.snapshot.as_deref())?;
     let ino = volume::resolve(&volume, &place, root)?;
     let found = volume.attributes(ino)?;
@@ -254,9 +329,9 @@ fn put(store: Store, args: &PutArgs, output: &Output) -> Result<(), Failure> {
     copied.and_then(|()| say(&all, output))
 }
 
-fn get(store: &Store, args: &GetArgs, output: &Output) -> Result<(), Failure> {
+fn get(volumes: &Volumes, args: &GetArgs, output: &Output) -> Result<(), Failure> {
     let place = Place::of(&args.source)?;
-    let volume = volume(store, &place.volume)?;
+    let volume = volumes.volume(&place.volume)?;
     let root = root(&volume, &place.volume, args.snapshot.as_deref())?;
     let source = volume::resolve(&volume, &place, root)?;
     let target = match place.path.last() {

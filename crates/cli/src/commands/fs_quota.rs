@@ -1,23 +1,20 @@
 //! `everbyte fs quota ..`: limits of users, groups and projects of a volume.
 
-use super::fs::volume;
-use crate::args::{OpenArgs, QuotaArgs, QuotaCommand, QuotaOwner, QuotaSetArgs};
+use super::fs::Volumes;
+use crate::args::{QuotaArgs, QuotaCommand, QuotaOwner, QuotaSetArgs};
 use crate::failure::Failure;
-use crate::open;
 use crate::output::Output;
 use everbyte_fs::{Quota, QuotaKind, QuotaLimit, QuotaLimits, Volume};
-use everbyte_store::Store;
 use serde_json::{Value, json};
-use std::path::Path;
 
 /// Seconds above a soft limit unless the caller says otherwise: a week, as other systems have it.
 const GRACE: u32 = 7 * 24 * 60 * 60;
 
-pub(super) fn run(path: &Path, args: &OpenArgs, command: &QuotaCommand, output: &Output) -> Result<(), Failure> {
+pub(super) fn run(volumes: Volumes, command: &QuotaCommand, output: &Output) -> Result<(), Failure> {
     match command {
-        QuotaCommand::List(listed) => list(&open::to_read(path, args)?, &listed.volume, output),
-        QuotaCommand::Set(set) => change(open::store(path, args)?, &set.owner, |old| limits(old, set), output),
-        QuotaCommand::Remove(owner) => change(open::store(path, args)?, owner, |_| QuotaLimits::default(), output),
+        QuotaCommand::List(listed) => list(&volumes, &listed.volume, output),
+        QuotaCommand::Set(set) => change(volumes, &set.owner, |old| limits(old, set), output),
+        QuotaCommand::Remove(owner) => change(volumes, owner, |_| QuotaLimits::default(), output),
     }
 }
 
@@ -43,12 +40,12 @@ fn limits(old: QuotaLimits, set: &QuotaSetArgs) -> QuotaLimits {
 }
 
 fn change(
-    store: Store,
+    volumes: Volumes,
     owner: &QuotaArgs,
     new: impl FnOnce(QuotaLimits) -> QuotaLimits,
     output: &Output,
 ) -> Result<(), Failure> {
-    let volume = volume(&store, &owner.volume)?;
+    let volume = volumes.volume(&owner.volume)?;
     let kind = kind(owner.kind);
     let find = |volume: &Volume| -> Result<Option<Quota>, Failure> {
         Ok(volume.quotas()?.into_iter().find(|quota| (quota.kind, quota.id) == (kind, owner.id)))
@@ -60,8 +57,7 @@ fn change(
     }
     volume.set_quota(kind, owner.id, &new)?;
     let now = find(&volume)?;
-    volume.close()?;
-    store.close()?;
+    volumes.done(volume)?;
     match now {
         Some(quota) => output.say(line(&quota), value(&quota)),
         None => {
@@ -71,8 +67,8 @@ fn change(
     }
 }
 
-fn list(store: &Store, name: &str, output: &Output) -> Result<(), Failure> {
-    volume(store, name)?.quotas()?.iter().try_for_each(|quota| output.say(line(quota), value(quota)))
+fn list(volumes: &Volumes, name: &str, output: &Output) -> Result<(), Failure> {
+    volumes.volume(name)?.quotas()?.iter().try_for_each(|quota| output.say(line(quota), value(quota)))
 }
 
 fn line(quota: &Quota) -> String {

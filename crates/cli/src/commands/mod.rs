@@ -17,4 +17,5 @@ pub(crate) mod names;
 pub(crate) mod object;
 pub(crate) mod restore;
 pub(crate) mod serve;
+mod serve_mounts;
 pub(crate) mod store;

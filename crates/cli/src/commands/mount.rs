@@ -1,6 +1,7 @@
 //! `everbyte fs mount` and `everbyte fs umount`.
 
 use crate::args::{MountArgs, OpenArgs, UmountArgs};
+use crate::control::Control;
 use crate::failure::Failure;
 use crate::open;
 use crate::output::Output;
@@ -48,7 +49,9 @@ pub(crate) fn mount(args: &MountArgs, words: &OpenArgs, output: &Output) -> Resu
     if args.detach {
         detach().map_err(|error| Failure::System(format!("cannot redirect outputs to /dev/null: {error}")))?;
     }
+    let control = Control::start(&path, &store, vec![(name.to_owned(), mount.volume())]);
     mount.run()?;
+    drop(control);
     Ok(store.close()?)
 }
 
@@ -79,13 +82,7 @@ fn in_background(output: &Output) -> Result<(), Failure> {
     // The child has told the reason already.
     let status = child.wait().map_err(|error| failed("wait for the serving process", error))?;
     let text = "the volume was not mounted".to_owned();
-    Err(match status.code() {
-        Some(1) => Failure::No(text),
-        Some(2) => Failure::Words(text),
-        Some(3) => Failure::Store(text),
-        Some(4) => Failure::InUse(text),
-        _ => Failure::System(text),
-    })
+    Err(Failure::of_code(status.code().and_then(|code| code.try_into().ok()).unwrap_or(5), text))
 }
 
 pub(crate) fn umount(args: &UmountArgs, output: &Output) -> Result<(), Failure> {
@@ -95,8 +92,9 @@ pub(crate) fn umount(args: &UmountArgs, output: &Output) -> Result<(), Failure> 
     if source.is_none() && path.exists() {
         return Err(Failure::Words(format!("{}: no volume is mounted here", path.display())));
     }
+    let of_server = everbyte_fuse::is_of_server(&path);
     everbyte_fuse::unmount(&path, args.lazy)?;
-    if let Some((store, _)) = source.filter(|_| !args.lazy) {
+    if let Some((store, _)) = source.filter(|_| !args.lazy && !of_server) {
         wait_for(&store, CLOSING)?;
     }
     output.say(format!("unmounted {}", path.display()), json!({ "unmounted": path.display().to_string() }))

@@ -1,8 +1,14 @@
-//! `everbyte serve`: serves one key-value store to Redis clients. Prints its whole configuration
-//! and a client command to try.
+//! `everbyte serve`: serves one key-value store to Redis clients, and mounts volumes of the same
+//! store. Prints its whole configuration and a client command to try.
+//!
+//! Order: the address is bound, so that signals are caught and clients wait in the system's queue;
+//! the volumes are mounted; clients are served. At the end clients are dismissed, the volumes are
+//! unmounted, and the store is closed.
 
+use super::serve_mounts::{self, Mounts};
 use crate::args::{OpenArgs, ServeArgs, Shape};
 use crate::config::Config;
+use crate::control::Control;
 use crate::failure::Failure;
 use crate::open;
 use crate::output::Output;
@@ -15,6 +21,7 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
     let (address, backups) = (config.listen.clone(), config.backups.clone());
     let options = Options { address, open: config.open, backups, signals: true, ..Options::default() };
     options.addresses()?; // before a store is created
+    let places = serve_mounts::parse(&config)?;
     let words = OpenArgs { backend: Some(config.backend), durability: Some(config.durability) };
     let created = config.create && !config.store.exists();
     let store = if created {
@@ -25,6 +32,7 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
     let kv = Kv::open_or_create(&store, &config.table)?;
     let server = Server::bind(kv.clone(), options)?;
     let address = server.address();
+    let mounts = Mounts::start(&store, &config, &places)?;
     let backend = store.media().kind().name();
     if !address.ip().to_canonical().is_loopback() {
         eprintln!(
@@ -37,17 +45,25 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
         let address = address.to_string();
         output.say(
             "",
-            json!({ "address": address, "backend": backend, "created": created, "keys": kv.len(), "config": config }),
+            json!({ "address": address, "backend": backend, "created": created, "keys": kv.len(), "mounts": mounts.paths(), "config": config }),
         )?;
     } else {
         let settings = toml::to_string(&config).map_err(|error| Failure::Words(error.to_string()))?;
         let (verb, keys, port) = (if created { "created" } else { "opened" }, kv.len(), address.port());
+        let files = match mounts.paths().join(", ") {
+            none if none.is_empty() => format!(
+                "For files too: everbyte serve {} --create --mount home=DIR mounts the volume `home` on DIR.\n",
+                config.store.display()
+            ),
+            paths => format!("Volumes are mounted on {paths}.\n"),
+        };
         output.say(
             format!(
                 "everbyte {}: {verb} {} on `{backend}`, {keys} keys; serving it on {address}\n\n{settings}\n\
                  Type in another terminal (redis-cli is in the package redis-tools):\n\n\
                  \x20   redis-cli -p {port} set greeting hello\n\
                  \x20   redis-cli -p {port} get greeting\n\n\
+                 {files}\
                  Then kill this server in any way you like, start it again, and ask again. Ctrl-C stops it in good order.",
                 env!("CARGO_PKG_VERSION"),
                 config.store.display(),
@@ -56,7 +72,12 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
         )?;
     }
     output.finish()?;
-    server.run()?;
-    drop(kv);
-    Ok(store.close()?)
+    let control = Control::start(&config.store, &store, mounts.volumes());
+    let served = server.run();
+    drop((kv, control));
+    let closed = mounts.stop();
+    served?;
+    // With files of a mount open its volume cannot be closed: all of it is durable, and the next
+    // opening recovers it.
+    if closed? { Ok(store.close()?) } else { Ok(()) }
 }

@@ -7,6 +7,7 @@ mod common;
 
 mod backups;
 mod commands;
+mod control;
 mod copies;
 mod deep;
 mod dump;

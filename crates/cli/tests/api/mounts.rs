@@ -1,16 +1,17 @@
-//! `everbyte fs mount` and `fs umount`, and `mount -t everbyte`. Skipped, with the reason, without
-//! `/dev/fuse` or root.
+//! `everbyte fs mount`, `fs umount` and `serve --mount`, and `mount -t everbyte`. Skipped, with the
+//! reason, without `/dev/fuse` or root.
 
 use crate::common::{Place, said};
 use everbyte_media::Options;
 use everbyte_store::Store;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
-fn works() -> bool {
+pub(crate) fn works() -> bool {
     let found = fs::File::options().read(true).write(true).open("/dev/fuse");
     let works = found.is_ok() && rustix::process::geteuid().is_root();
     if !works {
@@ -32,7 +33,8 @@ fn a_volume_is_mounted_and_unmounted() {
     let said = place.good(&["--json", "fs", "mount", "everbyte.store:home", "at", "--background"]);
     assert!(said.contains("\"mounted\":") && said.contains("everbyte.store:home"), "{said}");
     fs::write(place.path("at/note"), b"hello").unwrap();
-    place.bad(&["fs", "ls", "home:/"], 4, &["in use"]);
+    place.bad(&["fs", "fsck", "home"], 4, &["in use"]);
+    place.bad(&["fs", "put", "everbyte.store", "home:/"], 4, &["in use"]);
     place.bad(&["fs", "mount", "everbyte.store:home", "at"], 4, &["in use"]);
     let open = fs::File::open(place.path("at/note")).unwrap();
     place.bad(&["fs", "umount", "at"], 4, &["--lazy"]);
@@ -178,4 +180,157 @@ fn systemd_takes_the_units() {
         let said = said(Command::new("systemd-analyze").arg("verify").arg(place.path(name)).output().unwrap());
         assert!(said.code == 0 && said.err.is_empty(), "{name}: {said:?}");
     }
+}
+
+/// A server with mounts. A test that fails leaves no mount behind.
+pub(crate) struct Server<'p> {
+    place: &'p Place,
+    child: Child,
+    address: String,
+}
+
+impl Server<'_> {
+    pub(crate) fn start<'p>(place: &'p Place, words: &[&str]) -> Server<'p> {
+        let words = [&["--json", "serve", "--listen", "127.0.0.1:0"], words].concat();
+        let mut child = place.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let Ok(hello) = serde_json::from_str::<serde_json::Value>(&line) else {
+            panic!("the server did not start: {:?}", said(child.wait_with_output().unwrap()));
+        };
+        Server { place, child, address: hello["address"].as_str().unwrap().to_owned() }
+    }
+
+    #[track_caller]
+    fn ask(&self, request: &str, expected: &str) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut reply = vec![0; expected.len()];
+        stream.read_exact(&mut reply).unwrap();
+        assert_eq!(String::from_utf8_lossy(&reply), expected);
+    }
+
+    /// Sends SIGTERM; returns the exit code.
+    pub(crate) fn terminate(mut self) -> i32 {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        self.child.wait().unwrap().code().unwrap()
+    }
+}
+
+impl Drop for Server<'_> {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        for at in ["at", "other"] {
+            let _ = everbyte_fuse::unmount(&self.place.path(at), true);
+        }
+    }
+}
+
+/// One process serves keys and mounts two volumes. After SIGTERM, also while a program holds a file
+/// open, the directories are free, and keys and files are there.
+#[test]
+fn a_server_mounts_volumes_and_ends_in_good_order() {
+    if !works() {
+        return;
+    }
+    let place = Place::new();
+    fs::create_dir(place.path("at")).unwrap();
+    fs::create_dir(place.path("other")).unwrap();
+    let words = ["--create", "--max", "1GiB", "--mount", "home=at", "--mount", "work=other"];
+    let server = Server::start(&place, &words);
+    server.ask("SET greeting hello\r\n", "+OK\r\n");
+    fs::write(place.path("at/note"), b"from home").unwrap();
+    fs::write(place.path("other/note"), b"from work").unwrap();
+    assert_eq!(server.terminate(), 0);
+    for at in ["at", "other"] {
+        assert_eq!(fs::read_dir(place.path(at)).unwrap().count(), 0, "{at} is no mount any more");
+    }
+    assert_eq!(place.good(&["kv", "get", "greeting"]), "hello\n");
+    for (volume, bytes) in [("home", "from home"), ("work", "from work")] {
+        place.good(&["fs", "get", &format!("{volume}:/note"), volume]);
+        assert_eq!(fs::read_to_string(place.path(volume)).unwrap(), bytes);
+        assert!(place.good(&["fs", "fsck", volume]).contains("nothing was interrupted"));
+    }
+
+    let server = Server::start(&place, &["--mount", "home=at"]);
+    server.ask("GET greeting\r\n", "$5\r\nhello\r\n");
+    let mut open = fs::File::create(place.path("at/open")).unwrap();
+    open.write_all(b"kept").unwrap();
+    assert_eq!(server.terminate(), 0);
+    drop(open);
+    assert_eq!(fs::read_dir(place.path("at")).unwrap().count(), 0);
+    assert_eq!(place.good(&["fs", "ls", "home:/"]), "note\nopen\n");
+}
+
+/// Unmounted from outside, a volume is closed and the server goes on.
+#[test]
+fn a_server_outlives_its_mounts() {
+    if !works() {
+        return;
+    }
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home", "--span", "64MiB"]);
+    fs::create_dir(place.path("at")).unwrap();
+    let server = Server::start(&place, &["--mount", "home=at"]);
+    place.bad(&["fs", "fsck", "home"], 4, &["in use"]);
+    place.good(&["fs", "umount", "at"]); // does not wait for the server to end
+    server.ask("SET a 1\r\n", "+OK\r\n");
+    assert_eq!(server.terminate(), 0);
+    assert_eq!(place.good(&["kv", "get", "a"]), "1\n");
+}
+
+/// After kill -9 a server mounts over its dead mount, and has all that was synced.
+#[test]
+fn a_server_comes_back_over_its_dead_mount() {
+    if !works() {
+        return;
+    }
+    let place = Place::new();
+    fs::create_dir(place.path("at")).unwrap();
+    let words = ["--create", "--max", "1GiB", "--mount", "home=at"];
+    let mut server = Server::start(&place, &words);
+    server.ask("SET a 1\r\n", "+OK\r\n");
+    let mut synced = fs::File::create(place.path("at/synced")).unwrap();
+    synced.write_all(b"kept").unwrap();
+    synced.sync_all().unwrap();
+    drop(synced);
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    assert!(fs::read_dir(place.path("at")).is_err(), "the mount is dead");
+    let again = Server::start(&place, &words);
+    again.ask("GET a\r\n", "$1\r\n1\r\n");
+    assert_eq!(fs::read(place.path("at/synced")).unwrap(), b"kept");
+    assert_eq!(again.terminate(), 0);
+}
+
+/// A mount that cannot be is an error before anything is served, and takes the mounts before it
+/// along.
+#[test]
+fn a_server_refuses_mounts_that_cannot_be() {
+    if !works() {
+        return;
+    }
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home", "--span", "64MiB"]);
+    place.good(&["fs", "mkfs", "work", "--span", "64MiB"]);
+    fs::create_dir(place.path("at")).unwrap();
+    fs::create_dir_all(place.path("other/backups")).unwrap();
+    let serve = |mounts: &[&str], code, why: &[&str]| {
+        let mut words = vec!["serve", "--listen", "127.0.0.1:0"];
+        mounts.iter().for_each(|mount| words.extend(["--mount", mount]));
+        place.bad(&words, code, why);
+        assert!(everbyte_fuse::source_of(&place.path("at").canonicalize().unwrap()).is_none());
+    };
+    serve(&["home"], 2, &["VOLUME=DIR"]);
+    serve(&["=at"], 2, &["VOLUME=DIR"]);
+    serve(&["none=at"], 1, &["none"]);
+    serve(&["home=absent"], 2, &["no such directory"]);
+    serve(&["home=at", "work=other"], 2, &["not empty"]);
+    serve(&["home=at", "work=at"], 4, &["a file system is mounted here"]);
+    serve(&["home=at", "home=other"], 4, &["home"]);
+    let into = ["serve", "--backups", "other/backups", "--mount", "home=other"];
+    place.bad(&into, 2, &["into the store itself"]);
+    place.good(&["check"]);
 }

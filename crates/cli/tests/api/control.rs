@@ -1,0 +1,151 @@
+//! `everbyte fs` commands on a volume that another process has in use, and hostile clients of that
+//! process. Skipped as the tests of mounts are.
+
+use crate::common::Place;
+use crate::mounts::{Server, works};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+
+/// A place with a volume that a server has mounted.
+fn place() -> Place {
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home", "--span", "64MiB"]);
+    place.good(&["fs", "mkfs", "spare", "--span", "64MiB"]);
+    fs::create_dir(place.path("at")).unwrap();
+    place
+}
+
+/// Every command that is passed on sees the mount as it is, and the mount sees its effect at once.
+#[test]
+fn commands_reach_a_volume_in_use() {
+    if !works() {
+        return;
+    }
+    let place = place();
+    let server = Server::start(&place, &["--mount", "home=at"]);
+    let socket = fs::symlink_metadata(place.path("everbyte.store.control")).unwrap();
+    assert_eq!(socket.mode() & 0o777, 0o600);
+    fs::write(place.path("at/note"), b"first").unwrap();
+    assert_eq!(place.good(&["fs", "ls", "home:/"]), "note\n");
+    assert!(place.good(&["--json", "fs", "ls", "home:/"]).contains("\"size\":5"));
+    place.bad(&["fs", "ls", "home:/none"], 1, &["no such file"]);
+    place.bad(&["fs", "ls", "none:/"], 1, &["none"]);
+
+    place.good(&["fs", "snapshot", "create", "home", "monday"]);
+    place.bad(&["fs", "snapshot", "create", "home", "monday"], 2, &["already"]);
+    fs::write(place.path("at/note"), b"second").unwrap();
+    assert_eq!(fs::read(place.path("at/note")).unwrap(), b"second");
+    assert_eq!(place.good(&["fs", "snapshot", "list", "home"]), "monday\n");
+    fs::create_dir(place.path("sub")).unwrap();
+    let mut get = place.command(&["--json", "fs", "get", "home:/note", "old", "--snapshot", "monday"]);
+    get.current_dir(place.path("sub")).env("EVERBYTE_STORE", place.path("everbyte.store"));
+    assert!(get.status().unwrap().success());
+    assert_eq!(fs::read(place.path("sub/old")).unwrap(), b"first");
+    place.good(&["fs", "get", "home:/note", "new"]);
+    assert_eq!(fs::read(place.path("new")).unwrap(), b"second");
+    place.good(&["fs", "snapshot", "remove", "home", "monday"]);
+    assert_eq!(place.good(&["fs", "snapshot", "list", "home"]), "");
+
+    let blocks = || rustix::fs::statvfs(place.path("at")).unwrap().f_blocks;
+    let before = blocks();
+    place.good(&["fs", "grow", "home", "16MiB"]);
+    assert!(blocks() < before);
+    assert!(place.good(&["--json", "fs", "stat", "home"]).contains("\"size\":16777216"));
+
+    place.good(&["fs", "quota", "set", "home", "user", "0", "--inodes", "2"]);
+    assert!(place.good(&["fs", "quota", "list", "home"]).contains("user 0"));
+    let error = fs::write(place.path("at/third"), b"").and_then(|()| fs::write(place.path("at/fourth"), b""));
+    assert_eq!(error.unwrap_err().kind(), std::io::ErrorKind::QuotaExceeded);
+    place.good(&["fs", "quota", "remove", "home", "user", "0"]);
+    fs::write(place.path("at/fourth"), b"").unwrap();
+
+    // Not mounted, in the same store.
+    place.good(&["fs", "snapshot", "create", "spare", "tuesday"]);
+    assert_eq!(server.terminate(), 0);
+    assert!(!place.path("everbyte.store.control").exists());
+    assert_eq!(place.good(&["fs", "snapshot", "list", "spare"]), "tuesday\n");
+    place.good(&["fs", "fsck", "home"]);
+    place.good(&["check"]);
+}
+
+/// Sends bytes, ends the request, and returns the exit code and the rest of the answer.
+fn ask(place: &Place, request: &[u8]) -> (u8, String) {
+    let mut stream = UnixStream::connect(place.path("everbyte.store.control")).unwrap();
+    let _ = stream.write_all(request).and_then(|()| stream.shutdown(Shutdown::Write));
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer); // a reset when the server read no further
+    let text = answer.get(5..).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default();
+    (answer.first().copied().unwrap_or(255), text)
+}
+
+#[test]
+fn hostile_clients_are_refused_and_hang_nothing() {
+    if !works() {
+        return;
+    }
+    let place = place();
+    let server = Server::start(&place, &["--mount", "home=at"]);
+    let hello = |words: &[u8]| [b"everbyte control 1\0/\0", words].concat();
+    for (request, code, why) in [
+        (b"".to_vec(), 2, "another version"),
+        (b"\xff\0\xfe".repeat(1000), 2, "another version"),
+        (b"everbyte control 2\0/\0fs\0ls\0home\0".to_vec(), 2, "another version"),
+        (hello(b""), 2, "Usage"),
+        (hello(b"fs\0fly\0home\0"), 2, "fly"),
+        (hello(b"fs\0put\0/etc/passwd\0home:/\0"), 2, "does not know"),
+        (hello(b"fs\0umount\0at\0"), 2, "does not know"),
+        (hello(b"create\0x\0"), 2, "does not know"),
+        (hello(b"fs\0ls\0home:\\x\0"), 2, "x"),
+        (hello(b"fs\0ls\0home\0"), 0, ""),
+    ] {
+        let (found, text) = ask(&place, &request);
+        assert!(found == code && text.contains(why), "{request:?}: {found} {text}");
+    }
+    // Oversized: the answer may be lost with the bytes that the server did not read.
+    let (code, _) = ask(&place, &hello(&vec![b'a'; 4 << 20]));
+    assert!(code == 2 || code == 255, "{code}");
+
+    let silent = UnixStream::connect(place.path("everbyte.store.control")).unwrap();
+    assert_eq!(place.good(&["fs", "ls", "home:/"]), "");
+    drop(silent);
+
+    // Another user, who was let near the socket.
+    fs::set_permissions(place.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let socket = place.path("everbyte.store.control");
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o666)).unwrap();
+    std::thread::scope(|scope| {
+        let of_other = scope.spawn(|| {
+            let nobody = rustix::process::Uid::from_raw(65534);
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            ask(&place, &hello(b"fs\0ls\0home\0"))
+        });
+        let (code, text) = of_other.join().unwrap();
+        assert!(code == 5 && text.contains("its own user"), "{code} {text}");
+    });
+
+    // A last client that stays silent does not keep the server from its end.
+    let _silent = UnixStream::connect(&socket).unwrap();
+    assert_eq!(server.terminate(), 0);
+}
+
+/// The socket of a server that was killed is taken over; a file of its name is left alone.
+#[test]
+fn an_old_socket_is_taken_over() {
+    if !works() {
+        return;
+    }
+    let place = place();
+    let socket = place.path("everbyte.store.control");
+    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+    let server = Server::start(&place, &["--mount", "home=at"]);
+    assert_eq!(place.good(&["fs", "ls", "home:/"]), "");
+    assert_eq!(server.terminate(), 0);
+    fs::write(&socket, b"a file").unwrap();
+    let server = Server::start(&place, &["--mount", "home=at"]);
+    place.bad(&["fs", "ls", "home:/"], 4, &["in use"]);
+    assert_eq!(server.terminate(), 0);
+    assert_eq!(fs::read(&socket).unwrap(), b"a file");
+}
