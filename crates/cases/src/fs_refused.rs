@@ -20,7 +20,8 @@ pub(crate) const CASES: &[Case] = &[case(
 fn refused(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let explorer = explorer.once().recoveries(16);
     let mut sum = None;
-    // The slots of `sparse` are full, and so is the page of the names of `d`; then the group of inodes.
+    // The slots of `sparse` are full, and so is the page of the names of `d`; then the group of
+    // inodes.
     let grow = Op::Allocate { path: path("sparse"), at: 4096, len: 4096, mode: Allocate::Grow };
     add(&mut sum, explore(explorer.clone(), 0, &[make("d/new"), grow])?);
     add(&mut sum, explore(explorer.clone(), 0, &[write("sparse", 4096, 10, 2)])?);
