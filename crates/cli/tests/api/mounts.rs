@@ -16,8 +16,8 @@ pub(crate) fn works() -> bool {
     works
 }
 
-/// A volume is mounted in the background, used, listed by it, refused to other commands, and unmounted so that
-/// the next command finds the store closed.
+/// A volume is mounted in the background, used, listed by its process, refused to other commands,
+/// and unmounted so that the next command finds the store closed.
 #[test]
 fn a_volume_is_mounted_and_unmounted() {
     if !works() {
