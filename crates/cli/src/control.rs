@@ -51,7 +51,8 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Begins to answer. Without a socket, which is told, commands are refused as in use.
+    /// Begins to answer; called before the process tells that it serves. Without a socket, which is
+    /// told, commands are refused as in use.
     pub(crate) fn start(store_path: &Path, store: &Store, volumes: Vec<(String, MountedVolume)>) -> Option<Control> {
         let path = path_of(store_path);
         let listener = match listen(&path) {

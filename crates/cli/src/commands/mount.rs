@@ -38,6 +38,7 @@ pub(crate) fn mount(args: &MountArgs, words: &OpenArgs, output: &Output) -> Resu
     let path = path.canonicalize().map_err(|error| Failure::system("resolve the path", path, error))?;
     let source = format!("{}:{name}", path.display());
     let mount = Mount::new(volume, &args.directory, &source, &options)?;
+    let control = Control::start(&path, &store, vec![(name.to_owned(), mount.volume())]);
     let (at, backend) = (mount.path().display().to_string(), store.media().kind().name());
     let access = if read_only { ", read-only" } else { "" };
     let value = json!({ "mounted": at, "source": source, "backend": backend, "read_only": read_only });
@@ -49,7 +50,6 @@ pub(crate) fn mount(args: &MountArgs, words: &OpenArgs, output: &Output) -> Resu
     if args.detach {
         detach().map_err(|error| Failure::System(format!("cannot redirect outputs to /dev/null: {error}")))?;
     }
-    let control = Control::start(&path, &store, vec![(name.to_owned(), mount.volume())]);
     mount.run()?;
     drop(control);
     Ok(store.close()?)

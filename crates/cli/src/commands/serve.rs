@@ -33,6 +33,7 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
     let server = Server::bind(kv.clone(), options)?;
     let address = server.address();
     let mounts = Mounts::start(&store, &config, &places)?;
+    let control = Control::start(&config.store, &store, mounts.volumes());
     let backend = store.media().kind().name();
     if !address.ip().to_canonical().is_loopback() {
         eprintln!(
@@ -72,7 +73,6 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
         )?;
     }
     output.finish()?;
-    let control = Control::start(&config.store, &store, mounts.volumes());
     let served = server.run();
     drop((kv, control));
     let closed = mounts.stop();

@@ -20,8 +20,8 @@ pub(crate) fn works() -> bool {
     works
 }
 
-/// A volume is mounted in the background, used, refused to other commands, and unmounted so that
-/// the next command finds the store closed.
+/// A volume is mounted in the background, used, listed by its process, refused to other commands,
+/// and unmounted so that the next command finds the store closed.
 #[test]
 fn a_volume_is_mounted_and_unmounted() {
     if !works() {
@@ -33,6 +33,7 @@ fn a_volume_is_mounted_and_unmounted() {
     let said = place.good(&["--json", "fs", "mount", "everbyte.store:home", "at", "--background"]);
     assert!(said.contains("\"mounted\":") && said.contains("everbyte.store:home"), "{said}");
     fs::write(place.path("at/note"), b"hello").unwrap();
+    assert_eq!(place.good(&["fs", "ls", "home:/"]), "note\n");
     place.bad(&["fs", "fsck", "home"], 4, &["in use"]);
     place.bad(&["fs", "put", "everbyte.store", "home:/"], 4, &["in use"]);
     place.bad(&["fs", "mount", "everbyte.store:home", "at"], 4, &["in use"]);
