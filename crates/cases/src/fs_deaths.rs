@@ -111,12 +111,11 @@ fn chain(explorer: Explorer) -> Result<Report, Box<Failure>> {
         step(volume, twin, &write("sparse", 12 * 8192, 4096, 7)); // one word of a slot
         step(volume, twin, &resize("sparse", 11 * 8192)); // slots are cleared
     };
-    explore(
-        explorer,
-        &image(&before),
-        first,
-        &[append("b", 20_000, 3), resize("sparse", 120_000), append("a", 9000, 4)],
-    )
+    let then = |volume: &Volume, twin: &Twin<'_, Timed>| {
+        let ops = [append("b", 20_000, 3), resize("sparse", 120_000), append("a", 9000, 4)];
+        ops.iter().for_each(|op| step(volume, twin, op));
+    };
+    explore_with(explorer.again(72, 100), &image(&before), first, then)
 }
 
 /// Both writes fall into one tick of the clock, so the second one changes one word alone.

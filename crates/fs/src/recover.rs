@@ -179,7 +179,7 @@ pub(crate) fn reflush(pages: Pages<'_>, at: u64) {
     let state = State::of(pages.media.load(at + inode::STATE));
     let is_paged = state.mode != 0 && state.flags & STATE_INLINE == 0;
     pages.media.reflush(at, if state.mode != 0 { INODE } else { LINE });
-    if !is_paged || pages.media.load(at + inode::LIST) == 0 {
+    if !is_paged || pages.media.load(at + inode::LIST) == 0 || seeded("fs-list-unadopted") {
         return;
     }
     for page in Extents::load(pages, at).iter().flat_map(|loaded| loaded.extents.list()) {

@@ -314,6 +314,12 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "the word of a new group of inodes that a dead process left in the caches is not flushed",
     ),
     exhibit("fs-group-left", "fs", "fs-refused", "a new group of inodes is not fenced before others take from it"),
+    exhibit(
+        "fs-list-unadopted",
+        "fs",
+        "fs-chain-reuse",
+        "slots of a page of a chain that a dead process left in the caches are not flushed",
+    ),
     exhibit("fs-refused-times", "fs", "fs-refused", "a refused write leaves its time with the file"),
     exhibit(
         "fs-chain-left",
