@@ -138,8 +138,8 @@ fn group(explorer: Explorer) -> Result<Report, Box<Failure>> {
     explore_with(explorer.again(60, 100), &image(&before), first, then)
 }
 
-/// Each change is alone in the volume that its process leaves; what follows does not touch its
-/// files, and takes pages, inodes and names. The usual run tries every third kind: those whose
+/// A process dies in one change of a clean volume. The next one changes other files, and takes
+/// pages, inodes and names. The usual run tries every third kind: those whose
 /// words no other case leaves in the caches.
 fn each(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let mut before = files();

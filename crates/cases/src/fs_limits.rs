@@ -8,7 +8,7 @@ use everbyte_fs::layout::{HEAD_AT, HEAD_COPY_AT};
 use everbyte_fs::model::{self, Op};
 use everbyte_fs::{Allocate, Error, VolumeOptions};
 use everbyte_media::Media;
-use everbyte_sim::{Explorer, Failure, Order, Report, Twin};
+use everbyte_sim::{Explorer, Failure, Image, Order, Report, Twin};
 
 pub(crate) const CASES: &[Case] = &[
     case("fs-heads", "opening writes a damaged copy of the head again: a crash keeps the whole one", 1500, heads),
@@ -88,11 +88,22 @@ fn full(explorer: Explorer) -> Result<Report, Box<Failure>> {
         rename("sparse", "large"),
         append("large", 30_000, 11),
     ];
+    explore_refused(explorer, &(image, tree), &ops, |error| matches!(error, Error::NoSpace { .. }))
+}
+
+/// Runs calls of which some are refused, as `is_refusal` says. The twin of a second run would not
+/// know which: there is none.
+pub(crate) fn explore_refused(
+    explorer: Explorer,
+    (image, tree): &(Image, Timed),
+    ops: &[Op],
+    is_refusal: fn(&Error) -> bool,
+) -> Result<Report, Box<Failure>> {
     let refused: Vec<bool> = {
         let volume = open(&image.media()).expect("a whole image");
         let is_refused = |outcome| match outcome {
             Ok(()) => false,
-            Err(Error::NoSpace { .. }) => true,
+            Err(error) if is_refusal(&error) => true,
             Err(error) => panic!("{error}"),
         };
         ops.iter().map(|op| is_refused(model::apply(&volume, op))).collect()
@@ -108,5 +119,5 @@ fn full(explorer: Explorer) -> Result<Report, Box<Failure>> {
         }
     };
     let explorer = explorer.once();
-    explorer.explore_twin(&image, &tree, Order::InOrder, run, |media, seen| observe(&media, seen))
+    explorer.explore_twin(image, tree, Order::InOrder, run, |media, seen| observe(&media, seen))
 }

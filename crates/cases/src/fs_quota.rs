@@ -4,6 +4,7 @@ use crate::Case;
 use crate::fs::{FIRST, NOW, Timed, append, case, directory, explore, image, image_of, make, observe, open, options};
 use crate::fs::{path, rename, resize, step, unlink, write};
 use crate::fs_deaths;
+use crate::fs_limits::explore_refused;
 use crate::fs_sequences::{add, observe_all};
 use everbyte_fs::model::{self, Op};
 use everbyte_fs::{Allocate, Error, VolumeOptions};
@@ -53,13 +54,12 @@ fn limits(explorer: Explorer) -> Result<Report, Box<Failure>> {
     explore(explorer, &before, &ops)
 }
 
-/// Calls are refused at limits, so the twin of a second run would not know which: there is none.
 fn full(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let mut sum = None;
     for lanes in [1, 3, 5] {
         let mut before = vec![make("a"), append("a", 9000, 1), make("b"), directory("d"), quota(0, 8, 6)];
         before.push(append("b", 300, 2));
-        let (image, tree) = image_of(&VolumeOptions { lanes, ..options() }, &before);
+        let image = image_of(&VolumeOptions { lanes, ..options() }, &before);
         let ops = [
             append("b", 20_000, 3),
             write("a", 4096, 4096, 4), // a page takes the place of another
@@ -77,27 +77,8 @@ fn full(explorer: Explorer) -> Result<Report, Box<Failure>> {
             owner("b", 5),
             append("a", 20_000, 6),
         ];
-        let refused: Vec<bool> = {
-            let volume = open(&image.media()).expect("a whole image");
-            let is_refused = |outcome| match outcome {
-                Ok(()) => false,
-                Err(Error::Quota { .. }) => true,
-                Err(error) => panic!("{error}"),
-            };
-            ops.iter().map(|op| is_refused(model::apply(&volume, op))).collect()
-        };
-        assert!(refused.contains(&true) && refused.contains(&false), "{refused:?}");
-        let run = |media: Media, twin: &Twin<'_, Timed>| {
-            let volume = open(&media).expect("a whole image");
-            for (op, &is_refused) in ops.iter().zip(&refused) {
-                match is_refused {
-                    true => twin.on_its_thread(|| assert!(model::apply(&volume, op).is_err(), "{op:?}")),
-                    false => step(&volume, twin, op),
-                }
-            }
-        };
-        let once = explorer.clone().once();
-        add(&mut sum, once.explore_twin(&image, &tree, Order::InOrder, run, |media, seen| observe(&media, seen))?);
+        let explored = explore_refused(explorer.clone(), &image, &ops, |error| matches!(error, Error::Quota { .. }));
+        add(&mut sum, explored?);
     }
     Ok(sum.expect("three counts"))
 }

@@ -29,6 +29,8 @@ fn refused(explorer: Explorer) -> Result<Report, Box<Failure>> {
     Ok(sum.expect("three of them"))
 }
 
+/// There is no second run: what a crash leaves decides which calls are refused.
+///
 /// In a volume with that many inodes in use, calls are refused that may take a page and no inode,
 /// or no second page; then they are allowed.
 fn explore(explorer: Explorer, inodes: u64, new: &[Op]) -> Result<Report, Box<Failure>> {

@@ -52,8 +52,8 @@ impl<'v> Change<'v> {
         Change { space, lanes, words, ranges, flushed: None, deltas, now, always_logged: false }
     }
 
-    /// A change of bytes of files: one word is logged, too, since recovery flushes words that
-    /// change alone in inodes and slots only (FS-13).
+    /// A change of bytes of files: one word is logged, too, since recovery flushes no pages of
+    /// files (FS-13).
     pub(crate) fn of_bytes(self) -> Change<'v> {
         Change { always_logged: true, ..self }
     }

@@ -2,7 +2,8 @@
 //!
 //! Lanes have been undone before. Steps, each idempotent:
 //!   1. the inode table is read
-//!   2. after a crash the words of each inode that change alone are flushed again; a fence
+//!   2. after a crash the words that change alone are flushed again: those of the inode table, of
+//!      the table of checksums, and of each inode and its chain; a fence
 //!   3. each live inode: without a name it is freed, since no process holds it, and so are those of
 //!      snapshots that are not published (FS-22); slots that a crash left behind its end are
 //!      cleared; its pages are marked
@@ -12,8 +13,9 @@
 //!   FS-13  A process that ended between a store and its flush leaves words that this one reads and
 //!          that a later power cut could still take away. All words that change without an undo
 //!          record are flushed again before anything rests on them.
-//!   FS-12  A page is free unless the table, a lane or the slots of a live inode lead to it.
-//!          Several slots lead to it only if all of them have the flag of shared pages (FS-20).
+//!   FS-12  A page is free unless the inode table, the table of checksums, the list of quotas, a
+//!          lane or the slots of a live inode lead to it. Several slots lead to it only if all of
+//!          them have the flag of shared pages (FS-20).
 
 use crate::extents::{Extents, Pages};
 use crate::format::first_free;
@@ -72,7 +74,7 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
     let fixed = first_free(head.lanes);
     let tables = fixed - 2 - GROUP_PAGES;
     free.give(tables, pages.end - tables);
-    let mut words = Vec::new(); // pages of words of the table
+    let mut words = Vec::new(); // pages of words of the inode table
     let table = InodeTable::open(object, |page, count| {
         words.extend((count < GROUP_PAGES).then_some(page));
         free.take_at(page, count).map_err(|page| {

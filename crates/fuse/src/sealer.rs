@@ -1,7 +1,8 @@
 //! [`Sealer`]: the thread of a mount that seals data at rest, in volumes that keep checksums.
 //!
 //! A step reads up to 1 MiB. Within a pass a step begins every [`BETWEEN_STEPS`], so that a pass
-//! reads at most 100 MiB a second; passes begin [`BETWEEN_PASSES`] after the last one has ended.
+//! reads at most 100 MiB a second; passes begin [`BETWEEN_PASSES`] after the last one has ended,
+//! and [`AFTER_FAILURE`] after one that has failed.
 
 use crate::shared_files::SharedFiles;
 use everbyte_posix::{SealCursor, StepLimits};
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 const BETWEEN_STEPS: Duration = Duration::from_millis(10);
 const BETWEEN_PASSES: Duration = Duration::from_secs(1);
+const AFTER_FAILURE: Duration = Duration::from_secs(60);
 
 /// Seals until it is dropped.
 pub(crate) struct Sealer {
@@ -30,13 +32,16 @@ impl Sealer {
         let thread = spawn(move || {
             let (mut cursor, mut pause) = (SealCursor::default(), BETWEEN_STEPS);
             while is_going.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                match files.with(|files| files.seal_step(&mut cursor, &StepLimits::default())) {
+                pause = match files.with(|files| files.seal_step(&mut cursor, &StepLimits::default())) {
                     None => return,
-                    // Without room, or after a failure, which was logged: from the start, later.
-                    Some(Err(_)) => cursor = SealCursor::default(),
-                    Some(Ok(_)) => (),
-                }
-                pause = if cursor.is_at_start() { BETWEEN_PASSES } else { BETWEEN_STEPS };
+                    // Without room, or damaged, which is logged each time.
+                    Some(Err(_)) => {
+                        cursor = SealCursor::default();
+                        AFTER_FAILURE
+                    }
+                    Some(Ok(_)) if cursor.is_at_start() => BETWEEN_PASSES,
+                    Some(Ok(_)) => BETWEEN_STEPS,
+                };
             }
         });
         Some(Sealer { going: Some(going), thread: Some(thread) })

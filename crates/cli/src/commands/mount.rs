@@ -55,8 +55,8 @@ pub(crate) fn mount(args: &MountArgs, words: &OpenArgs, output: &Output) -> Resu
     Ok(store.close()?)
 }
 
-/// Sends later output to /dev/null: who waits for the end of the caller's output does not wait for
-/// this process.
+/// Sends later output to /dev/null, so that readers of the caller's output see its end while this
+/// process serves.
 fn detach() -> std::io::Result<()> {
     let null = File::options().write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdout(&null)?;

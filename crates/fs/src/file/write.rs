@@ -68,7 +68,9 @@ pub(crate) fn write(core: &Core, node: &Node, state: &mut NodeState, at: u64, by
         let plain = extents.find(at / PAGE).filter(|(_, piece)| !piece.place.is_unwritten());
         let plain = plain.filter(|&found| !is_shared(core, found, at / PAGE));
         if let Some((first, piece)) = plain {
-            seal::open(core, node, extents, &(at / PAGE..at / PAGE + 1))?;
+            if piece.place.is_sealed() {
+                seal::open(core, node, extents, &(at / PAGE..at / PAGE + 1))?;
+            }
             let page_at = core.at(piece.place.page + (at / PAGE - first));
             return change_bytes(core, node, page_at + at % PAGE, bytes);
         }
