@@ -13,7 +13,7 @@ const CROSS_COMPILER: &str = "aarch64-linux-gnu-gcc";
 const EMULATOR: &str = "qemu-aarch64";
 const PACKAGES: [&str; 4] = ["gcc-aarch64-linux-gnu", "g++-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user"];
 /// The crates whose tests run: the instructions, the logs, the tree.
-const TESTED: [&str; 4] = ["everbyte-members", "everbyte-media", "everbyte-log", "everbyte-cdds"];
+const TESTED: [&str; 4] = ["everbyte-members", "everbyte-media", "everbyte-log", "everbyte-kv"];
 
 /// Installs what is absent, builds the workspace, runs the tests.
 pub(crate) fn run(words: &[&str]) -> Result {

@@ -32,7 +32,7 @@ cargo xtask WORD
   rivals                         install what the rivals of the benches need
   dax [all|tests|kills]          boot an emulated persistent-memory machine, test there, kill it, check on the host
   posix [--operations N]         other projects' suites and programs on a mounted volume; as root
-  aarch64                        build for 64-bit ARM, and run the tests of media, log and cdds there, under QEMU
+  aarch64                        build for 64-bit ARM, and run the tests of media, log and kv there, under QEMU
   fuzz [TARGET] [--seconds N]    fuzz every parser of outside bytes, ten minutes each
   schedules [--count N]          threads on typed pools, in many more orders than the tests try
   soak [--minutes N]             every case of the explorer whole; then load, kill -9, reopen, compare, again and again

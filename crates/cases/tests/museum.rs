@@ -34,7 +34,7 @@ fn the_museum_covers_the_classes_of_bug() {
     assert!(exhibits().len() >= 12);
     let crates: std::collections::BTreeSet<_> = exhibits().iter().map(|exhibit| exhibit.crate_name).collect();
     assert!(
-        ["media", "log", "space", "store", "heap", "tx", "cdds"].iter().all(|name| crates.contains(name)),
+        ["media", "log", "space", "store", "heap", "tx", "kv"].iter().all(|name| crates.contains(name)),
         "{crates:?}"
     );
 }

@@ -1,16 +1,69 @@
 //! Errors of a key-value store.
 
-use everbyte_store::{Damage, ErrorInfo, ErrorKind};
+use everbyte_media::{Damage, ErrorInfo, ErrorKind, Format};
 
 /// An error of the key-value store. Each says what happened, where, and what to do next.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// From the tree: damage, limits, out of space.
+    /// From the media: an I/O error, a poisoned store.
     #[error(transparent)]
-    Tree(#[from] everbyte_cdds::Error),
-    /// From the store: no such object, another engine, out of space.
+    Media(Box<everbyte_media::Error>),
+    /// From the heap: most often, out of space.
+    #[error(transparent)]
+    Heap(Box<everbyte_heap::Error>),
+    /// From the store.
     #[error(transparent)]
     Store(Box<everbyte_store::Error>),
+    /// Bytes on media contradict themselves.
+    #[error("{0}; `everbyte check` tells what is affected, `everbyte kv export` saves the rest")]
+    Damaged(Box<Damage>),
+    /// The key is longer than the format allows.
+    #[error("a key of {len} bytes is longer than {max}")]
+    KeyTooLong {
+        /// Its length.
+        len: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// The value is longer than the format allows.
+    #[error("a value of {len} bytes is longer than {max}")]
+    ValueTooLong {
+        /// Its length.
+        len: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// An earlier operation of this batch failed, so none of it can be committed.
+    #[error("an earlier write of this batch failed; drop the batch and try again")]
+    Doomed,
+    /// The calling thread has a batch of this tree, which another write would wait for.
+    #[error("this thread has a batch of the same table: commit or drop it first, or write through it")]
+    OwnBatch,
+    /// The commit was made by another tree.
+    #[error("the commit belongs to another table, or to this one before it was opened again; settle it there")]
+    OtherTree,
+    /// The tree was written by a newer Everbyte.
+    #[error("the tree {format}, the newest this program knows; use a newer Everbyte")]
+    NewerFormat {
+        /// The format on media, and the one that this program reads.
+        format: Format,
+    },
+    /// No version numbers are left: after 2^62 commits.
+    #[error("the tree has used all its version numbers; export it and import it into a new store")]
+    VersionsExhausted,
+}
+
+// Boxed, so that a result fits into registers on the paths that never fail.
+impl From<everbyte_media::Error> for Error {
+    fn from(error: everbyte_media::Error) -> Error {
+        Error::Media(Box::new(error))
+    }
+}
+
+impl From<everbyte_heap::Error> for Error {
+    fn from(error: everbyte_heap::Error) -> Error {
+        Error::Heap(Box::new(error))
+    }
 }
 
 impl From<everbyte_store::Error> for Error {
@@ -19,21 +72,40 @@ impl From<everbyte_store::Error> for Error {
     }
 }
 
+impl From<Damage> for Error {
+    fn from(damage: Damage) -> Error {
+        Error::Damaged(damage.into())
+    }
+}
+
 impl ErrorInfo for Error {
     fn kind(&self) -> ErrorKind {
         match self {
-            Error::Tree(error) => error.kind(),
+            Error::Media(error) => error.kind(),
+            Error::Heap(error) => error.kind(),
             Error::Store(error) => error.kind(),
+            Error::Damaged { .. } => ErrorKind::Damaged,
+            Error::KeyTooLong { .. } | Error::ValueTooLong { .. } => ErrorKind::TooLarge,
+            Error::Doomed | Error::OwnBatch | Error::OtherTree => ErrorKind::Invalid,
+            Error::NewerFormat { .. } => ErrorKind::Newer,
+            Error::VersionsExhausted => ErrorKind::NoSpace,
         }
     }
 
     fn damage(&self) -> Option<Damage> {
         match self {
-            Error::Tree(error) => error.damage(),
+            Error::Media(error) => error.damage(),
+            Error::Heap(error) => error.damage(),
             Error::Store(error) => error.damage(),
+            Error::Damaged(damage) => Some(Damage::clone(damage)),
+            _ => None,
         }
     }
 }
 
 /// Shorthand for this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+pub(crate) fn damaged<T>(at: u64, detail: &'static str) -> Result<T> {
+    Err(Damage::at(at, detail).into())
+}

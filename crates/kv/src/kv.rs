@@ -2,8 +2,8 @@
 
 use crate::range::{self, Bounds};
 use crate::reads::reads;
+use crate::tree::{Commit, Stats, Tree, TreeBatch};
 use crate::{Error, Result, Snapshot};
-use everbyte_cdds::{Commit, Stats, Tree};
 use everbyte_store::Error::NoSpan;
 use everbyte_store::raw::AsStore;
 use everbyte_store::{Engine, Finding, Object, ObjectOptions, Store};
@@ -39,7 +39,7 @@ impl Kv {
         let mut span = 1 << most.max(SPAN_MIN).ilog2();
         loop {
             let options = ObjectOptions { engine: Engine::Cdds, fingerprint: 0, span: Some(span) };
-            match store.create_object(name, options, |object| Tree::format(object).map_err(Error::from)) {
+            match store.create_object(name, options, |object| Tree::format(object)) {
                 Err(Error::Store(error))
                     if matches!(*error, NoSpan { .. }) && addresses > max.get() && span > SPAN_MIN =>
                 {
@@ -94,7 +94,7 @@ impl Kv {
         let mut batch = self.tree.begin()?;
         batch.put(key, value)?;
         let commit = batch.commit()?;
-        Ok(self.tree.settle(commit)?)
+        self.tree.settle(commit)
     }
 
     /// Removes `key`; returns whether it existed. Durable on return.
@@ -141,7 +141,7 @@ impl Kv {
     /// A poisoned store: the outcome is unknown until it is reopened. A batch of another table:
     /// nothing is settled.
     pub fn settle(&self, commit: Commit) -> Result<()> {
-        Ok(self.tree.settle(commit)?)
+        self.tree.settle(commit)
     }
 
     /// Copies the entries of the newest settled version to the new table `name` of `store`, this
@@ -190,7 +190,7 @@ impl Kv {
     /// # Errors
     /// Damage or double use anywhere in the table: nothing changed. Otherwise as [`Kv::put`].
     pub fn free_leaks(&self) -> Result<Vec<Finding>> {
-        Ok(self.tree.free_leaks()?)
+        self.tree.free_leaks()
     }
 }
 
@@ -218,7 +218,7 @@ fn fill(tree: &Tree, mut entries: range::Range<'_>, progress: &mut dyn FnMut(u64
 /// Several writes that happen together or not at all. No other thread sees them before the commit.
 /// Dropping the batch undoes them.
 pub struct Batch<'k> {
-    tree: everbyte_cdds::TreeBatch<'k>,
+    tree: TreeBatch<'k>,
 }
 
 impl Batch<'_> {
@@ -229,7 +229,7 @@ impl Batch<'_> {
     /// # Errors
     /// Out of space, limits, damage. After an error in its middle the batch cannot be committed.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
-        Ok(self.tree.put(key, value)?)
+        self.tree.put(key, value)
     }
 
     /// Prefetches the memory for the next puts of `keys`, in that order, for all of them at once. A
@@ -238,7 +238,7 @@ impl Batch<'_> {
     /// # Errors
     /// Damage, which the puts would report too.
     pub fn prefetch<'a>(&mut self, keys: impl IntoIterator<Item = &'a [u8]>) -> Result<()> {
-        Ok(self.tree.prefetch(keys)?)
+        self.tree.prefetch(keys)
     }
 
     /// Removes `key`; returns whether it existed.
@@ -246,7 +246,7 @@ impl Batch<'_> {
     /// # Errors
     /// As [`Batch::put`].
     pub fn delete(&mut self, key: &[u8]) -> Result<bool> {
-        Ok(self.tree.delete(key)?)
+        self.tree.delete(key)
     }
 
     /// Removes every key at once; the following commits free the space.
@@ -254,7 +254,7 @@ impl Batch<'_> {
     /// # Errors
     /// As [`Batch::put`].
     pub fn clear(&mut self) -> Result<()> {
-        Ok(self.tree.clear()?)
+        self.tree.clear()
     }
 
     /// The entries of a range, this batch's writes included.
@@ -290,7 +290,7 @@ impl Batch<'_> {
     /// # Errors
     /// Out of space, an earlier error of this batch: nothing happened.
     pub fn commit(self) -> Result<Commit> {
-        Ok(self.tree.commit()?)
+        self.tree.commit()
     }
 
     /// Gives the batch up: nothing happened.

@@ -35,10 +35,11 @@ pub mod raw;
 mod reads;
 mod snapshot;
 mod tools;
+mod tree;
 
 pub use error::{Error, Result};
-pub use everbyte_cdds::{Commit, Error as TreeError, KEY_MAX, Stats, fetched};
 pub use kv::{Batch, Kv};
 pub use range::{Entry, Range};
 pub use snapshot::Snapshot;
 pub use tools::KvTools;
+pub use tree::{Commit, KEY_MAX, Stats, VALUE_MAX, Version, fetched};

@@ -1,7 +1,7 @@
 //! Iterating over a range of keys, from both ends.
 
 use crate::Result;
-use everbyte_cdds::{self as cdds, Cursor};
+use crate::tree::{self, Cursor};
 use std::cmp::Ordering;
 use std::ops::{Bound, RangeBounds};
 
@@ -46,7 +46,7 @@ impl Bounds {
 }
 
 /// An entry that a [`Range`] has come to. Nothing of it has been fetched but its lengths.
-pub struct Entry<'r>(cdds::Entry<'r>);
+pub struct Entry<'r>(tree::Entry<'r>);
 
 impl<'r> Entry<'r> {
     /// Bytes of the key.

@@ -10,7 +10,7 @@ macro_rules! reads {
         /// Damage.
         #[inline]
         pub fn get(&self, key: &[u8]) -> $crate::Result<Option<Vec<u8>>> {
-            Ok(self.tree.get(key)?)
+            self.tree.get(key)
         }
 
         #[doc = concat!("The length of the value of `key`, without the value", $seen)]
@@ -18,7 +18,7 @@ macro_rules! reads {
         /// # Errors
         /// Damage.
         pub fn len_of(&self, key: &[u8]) -> $crate::Result<Option<u64>> {
-            Ok(self.tree.len_of(key)?)
+            self.tree.len_of(key)
         }
 
         #[doc = concat!("Whether `key` is there, without its value", $seen)]
@@ -40,7 +40,7 @@ macro_rules! reads {
             key: &[u8],
             mut choose: impl FnMut(u64) -> std::ops::Range<u64>,
         ) -> $crate::Result<Option<Vec<u8>>> {
-            Ok(self.tree.part_of(key, &mut choose)?)
+            self.tree.part_of(key, &mut choose)
         }
     };
 }

@@ -2,14 +2,14 @@
 
 use crate::range::{self, Bounds};
 use crate::reads::reads;
-use everbyte_cdds::Version;
+use crate::tree::{TreeSnapshot, Version};
 use std::ops::RangeBounds;
 
 /// A settled version: it stays as it is, whatever is written meanwhile, and its space is kept until
 /// it is dropped.
 #[derive(Clone)]
 pub struct Snapshot {
-    pub(crate) tree: everbyte_cdds::TreeSnapshot,
+    pub(crate) tree: TreeSnapshot,
 }
 
 impl Snapshot {

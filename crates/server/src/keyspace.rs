@@ -21,7 +21,7 @@
 //!   ITER-2  A write that was rolled back is never answered as done.
 //!   ITER-3  A command happens whole or not at all.
 
-use everbyte_kv::{Batch, Commit, Error, KEY_MAX, Kv, Range, Result, Snapshot, TreeError};
+use everbyte_kv::{Batch, Commit, Error, KEY_MAX, Kv, Range, Result, Snapshot};
 use everbyte_media::seeded;
 use std::ops::Bound;
 
@@ -174,7 +174,7 @@ impl<'k> Keyspace<'k> {
     pub(crate) fn check_key(&self, key: &[u8]) -> Result<()> {
         match key.len() {
             ..=KEY_MAX => Ok(()),
-            len => Err(TreeError::KeyTooLong { len, max: KEY_MAX }.into()),
+            len => Err(Error::KeyTooLong { len, max: KEY_MAX }),
         }
     }
 

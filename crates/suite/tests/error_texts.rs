@@ -201,7 +201,7 @@ fn page() -> String {
         TimestampsExhausted => E::TimestampsExhausted { object: object() },
         Poisoned => E::Poisoned { object: object() },
     });
-    texts!(page, "cdds", everbyte_cdds::Error, {
+    texts!(page, "kv", everbyte_kv::Error, {
         Media => E::Media(media().into()),
         Heap => E::Heap(heap().into()),
         Store => E::Store(store().into()),
@@ -300,10 +300,6 @@ fn page() -> String {
         Panicked => E::Panicked { message: "MESSAGE".into() },
         Doomed => E::Doomed,
     });
-    texts!(page, "kv", everbyte_kv::Error, {
-        Tree => E::Tree(everbyte_cdds::Error::Doomed),
-        Store => E::Store(store().into()),
-    });
     texts!(page, "broker", everbyte_broker::Error, {
         Store => E::Store(store()),
         Domains => E::Domains { said: detail(), source: Box::new(E::Media(media())) },
@@ -329,7 +325,7 @@ fn page() -> String {
         Listen => E::Listen { address: "127.0.0.1:6380".into(), source: io::Error::from(io::ErrorKind::AddrInUse) },
         Exposed => E::Exposed { address: "0.0.0.0:6380".into() },
         System => E::System { action: "wait for readiness", source: refused() },
-        Store => E::Store { source: everbyte_cdds::Error::Doomed.into() },
+        Store => E::Store { source: everbyte_kv::Error::Doomed.into() },
         Settler => E::Settler,
     });
     texts!(page, "object: transactions", everbyte_object::TryError<everbyte_store::Error>, {

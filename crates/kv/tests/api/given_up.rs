@@ -217,7 +217,7 @@ fn a_write_beside_a_batch_of_the_same_thread_is_refused() {
     let kv = filled(&store());
     let batch = kv.batch();
     let error = kv.put(b"key", b"value").unwrap_err();
-    assert!(matches!(error, Error::Tree(_)) && error.to_string().contains("this thread has a batch"), "{error}");
+    assert!(matches!(error, Error::OwnBatch) && error.to_string().contains("this thread has a batch"), "{error}");
     assert!(kv.delete(b"kept").is_err() && kv.free_leaks().is_err());
     let again = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(kv.batch())));
     assert!(again.is_err());

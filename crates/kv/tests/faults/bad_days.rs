@@ -28,7 +28,7 @@ fn keys_of_no_byte_and_of_a_megabyte() {
     assert_eq!(kv.prefix(&long).count(), 2);
     assert!(kv.delete(&long).unwrap() && !kv.delete(&long).unwrap());
     let error = kv.put(&vec![0; (16 << 20) + 1], b"").unwrap_err();
-    assert!(matches!(error, Error::Tree(_)) && error.to_string().contains("longer than"), "{error}");
+    assert!(matches!(error, Error::KeyTooLong { .. }) && error.to_string().contains("longer than"), "{error}");
     assert_eq!(kv.check(), []);
 }
 

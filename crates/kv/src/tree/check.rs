@@ -1,15 +1,15 @@
 //! Walks everything a tree has and verifies its invariants. Reads only; never panics on what it
 //! finds.
 
-use crate::batch::owned_blocks;
 use crate::error::{Error, Result};
-use crate::hash::OffsetSet;
-use crate::layout::*;
-use crate::node::{Node, Query, head_of};
-use crate::pins::Published;
-use crate::sum::Sum;
-use crate::tree::{OpenTree, Tree};
-use crate::version::{Life, View};
+use crate::tree::batch::owned_blocks;
+use crate::tree::handle::{OpenTree, Tree};
+use crate::tree::hash::OffsetSet;
+use crate::tree::layout::*;
+use crate::tree::node::{Node, Query, head_of};
+use crate::tree::pins::Published;
+use crate::tree::sum::Sum;
+use crate::tree::version::{Life, View};
 use everbyte_media::{Checked, ErrorInfo};
 use everbyte_store::{Finding, FindingKind};
 use std::rc::Rc;
@@ -45,8 +45,8 @@ impl Tree {
     ///
     /// # Panics
     /// If this thread has a batch of this tree: it would wait for itself.
-    pub fn check(&self) -> Vec<Finding> {
-        let own = self.shared.holder.load(Relaxed) == crate::thread::current();
+    pub(crate) fn check(&self) -> Vec<Finding> {
+        let own = self.shared.holder.load(Relaxed) == crate::tree::thread::current();
         assert!(!own, "{}", Error::OwnBatch);
         // No writer meanwhile.
         let writer = self.shared.writer.lock();
@@ -60,8 +60,8 @@ impl Tree {
     /// Damage, or a block with two owners: nothing is sure to have leaked then. Otherwise as
     /// [`TreeBatch::commit`].
     ///
-    /// [`TreeBatch::commit`]: crate::Batch::commit
-    pub fn free_leaks(&self) -> Result<Vec<Finding>> {
+    /// [`TreeBatch::commit`]: crate::tree::TreeBatch::commit
+    pub(crate) fn free_leaks(&self) -> Result<Vec<Finding>> {
         let mut batch = self.begin()?; // no other writer, from the walk to the commit
         let mut found = self.check_at(batch.writer.committed);
         if let Some(damage) = found.iter().find(|finding| finding.is_damage()) {
@@ -198,7 +198,7 @@ impl Walk<'_> {
                     self.find(FindingKind::Damage, byte, "a fingerprint does not belong to its key");
                 }
                 node.value_into(&slot, &mut value)?;
-                total = crate::record::record_sum(key_sum, &value);
+                total = crate::tree::record::record_sum(key_sum, &value);
                 for result in [node.verify_head(&slot, key_sum), node.verify_table(&slot, &value)] {
                     if let Err(error) = result {
                         self.find(FindingKind::Damage, at, error.to_string());

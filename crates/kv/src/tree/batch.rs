@@ -18,18 +18,18 @@
 //!   BATCH-4  What a batch stored under version v into nodes that others see is taken back when the
 //!            batch is given up, and a fence orders that. So the next batch may be version v again.
 
-use crate::build::Items;
-use crate::dirty::Dirty;
 use crate::error::{Error, Result};
-use crate::hash::{OffsetMap, OffsetSet};
-use crate::layout::*;
-use crate::node::{Node, Query, below, order_indexes};
-use crate::number::Version;
-use crate::pins::Published;
-use crate::prefetch::Prefetched;
-use crate::record;
-use crate::tree::OpenTree;
-use crate::version::View;
+use crate::tree::build::Items;
+use crate::tree::dirty::Dirty;
+use crate::tree::handle::OpenTree;
+use crate::tree::hash::{OffsetMap, OffsetSet};
+use crate::tree::layout::*;
+use crate::tree::node::{Node, Query, below, order_indexes};
+use crate::tree::number::Version;
+use crate::tree::pins::Published;
+use crate::tree::prefetch::Prefetched;
+use crate::tree::record;
+use crate::tree::version::View;
 use everbyte_heap::{Block, Op};
 use everbyte_media::lock_order::RankedMutexGuard;
 use everbyte_media::{LINE, Offset, Section, seeded};
@@ -118,7 +118,7 @@ impl Writer {
 ///
 /// Dropping a batch takes back what it stored: nothing happened. After an error inside one that is
 /// all it can do.
-pub struct TreeBatch<'t> {
+pub(crate) struct TreeBatch<'t> {
     pub(crate) shared: &'t OpenTree,
     pub(crate) writer: RankedMutexGuard<'t, Writer>,
     pub(crate) _section: Section<'t>,
@@ -165,7 +165,7 @@ pub(crate) struct NewRecord {
 impl<'t> TreeBatch<'t> {
     pub(crate) fn begin(shared: &'t OpenTree) -> TreeBatch<'t> {
         let mut writer = shared.writer.lock();
-        let thread = crate::thread::current();
+        let thread = crate::tree::thread::current();
         shared.holder.store(thread, Relaxed);
         let dirty = std::mem::take(&mut writer.dirty);
         let touched = std::mem::take(&mut writer.touched);
@@ -205,27 +205,27 @@ impl<'t> TreeBatch<'t> {
     ///
     /// # Errors
     /// Damage.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.shared.get(&self.view, self.root, key)
     }
 
     /// A cursor over what this batch sees.
-    pub fn cursor(&self) -> crate::cursor::Cursor<'_> {
-        crate::cursor::Cursor::new(self.shared.media.clone(), self.view.clone(), self.root, None)
+    pub(crate) fn cursor(&self) -> crate::tree::cursor::Cursor<'_> {
+        crate::tree::cursor::Cursor::new(self.shared.media.clone(), self.view.clone(), self.root, None)
     }
 
     /// Live keys, this batch's writes included.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.keys
     }
 
     /// Whether this batch sees no key.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.keys == 0
     }
 
     /// Whether an error in the middle of a write has spoiled this batch: it cannot be committed.
-    pub fn is_doomed(&self) -> bool {
+    pub(crate) fn is_doomed(&self) -> bool {
         self.doomed
     }
 
@@ -234,7 +234,7 @@ impl<'t> TreeBatch<'t> {
     /// # Errors
     /// Out of space, damage, a key or value over the limits. After an error in the middle the batch
     /// cannot be committed.
-    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
+    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.check_key(key)?;
         if value.len() as u64 > VALUE_MAX {
             return Err(Error::ValueTooLong { len: value.len() as u64, max: VALUE_MAX });
@@ -271,7 +271,7 @@ impl<'t> TreeBatch<'t> {
     ///
     /// # Errors
     /// Damage, which the puts would report too.
-    pub fn prefetch<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>) -> Result<()> {
+    pub(crate) fn prefetch<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>) -> Result<()> {
         self.writer.prefetched.find(&self.shared.media, &self.view, self.root, keys)
     }
 
@@ -279,7 +279,7 @@ impl<'t> TreeBatch<'t> {
     ///
     /// # Errors
     /// Damage, out of space. After an error the batch cannot be committed.
-    pub fn delete(&mut self, key: &[u8]) -> Result<bool> {
+    pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool> {
         self.check_key(key)?;
         let query = Query::new(key);
         self.guarded(|batch| {

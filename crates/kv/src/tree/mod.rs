@@ -1,4 +1,4 @@
-//! # everbyte-cdds: a versioned B+-tree that needs no log
+//! A versioned B+-tree that needs no log.
 //!
 //! Consistent and durable data structures (Venkataraman and others, FAST 2011): nothing an older
 //! version can see is overwritten, and one 8-byte store makes a new version real. So there is no
@@ -13,15 +13,13 @@
 //! `build` (writing whole nodes), `batch` and `replace` (what a put does), `commit`, `reclaim`
 //! (what becomes of the dead), `recover`, `check`. Format: docs/formats/tree.md.
 
-#![forbid(unsafe_code)]
-
 mod batch;
 mod build;
 mod check;
 mod commit;
 mod cursor;
 mod dirty;
-mod error;
+mod handle;
 mod hash;
 #[allow(missing_docs)] // documented in docs/formats/tree.md
 mod layout;
@@ -35,15 +33,16 @@ mod record;
 mod recover;
 mod replace;
 mod sum;
+#[cfg(test)]
+mod tests;
 mod thread;
-mod tree;
 mod version;
 mod walk;
 
-pub use batch::TreeBatch;
-pub use cursor::{Cursor, Entry};
-pub use error::{Error, Result};
+pub(crate) use batch::TreeBatch;
+pub(crate) use cursor::{Cursor, Entry};
+pub use handle::{Commit, Stats};
+pub(crate) use handle::{Tree, TreeSnapshot};
 pub use layout::{KEY_MAX, VALUE_MAX};
 pub use number::Version;
 pub use record::fetched;
-pub use tree::{Commit, Stats, Tree, TreeSnapshot, UNSETTLED_MAX};

@@ -6,8 +6,8 @@
 //!          carried it is taken back (BATCH-4).
 //!   VER-2  A void version as a start means never; as an end it means still live.
 
-use crate::layout::{Slot, WHOLE};
-use crate::number::Version;
+use crate::tree::layout::{Slot, WHOLE};
+use crate::tree::number::Version;
 use arc_swap::Guard;
 use std::sync::Arc;
 

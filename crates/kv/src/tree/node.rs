@@ -22,11 +22,11 @@
 //! accepts an entry and finds the same `start` before and after has read that one entry.
 
 use crate::error::{Result, damaged};
-use crate::layout::*;
-use crate::number::Version;
-use crate::record::{count_fetched, record_sum};
-use crate::sum::Sum;
-use crate::version::View;
+use crate::tree::layout::*;
+use crate::tree::number::Version;
+use crate::tree::record::{count_fetched, record_sum};
+use crate::tree::sum::Sum;
+use crate::tree::version::View;
 use everbyte_media::{LINE, Media, Window, seeded};
 use std::cmp::Ordering;
 

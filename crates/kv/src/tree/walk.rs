@@ -9,9 +9,9 @@
 //! the version does not see.
 
 use crate::error::Result;
-use crate::layout::{APPENDS, LEAF_BASE_MAX};
-use crate::node::{Node, order_indexes};
-use crate::version::View;
+use crate::tree::layout::{APPENDS, LEAF_BASE_MAX};
+use crate::tree::node::{Node, order_indexes};
+use crate::tree::version::View;
 use std::cmp::Ordering;
 
 /// A place between two entries of a node.

@@ -1,13 +1,13 @@
 //! The end of a batch: one 8-byte store makes its version real, or all that carries the version is
 //! taken back.
 
-use crate::batch::TreeBatch;
 use crate::error::Result;
-use crate::layout::*;
-use crate::number::Version;
-use crate::pins::Published;
-use crate::tree::{Commit, OpenTree};
-use crate::version::Voids;
+use crate::tree::batch::TreeBatch;
+use crate::tree::handle::{Commit, OpenTree};
+use crate::tree::layout::*;
+use crate::tree::number::Version;
+use crate::tree::pins::Published;
+use crate::tree::version::Voids;
 use everbyte_heap::Op;
 use everbyte_media::museum::{misplaced, unless};
 use everbyte_media::{Checked, Offset, PublishWord, Unsettled, seeded};
@@ -20,14 +20,14 @@ const TOUCHED_KEPT: usize = 4096;
 
 impl TreeBatch<'_> {
     /// Commits: the version is ordered before everything stored later, and settled by
-    /// [`crate::Tree::settle`].
+    /// [`crate::tree::handle::Tree::settle`].
     ///
     /// Costs two fences. A batch that wrote nothing costs none.
     ///
     /// # Errors
     /// An earlier error of this batch ([`crate::Error::Doomed`]); out of space; a page of the table
     /// that cannot be read. Then nothing happened.
-    pub fn commit(mut self) -> Result<Commit> {
+    pub(crate) fn commit(mut self) -> Result<Commit> {
         let shared = self.shared;
         if self.doomed {
             return Err(crate::Error::Doomed);
@@ -75,7 +75,7 @@ impl TreeBatch<'_> {
         self.apply(&ops);
         self.reclaimed();
         let writer = &mut *self.writer;
-        writer.applied_by = crate::thread::current();
+        writer.applied_by = crate::tree::thread::current();
         writer.committed = next;
         writer.next = next.version.next();
         writer.graveyard.extend(self.graves.drain(..));
@@ -150,7 +150,7 @@ impl TreeBatch<'_> {
     }
 
     /// Gives the batch up; the same as dropping it.
-    pub fn abort(self) {}
+    pub(crate) fn abort(self) {}
 
     /// Takes back what was stored under this batch's version (BATCH-4).
     ///
@@ -217,7 +217,7 @@ impl Drop for TreeBatch<'_> {
         self.touched.clear();
         self.touched.shrink_to(TOUCHED_KEPT);
         self.writer.touched = std::mem::take(&mut self.touched);
-        self.shared.holder.store(crate::thread::NONE, Relaxed);
+        self.shared.holder.store(crate::tree::thread::NONE, Relaxed);
     }
 }
 

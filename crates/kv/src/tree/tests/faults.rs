@@ -1,10 +1,8 @@
 //! Bytes of a tree that have changed: the check finds them, or they are without effect; reading
 //! never panics.
 
-mod common;
-
-use common::put;
-use everbyte_cdds::Tree;
+use super::put;
+use crate::tree::Tree;
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -23,7 +21,7 @@ fn pairs(tree: &Tree) -> Result<Pairs, String> {
 /// Flips one bit of each eighth word behind the store's part of the object, one after the other.
 #[test]
 fn the_check_finds_a_flipped_bit_or_every_pair_is_read() {
-    let (store, object) = common::object();
+    let (store, object) = super::object();
     let keys: Vec<Vec<u8>> = (0..200_u32).map(|number| format!("key{number:04}").into_bytes()).collect();
     let tree = Tree::open(object.clone()).unwrap();
     keys.iter().for_each(|key| put(&tree, &[(key, &[&key[..], &[7; 90]].concat())]));

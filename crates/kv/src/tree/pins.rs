@@ -7,7 +7,7 @@
 //!
 //! Threads: any. `Pinned` may move between threads.
 
-use crate::number::Version;
+use crate::tree::number::Version;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use std::cell::Cell;

@@ -15,18 +15,18 @@
 //! nothing to void. The mark is made only by a process whose opening was complete: one that failed
 //! may not have voided what a crash cut short.
 
-use crate::batch::Writer;
-use crate::build::{Items, image, size_for};
-use crate::commit::apply_drops;
 use crate::error::{Error, Result, damaged};
-use crate::hash::OffsetSet;
-use crate::layout::*;
-use crate::node::Node;
-use crate::number::Version;
-use crate::pins::{Pins, Published};
-use crate::sum::sum;
-use crate::tree::{OpenTree, Tally, Tree};
-use crate::version::{Held, Life, View, Voids};
+use crate::tree::batch::Writer;
+use crate::tree::build::{Items, image, size_for};
+use crate::tree::commit::apply_drops;
+use crate::tree::handle::{OpenTree, Tally, Tree};
+use crate::tree::hash::OffsetSet;
+use crate::tree::layout::*;
+use crate::tree::node::Node;
+use crate::tree::number::Version;
+use crate::tree::pins::{Pins, Published};
+use crate::tree::sum::sum;
+use crate::tree::version::{Held, Life, View, Voids};
 use arc_swap::ArcSwap;
 use everbyte_heap::{Heap, Op};
 use everbyte_media::lock_order::RankedMutex;
@@ -52,7 +52,7 @@ impl Tree {
     ///
     /// # Errors
     /// Out of space; I/O.
-    pub fn format(object: &Object) -> Result<()> {
+    pub(crate) fn format(object: &Object) -> Result<()> {
         format(object)
     }
 
@@ -63,7 +63,7 @@ impl Tree {
     ///
     /// # Errors
     /// Open already, damage, a newer format, I/O.
-    pub fn open(object: Object) -> Result<Tree> {
+    pub(crate) fn open(object: Object) -> Result<Tree> {
         open(object)
     }
 }
@@ -80,7 +80,7 @@ fn format(object: &Object) -> Result<()> {
     let leaf = heap.reserve(size_for(0, 0, 0) as u64)?;
     media.copy_nt(leaf.at, &image(0, FIRST, leaf.size.to_usize() & !(LINE as usize - 1), &items, 0..0));
     items.bytes.extend_from_slice(&u64::from(sum(b"")).to_le_bytes());
-    let item = crate::build::Item {
+    let item = crate::tree::build::Item {
         start: FIRST,
         end: Version::NONE,
         flags: 0,
@@ -158,7 +158,7 @@ fn open(object: Object) -> Result<Tree> {
         opened: version,
         graveyard: VecDeque::new(),
         recent: Default::default(),
-        applied_by: crate::thread::NONE,
+        applied_by: crate::tree::thread::NONE,
         unlisted: version,
         scanned: Default::default(),
         sweep: Some(Vec::new()),
@@ -184,7 +184,7 @@ fn open(object: Object) -> Result<Tree> {
         pending: Mutex::new(VecDeque::new()),
         counts: Tally::default(),
         number: TREES.fetch_add(1, Relaxed),
-        holder: AtomicU64::new(crate::thread::NONE),
+        holder: AtomicU64::new(crate::tree::thread::NONE),
         opened: AtomicBool::new(seeded("tree-failed-opening-closes")),
         _claim: claim,
     };
@@ -370,7 +370,7 @@ impl Drop for OpenTree {
     /// A clean close: the next opening has nothing to void. Nothing depends on it. A batch that was
     /// leaked has neither been committed nor taken back: that is no clean close.
     fn drop(&mut self) {
-        let has_batch = *self.holder.get_mut() != crate::thread::NONE;
+        let has_batch = *self.holder.get_mut() != crate::tree::thread::NONE;
         if !*self.opened.get_mut() || has_batch {
             return;
         }

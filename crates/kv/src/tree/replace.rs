@@ -8,13 +8,13 @@
 //! The root is always an inner node, and a new root carries the old one as a dead entry: so
 //! whatever dies has exactly one dead entry that owns it (TREE-4), and a crash leaks nothing.
 
-use crate::batch::{Grave, NewRecord, Path, TreeBatch};
-use crate::build::{Item, Items, image, separator, size_for};
 use crate::error::Result;
-use crate::layout::*;
-use crate::node::{Node, extend_from};
-use crate::number::Version;
-use crate::sum::sum;
+use crate::tree::batch::{Grave, NewRecord, Path, TreeBatch};
+use crate::tree::build::{Item, Items, image, separator, size_for};
+use crate::tree::layout::*;
+use crate::tree::node::{Node, extend_from};
+use crate::tree::number::Version;
+use crate::tree::sum::sum;
 use everbyte_media::LINE;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -299,7 +299,7 @@ impl<'t> TreeBatch<'t> {
     ///
     /// # Errors
     /// Out of space. After an error the batch cannot be committed.
-    pub fn clear(&mut self) -> Result<()> {
+    pub(crate) fn clear(&mut self) -> Result<()> {
         self.writer.prefetched.clear();
         self.guarded(|batch| {
             let items = Items::default();

@@ -22,12 +22,12 @@
 //! those of other nodes when a write comes by, and those of the rest by a sweep over the keys, a
 //! leaf or two for each commit.
 
-use crate::batch::{Frame, Grave, TreeBatch, owned_blocks};
 use crate::error::{Error, Result};
-use crate::hash::OffsetSet;
-use crate::layout::*;
-use crate::node::{Node, below};
-use crate::walk::Walk;
+use crate::tree::batch::{Frame, Grave, TreeBatch, owned_blocks};
+use crate::tree::hash::OffsetSet;
+use crate::tree::layout::*;
+use crate::tree::node::{Node, below};
+use crate::tree::walk::Walk;
 use everbyte_media::seeded;
 use std::sync::atomic::Ordering::Relaxed;
 

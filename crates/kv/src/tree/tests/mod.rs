@@ -1,12 +1,15 @@
 //! Trees in memory.
-#![allow(dead_code)] // each test file uses its part
 
-use everbyte_cdds::Tree;
+mod api;
+mod faults;
+mod model;
+
+use crate::tree::Tree;
 use everbyte_media::{Media, Options};
 use everbyte_store::{Engine, FormatOptions, Object, ObjectOptions, Store};
 
 /// A store in memory with an object `tree` that holds an empty tree.
-pub(crate) fn object() -> (Store, Object) {
+pub(super) fn object() -> (Store, Object) {
     let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
     let store = Store::format(media, &FormatOptions::default()).unwrap();
     let options = ObjectOptions { engine: Engine::Cdds, fingerprint: 0, span: Some(16 << 20) };
@@ -15,12 +18,12 @@ pub(crate) fn object() -> (Store, Object) {
 }
 
 /// A tree over such a store.
-pub(crate) fn tree() -> Tree {
+pub(super) fn tree() -> Tree {
     Tree::open(object().1).unwrap()
 }
 
 /// Puts pairs in one settled batch.
-pub(crate) fn put(tree: &Tree, pairs: &[(&[u8], &[u8])]) {
+pub(super) fn put(tree: &Tree, pairs: &[(&[u8], &[u8])]) {
     let mut batch = tree.batch();
     for (key, value) in pairs {
         batch.put(key, value).unwrap();

@@ -32,14 +32,14 @@
 //!
 //! Design: docs/design/tree.md
 
-use crate::batch::{TreeBatch, Writer};
-use crate::cursor::Cursor;
 use crate::error::{Error, Result};
-use crate::layout::Slot;
-use crate::node::{Node, Query, below};
-use crate::number::Version;
-use crate::pins::{Pins, Published, Ticket};
-use crate::version::{Held, View, Voids};
+use crate::tree::batch::{TreeBatch, Writer};
+use crate::tree::cursor::Cursor;
+use crate::tree::layout::Slot;
+use crate::tree::node::{Node, Query, below};
+use crate::tree::number::Version;
+use crate::tree::pins::{Pins, Published, Ticket};
+use crate::tree::version::{Held, View, Voids};
 use arc_swap::ArcSwap;
 use everbyte_heap::Heap;
 use everbyte_media::lock_order::{RankedMutex, rank};
@@ -51,11 +51,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Versions that may be committed and not settled.
-pub const UNSETTLED_MAX: u64 = 256;
+pub(super) const UNSETTLED_MAX: u64 = 256;
 
 /// A versioned tree. Cheap to clone; clones are one tree.
 #[derive(Clone)]
-pub struct Tree {
+pub(crate) struct Tree {
     pub(crate) shared: Arc<OpenTree>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct OpenTree {
     pub counts: Tally,
     /// Distinguishes the commits of this opened tree from those of another.
     pub number: u64,
-    /// The thread that has a batch ([`crate::thread`]).
+    /// The thread that has a batch ([`crate::tree::thread`]).
     pub holder: AtomicU64,
     /// Whether opening is complete: only then may closing say that nothing is to be voided.
     pub opened: AtomicBool,
@@ -126,7 +126,7 @@ impl Tree {
     ///
     /// # Errors
     /// Damage.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let (ticket, seen) = self.shared.pins.pin();
         let result = self.shared.get(&self.shared.brief_view(seen.version), seen.root, key);
         self.shared.pins.unpin(&ticket);
@@ -134,7 +134,7 @@ impl Tree {
     }
 
     /// Pins the newest settled version.
-    pub fn snapshot(&self) -> TreeSnapshot {
+    pub(crate) fn snapshot(&self) -> TreeSnapshot {
         let (ticket, seen) = self.shared.pins.pin();
         TreeSnapshot(Arc::new(Pinned {
             shared: Arc::clone(&self.shared),
@@ -152,7 +152,7 @@ impl Tree {
     /// # Panics
     /// If this thread has a batch of this tree already: it would wait for itself. [`Tree::begin`]
     /// returns an error instead.
-    pub fn batch(&self) -> TreeBatch<'_> {
+    pub(crate) fn batch(&self) -> TreeBatch<'_> {
         self.begin().unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -160,8 +160,8 @@ impl Tree {
     ///
     /// # Errors
     /// [`Error::OwnBatch`] if this thread has a batch of this tree already.
-    pub fn begin(&self) -> Result<TreeBatch<'_>> {
-        if self.shared.holder.load(Relaxed) == crate::thread::current() {
+    pub(crate) fn begin(&self) -> Result<TreeBatch<'_>> {
+        if self.shared.holder.load(Relaxed) == crate::tree::thread::current() {
             return Err(Error::OwnBatch);
         }
         let behind = self
@@ -183,7 +183,7 @@ impl Tree {
     /// # Errors
     /// A poisoned store: whether the commit survives is unknown until the store is opened again. A
     /// commit of another tree, or of this one before it was opened again: nothing is settled.
-    pub fn settle(&self, commit: Commit) -> Result<()> {
+    pub(crate) fn settle(&self, commit: Commit) -> Result<()> {
         if commit.tree != self.shared.number {
             return Err(Error::OtherTree);
         }
@@ -205,17 +205,17 @@ impl Tree {
     }
 
     /// Live keys of the newest settled version.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.shared.pins.published().keys
     }
 
     /// Whether the newest settled version holds nothing.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Figures.
-    pub fn stats(&self) -> Stats {
+    pub(crate) fn stats(&self) -> Stats {
         let (seen, counts) = (self.shared.pins.published(), &self.shared.counts);
         Stats {
             keys: seen.keys,
@@ -230,7 +230,7 @@ impl Tree {
     }
 
     /// The heap that holds the tree's nodes.
-    pub fn heap(&self) -> &Heap {
+    pub(crate) fn heap(&self) -> &Heap {
         &self.shared.heap
     }
 }
@@ -251,7 +251,7 @@ impl OpenTree {
         let (node, Some((_, slot))) = self.find(view, root, &query)? else { return Ok(None) };
         let mut value = Vec::new();
         node.value_into(&slot, &mut value)?;
-        if crate::record::record_sum(query.sum, &value) != node.record_sum(&slot)? {
+        if crate::tree::record::record_sum(query.sum, &value) != node.record_sum(&slot)? {
             return node.damaged("a record fails its checksum");
         }
         Ok(Some(value))
@@ -277,7 +277,7 @@ impl OpenTree {
 /// A settled version, held fast until its last clone and cursor are dropped: what it sees is not
 /// reclaimed, whatever is written meanwhile.
 #[derive(Clone)]
-pub struct TreeSnapshot(pub(crate) Arc<Pinned>);
+pub(crate) struct TreeSnapshot(pub(crate) Arc<Pinned>);
 
 pub(crate) struct Pinned {
     pub(crate) shared: Arc<OpenTree>,
@@ -291,27 +291,27 @@ impl TreeSnapshot {
     ///
     /// # Errors
     /// Damage.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.0.shared.get(&self.0.view, self.0.seen.root, key)
     }
 
     /// Live keys at this version.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.0.seen.keys
     }
 
     /// Whether this version holds nothing.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.seen.keys == 0
     }
 
     /// The version's number.
-    pub fn version(&self) -> Version {
+    pub(crate) fn version(&self) -> Version {
         self.0.seen.version
     }
 
     /// A cursor over this version, standing nowhere yet. It keeps the version by itself.
-    pub fn cursor(&self) -> Cursor<'static> {
+    pub(crate) fn cursor(&self) -> Cursor<'static> {
         Cursor::new(self.0.shared.media.clone(), self.0.view.clone(), self.0.seen.root, Some(self.clone()))
     }
 }

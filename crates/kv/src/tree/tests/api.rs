@@ -1,9 +1,8 @@
 //! The calls of a tree: versions, snapshots, batches, cursors, and what each refuses.
 
-mod common;
-
-use common::{put, tree};
-use everbyte_cdds::{Error, KEY_MAX, Tree, Version};
+use super::{put, tree};
+use crate::Error;
+use crate::tree::{KEY_MAX, Tree, Version};
 
 /// A commit is visible to readers once it is settled, and a settled version stays as it is.
 #[test]
@@ -83,7 +82,7 @@ fn a_cursor_goes_both_ways() {
 
 #[test]
 fn an_object_is_opened_once_at_a_time_and_keeps_what_was_settled() {
-    let (_store, object) = common::object();
+    let (_store, object) = super::object();
     let tree = Tree::open(object.clone()).unwrap();
     put(&tree, &[(b"key", b"value")]);
     assert!(Tree::open(object.clone()).is_err());

@@ -15,9 +15,9 @@
 //! unlinked. All other changes of the tree in this batch leave the keys of a leaf as they are.
 
 use crate::error::Result;
-use crate::layout::*;
-use crate::node::{Node, Query, below};
-use crate::version::View;
+use crate::tree::layout::*;
+use crate::tree::node::{Node, Query, below};
+use crate::tree::version::View;
 use everbyte_media::{LINE, Media};
 
 /// Keys whose ways are walked together: their lines fit the second-level cache many times over.

@@ -1,9 +1,9 @@
 //! Writing a whole node: entries in key order become bytes, past the cache, in one go.
 
 use crate::error::Result;
-use crate::layout::*;
-use crate::node::{Node, head_of, parts};
-use crate::number::Version;
+use crate::tree::layout::*;
+use crate::tree::node::{Node, head_of, parts};
+use crate::tree::number::Version;
 use everbyte_media::{Checked, LINE};
 use std::mem::offset_of;
 use zerocopy::IntoBytes;
@@ -185,7 +185,7 @@ mod tests {
             }
             let media = everbyte_media::Media::anonymous(1 << 16, &Default::default()).unwrap();
             media.write(4096, &image(0, Version::new(1), 4096, &items, 0..2));
-            let node = crate::node::Node::open(&media, 4096).unwrap();
+            let node = crate::tree::node::Node::open(&media, 4096).unwrap();
             let by_words: Vec<u64> = keys.iter().map(|key| node.query_head(key)).collect();
             assert_eq!(heads, by_words, "prefix {prefix:?}");
         }

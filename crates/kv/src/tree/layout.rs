@@ -4,7 +4,7 @@
 //! slots, and records. The first `base` slots were written with the node, sorted by key; the last
 //! [`APPENDS`] are filled later, in any order, and are sorted by the permutation word `order`.
 
-use crate::number::Version;
+use crate::tree::number::Version;
 use everbyte_media::{Checked, LINE, Offset};
 use std::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -92,8 +92,8 @@ pub(crate) const fn field_size<T, F>(_of: fn(&T) -> &F) -> usize {
 macro_rules! field_of {
     ($words:expr, $Type:ident, $field:ident) => {{
         const AT: usize = std::mem::offset_of!($Type, $field);
-        const SIZE: usize = $crate::layout::field_size(|all: &$Type| &all.$field);
-        const { assert!(AT / 8 < $crate::layout::SHAPE_WORDS && AT % 8 + SIZE <= 8, "in one of the first words") };
+        const SIZE: usize = $crate::tree::layout::field_size(|all: &$Type| &all.$field);
+        const { assert!(AT / 8 < $crate::tree::layout::SHAPE_WORDS && AT % 8 + SIZE <= 8, "in one of the first words") };
         $words[const { AT / 8 }] << (64 - 8 * (AT % 8 + SIZE)) >> (64 - 8 * SIZE)
     }};
 }

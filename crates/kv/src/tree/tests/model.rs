@@ -1,8 +1,6 @@
 //! Random batches, snapshots, abortions and openings beside a plain map of each version.
 
-mod common;
-
-use everbyte_cdds::{Tree, TreeSnapshot};
+use crate::tree::{Tree, TreeSnapshot};
 use everbyte_workload::{Keys, Random, programs};
 use std::collections::BTreeMap;
 
@@ -24,7 +22,7 @@ fn assert_same(snapshot: &TreeSnapshot, model: &Model) {
 
 fn program(random: &mut Random) {
     let keys = Keys::draw(random, &[0, 8, 24, 32, 256]);
-    let (_store, object) = common::object();
+    let (_store, object) = super::object();
     let mut tree = Tree::open(object.clone()).unwrap();
     let (mut model, mut held) = (Model::new(), Vec::<(TreeSnapshot, Model)>::new());
     for _ in 0..60 {

@@ -7,13 +7,13 @@
 //!   PART-2  A block's table is stored with its value, before the entry that points there.
 
 use crate::error::{Result, damaged};
-use crate::layout::{CHUNK, Slot};
-use crate::node::{Node, Query, below, extend_from};
-use crate::record::{head_sum, record_sum, table, table_of};
-use crate::sum::Sum;
-use crate::tree::OpenTree;
-use crate::version::View;
-use crate::{Tree, TreeSnapshot};
+use crate::tree::handle::OpenTree;
+use crate::tree::handle::{Tree, TreeSnapshot};
+use crate::tree::layout::{CHUNK, Slot};
+use crate::tree::node::{Node, Query, below, extend_from};
+use crate::tree::record::{head_sum, record_sum, table, table_of};
+use crate::tree::sum::Sum;
+use crate::tree::version::View;
 use std::ops::Range;
 
 impl Node<'_> {
@@ -121,7 +121,7 @@ impl Tree {
     ///
     /// # Errors
     /// Damage.
-    pub fn len_of(&self, key: &[u8]) -> Result<Option<u64>> {
+    pub(crate) fn len_of(&self, key: &[u8]) -> Result<Option<u64>> {
         let (ticket, seen) = self.shared.pins.pin();
         let result = self.shared.len_of(&self.shared.view(seen.version), seen.root, key);
         self.shared.pins.unpin(&ticket);
@@ -134,7 +134,7 @@ impl Tree {
     ///
     /// # Errors
     /// Damage.
-    pub fn part_of(&self, key: &[u8], choose: &mut dyn FnMut(u64) -> Range<u64>) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn part_of(&self, key: &[u8], choose: &mut dyn FnMut(u64) -> Range<u64>) -> Result<Option<Vec<u8>>> {
         let (ticket, seen) = self.shared.pins.pin();
         let result = self.shared.part_of(&self.shared.view(seen.version), seen.root, key, choose);
         self.shared.pins.unpin(&ticket);
@@ -147,7 +147,7 @@ impl TreeSnapshot {
     ///
     /// # Errors
     /// Damage.
-    pub fn len_of(&self, key: &[u8]) -> Result<Option<u64>> {
+    pub(crate) fn len_of(&self, key: &[u8]) -> Result<Option<u64>> {
         self.0.shared.len_of(&self.0.view, self.0.seen.root, key)
     }
 
@@ -155,17 +155,17 @@ impl TreeSnapshot {
     ///
     /// # Errors
     /// Damage.
-    pub fn part_of(&self, key: &[u8], choose: &mut dyn FnMut(u64) -> Range<u64>) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn part_of(&self, key: &[u8], choose: &mut dyn FnMut(u64) -> Range<u64>) -> Result<Option<Vec<u8>>> {
         self.0.shared.part_of(&self.0.view, self.0.seen.root, key, choose)
     }
 }
 
-impl crate::TreeBatch<'_> {
+impl crate::tree::TreeBatch<'_> {
     /// As [`Tree::len_of`], this batch's writes included.
     ///
     /// # Errors
     /// Damage.
-    pub fn len_of(&self, key: &[u8]) -> Result<Option<u64>> {
+    pub(crate) fn len_of(&self, key: &[u8]) -> Result<Option<u64>> {
         self.shared.len_of(&self.view, self.root, key)
     }
 
@@ -173,7 +173,7 @@ impl crate::TreeBatch<'_> {
     ///
     /// # Errors
     /// Damage.
-    pub fn part_of(&self, key: &[u8], choose: &mut dyn FnMut(u64) -> Range<u64>) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn part_of(&self, key: &[u8], choose: &mut dyn FnMut(u64) -> Range<u64>) -> Result<Option<Vec<u8>>> {
         self.shared.part_of(&self.view, self.root, key, choose)
     }
 }

@@ -5,13 +5,13 @@
 //! buffer and verified.
 
 use crate::error::{Result, damaged};
-use crate::layout::Slot;
-use crate::node::{Node, Shape};
-use crate::number::Version;
-use crate::sum::Sum;
-use crate::tree::TreeSnapshot;
-use crate::version::View;
-use crate::walk::{Entries, Walk};
+use crate::tree::handle::TreeSnapshot;
+use crate::tree::layout::Slot;
+use crate::tree::node::{Node, Shape};
+use crate::tree::number::Version;
+use crate::tree::sum::Sum;
+use crate::tree::version::View;
+use crate::tree::walk::{Entries, Walk};
 use everbyte_media::{LINE, Media};
 use std::cmp::Ordering;
 use std::marker::PhantomData;
@@ -21,7 +21,7 @@ use std::marker::PhantomData;
 const AHEAD_LINES: u64 = 4;
 
 /// A place in a version. [`Cursor::next`] and [`Cursor::prev`] move and return what lies there.
-pub struct Cursor<'t> {
+pub(crate) struct Cursor<'t> {
     media: Media,
     view: View,
     root: u64,
@@ -58,18 +58,18 @@ impl Last {
 }
 
 /// An entry that lies in the tree. Nothing of it has been fetched but its lengths.
-pub struct Entry<'c>(&'c mut Last);
+pub(crate) struct Entry<'c>(&'c mut Last);
 
 impl<'c> Entry<'c> {
     /// Bytes of the key.
     #[inline]
-    pub fn key_len(&self) -> usize {
+    pub(crate) fn key_len(&self) -> usize {
         self.0.slot.key_len()
     }
 
     /// Bytes of the value.
     #[inline]
-    pub fn value_len(&self) -> u64 {
+    pub(crate) fn value_len(&self) -> u64 {
         self.0.slot.value
     }
 
@@ -78,7 +78,7 @@ impl<'c> Entry<'c> {
     /// # Errors
     /// Damage.
     #[inline]
-    pub fn compare(&self, key: &[u8]) -> Result<Ordering> {
+    pub(crate) fn compare(&self, key: &[u8]) -> Result<Ordering> {
         self.0.node()?.compare(&self.0.slot, key)
     }
 
@@ -86,7 +86,7 @@ impl<'c> Entry<'c> {
     ///
     /// # Errors
     /// Damage.
-    pub fn key(self) -> Result<&'c [u8]> {
+    pub(crate) fn key(self) -> Result<&'c [u8]> {
         let mut bytes = std::mem::take(&mut self.0.bytes);
         bytes.clear();
         let node = self.0.node()?;
@@ -101,7 +101,7 @@ impl<'c> Entry<'c> {
     /// # Errors
     /// Damage.
     #[inline]
-    pub fn read(self) -> Result<(&'c [u8], &'c [u8])> {
+    pub(crate) fn read(self) -> Result<(&'c [u8], &'c [u8])> {
         let Last { media, leaf, slot, bytes } = self.0;
         let Some(leaf) = leaf else { return damaged(0, "no entry was handed out") };
         let (key_len, value_len) = leaf.on(media)?.entry_into(slot, bytes)?;
@@ -125,7 +125,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// Another cursor over the same version, standing nowhere yet.
-    pub fn again(&self) -> Cursor<'t> {
+    pub(crate) fn again(&self) -> Cursor<'t> {
         Cursor::new(self.media.clone(), self.view.clone(), self.root, self.keeper.clone())
     }
 
@@ -133,7 +133,7 @@ impl<'t> Cursor<'t> {
     ///
     /// # Errors
     /// Damage.
-    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+    pub(crate) fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.reset();
         let mut at = self.root;
         loop {
@@ -161,7 +161,7 @@ impl<'t> Cursor<'t> {
     ///
     /// # Errors
     /// Damage.
-    pub fn seek_end(&mut self) -> Result<()> {
+    pub(crate) fn seek_end(&mut self) -> Result<()> {
         self.reset();
         self.descend(self.root, false)
     }
@@ -212,7 +212,7 @@ impl<'t> Cursor<'t> {
     /// Damage.
     #[allow(clippy::should_implement_trait)] // lends its buffer, which an Iterator cannot
     #[inline]
-    pub fn next(&mut self) -> Result<Option<Entry<'_>>> {
+    pub(crate) fn next(&mut self) -> Result<Option<Entry<'_>>> {
         loop {
             let Some(leaf) = &self.leaf else { return Ok(None) };
             if let Some(index) = self.entries.next() {
@@ -252,7 +252,7 @@ impl<'t> Cursor<'t> {
     ///
     /// # Errors
     /// Damage.
-    pub fn prev(&mut self) -> Result<Option<Entry<'_>>> {
+    pub(crate) fn prev(&mut self) -> Result<Option<Entry<'_>>> {
         loop {
             let Some(leaf) = &self.leaf else { return Ok(None) };
             if let Some(index) = self.entries.prev() {
@@ -291,7 +291,7 @@ impl<'t> Cursor<'t> {
     ///
     /// # Errors
     /// Damage.
-    pub fn last_key(&self) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn last_key(&self) -> Result<Option<Vec<u8>>> {
         let Some(leaf) = &self.last.leaf else { return Ok(None) };
         let mut key = Vec::new();
         leaf.on(&self.media)?.key_into(&self.last.slot, &mut key)?;

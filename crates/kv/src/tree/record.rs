@@ -5,8 +5,8 @@
 //! a sum for each chunk; the record's sum then covers the key and the table. So a part is verified
 //! by the table and the chunks that it touches.
 
-use crate::layout::{CHUNK, RecordSums};
-use crate::sum::Sum;
+use crate::tree::layout::{CHUNK, RecordSums};
+use crate::tree::sum::Sum;
 use std::cell::Cell;
 
 thread_local! {
