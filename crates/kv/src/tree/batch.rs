@@ -19,99 +19,20 @@
 //!            batch is given up, and a fence orders that. So the next batch may be version v again.
 
 use crate::error::{Error, Result};
-use crate::tree::build::Items;
 use crate::tree::dirty::Dirty;
 use crate::tree::handle::OpenTree;
 use crate::tree::hash::{OffsetMap, OffsetSet};
 use crate::tree::layout::*;
-use crate::tree::node::{Node, Query, below, order_indexes};
+use crate::tree::node::{Node, Query, below};
 use crate::tree::number::Version;
-use crate::tree::pins::Published;
-use crate::tree::prefetch::Prefetched;
 use crate::tree::record;
 use crate::tree::version::View;
+use crate::tree::writer::{Frame, Grave, Writer};
 use everbyte_heap::{Block, Op};
 use everbyte_media::lock_order::RankedMutexGuard;
-use everbyte_media::{LINE, Offset, Section, seeded};
-use std::cmp::Ordering;
-use std::collections::VecDeque;
+use everbyte_media::{LINE, Offset, Section};
 use std::sync::atomic::Ordering::Relaxed;
 use zerocopy::{FromBytes, IntoBytes};
-
-/// The writer's volatile state between batches.
-pub(crate) struct Writer {
-    pub committed: Published,
-    /// Which of the two states counts.
-    pub state: usize,
-    /// The number the next batch gets (VER-1).
-    pub next: Version,
-    /// The version the tree was opened at.
-    pub opened: u64,
-    /// Dead entries that own something, in the order of their ends.
-    pub graveyard: VecDeque<Grave>,
-    /// Slots emptied with no fence since: not yet to be reused (TREE-2).
-    pub recent: OffsetSet,
-    /// The thread that applied the last ledger: only its own fences order what it flushed (TREE-6).
-    pub applied_by: u64,
-    /// Nodes as old as this or older may hold dead entries that no grave names; 0: none does.
-    pub unlisted: u64,
-    /// Those of them that have been listed meanwhile.
-    pub scanned: OffsetSet,
-    /// The key at which the search for unlisted dead entries goes on.
-    pub sweep: Option<Vec<u8>>,
-    /// The way down from the grave in front to the entry at which reclaiming goes on.
-    pub digging: Vec<Frame>,
-    /// Whether the last process died: empty slots of older nodes may then be empty only in its
-    /// caches.
-    pub suspicious: bool,
-    /// Nodes older than `opened` whose empty slots have been flushed since.
-    pub adopted: OffsetSet,
-    /// The last answer of `Pins::oldest`: never too new.
-    pub horizon: u64,
-    /// Ledgers too long for the area, kept reserved while their state counts.
-    pub long_ledgers: [Option<Block>; 2],
-    /// Operations of the ledger in force: a crash applies them again, so the blocks that they free
-    /// are not reused yet.
-    pub unfinished: Vec<Op>,
-    pub items: Items,
-    /// A clean one for the next batch.
-    pub dirty: Dirty,
-    /// An empty one for the next batch.
-    pub touched: Vec<u64>,
-    /// Leaves found ahead.
-    pub prefetched: Prefetched,
-}
-
-/// A dead entry that owns blocks or a subtree.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Grave {
-    pub end: Version,
-    pub node: u64,
-    pub index: usize,
-}
-
-/// A dead entry that is being reclaimed together with what lies below it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Frame {
-    pub node: u64,
-    pub index: u16,
-    /// Everything below goes, not only what is dead.
-    pub whole: bool,
-}
-const _: () = assert!(size_of::<Frame>() == 16); // one for each link of a chain
-
-impl Writer {
-    /// Flushes again what another thread applied and flushed and has not fenced since, so that a
-    /// fence of this thread orders it (TREE-6).
-    #[cold]
-    fn flush_applied(&self, shared: &OpenTree) {
-        if seeded("tree-another-threads-ledger") {
-            return;
-        }
-        shared.heap.flush(&self.unfinished);
-        self.recent.iter().for_each(|&slot| shared.media.flush(slot, 8));
-    }
-}
 
 /// One version in the making: reads see its own writes; no other reader sees them before commit and
 /// settlement.
@@ -468,139 +389,10 @@ impl<'t> TreeBatch<'t> {
     /// Notes that the slot at `at` carries this version from now on (BATCH-4). A node of this batch
     /// goes with it as a whole.
     #[inline]
-    fn touch(&mut self, node: &Node<'_>, at: u64) {
+    pub(crate) fn touch(&mut self, node: &Node<'_>, at: u64) {
         if node.birth() != self.view.version.get() {
             self.touched.push(at);
         }
-    }
-
-    /// Puts a record into an empty slot of `node`. `false`: there is no room.
-    pub(crate) fn append(&mut self, node: &Node<'_>, key: &[u8], record: &NewRecord, start: Version) -> Result<bool> {
-        if node.birth() <= self.writer.unlisted {
-            self.list_dead(node);
-        }
-        if self.writer.suspicious && node.birth() <= self.writer.opened && self.writer.adopted.insert(node.at) {
-            self.adopt_empty(node);
-        }
-        let order = node.order();
-        let need = record.bytes.len() as u64;
-        let mut top = u64::from(node.base_end);
-        let mut vacant = None;
-        let mut taken = [(0, 0); APPENDS];
-        let mut dead = [0_usize; APPENDS];
-        let mut dying = 0;
-        // the number of the slot is what all else follows from
-        #[allow(clippy::needless_range_loop)]
-        for append in 0..APPENDS {
-            let index = node.base() + append;
-            let (at, slot) = (node.slot_at(index), node.slot(index));
-            // A slot that a crash tore may claim anything. An offset outside fills the node, and it
-            // is rebuilt.
-            let room = slot.record_bytes(node.is_leaf());
-            let used = if slot.place == 0 { 0 } else { slot.record().saturating_add(room) };
-            top = top.max(used);
-            // BATCH-3 spares fresh slots the search.
-            let fresh = slot.place == 0 || !self.emptied.contains(&at) && !self.writer.recent.contains(&at);
-            if slot.start == 0 && fresh {
-                vacant = vacant.or(Some((index, None)));
-                if slot.place != 0
-                    && room >= need
-                    && slot.record() >= u64::from(node.base_end)
-                    && used <= u64::from(node.size)
-                {
-                    vacant = Some((index, Some(slot.record())));
-                }
-                continue;
-            }
-            taken[append] = (slot.record(), used);
-            if slot.place == 0 {
-                continue; // torn: left to the rebuild (BATCH-3)
-            }
-            if slot.start != 0 && !self.view.born(slot.start)
-                || (node.is_leaf()
-                    && self.view.ended(slot.end)
-                    && slot.end != self.view.version
-                    && !slot.has(KEY_OUT | VALUE_OUT))
-            {
-                dead[dying] = index;
-                dying += 1;
-            }
-        }
-        // Dead entries that own nothing need no ledger: empty them now, for the next version to
-        // reuse.
-        for &index in &dead[..dying] {
-            let (at, slot) = (node.slot_at(index), node.slot(index));
-            if slot.start != 0 && (!self.view.born(slot.start) || self.past(slot.end)) {
-                self.store(at + START_AT, 0);
-                self.emptied.insert(at);
-            }
-        }
-        let Some((index, place)) = vacant else { return Ok(false) };
-        let offset = match place {
-            // Its old place, unless a torn claim overlaps what another slot holds.
-            Some(offset) if taken.iter().all(|&(from, to)| to <= offset || offset + need <= from) => offset,
-            _ if top + need <= u64::from(node.size) => top,
-            _ => return Ok(false),
-        };
-        self.fill(node, index, offset, key, record, start);
-        self.insert_order(node, index, key, order)?;
-        Ok(true)
-    }
-
-    /// Flushes the emptiness of empty slots, for the next version to reuse them (TREE-2).
-    fn adopt_empty(&mut self, node: &Node<'_>) {
-        // BATCH-3
-        let empty = |index: &usize| node.start(*index) == 0 && node.slot(*index).place != 0;
-        for at in (node.base()..node.count()).filter(empty).map(|index| node.slot_at(index)) {
-            self.shared.media.reflush(at, 8);
-            self.emptied.insert(at);
-        }
-    }
-
-    /// Writes slot `index`, its start last.
-    fn fill(&mut self, node: &Node<'_>, index: usize, offset: u64, key: &[u8], record: &NewRecord, start: Version) {
-        let at = node.slot_at(index);
-        let head = node.query_head(key);
-        self.touch(node, at);
-        self.write(node.at + offset, &record.bytes);
-        self.store(at + END_AT, 0);
-        self.store(at + PLACE_AT, Slot::place(offset as usize, record.key_len, record.flags));
-        self.store(at + VALUE_AT, record.value);
-        self.store(node.head_at(index), head);
-        if node.is_leaf() {
-            let byte = node.at + (FINGERPRINTS_AT + index) as u64;
-            let shift = byte % 8 * 8;
-            let word = self.shared.media.load(byte & !7) & !(0xff << shift) | u64::from(record.key_sum) << shift;
-            self.store(byte & !7, word);
-        }
-        self.store(at + START_AT, start.get());
-    }
-
-    /// Puts `index` at its place in the permutation word and leaves out what is empty or void
-    /// (NODE-3).
-    fn insert_order(&mut self, node: &Node<'_>, index: usize, key: &[u8], order: u64) -> Result<()> {
-        let head = node.query_head(key);
-        let (mut next, mut count, mut placed) = (0_u64, 0, false);
-        let mut push = |append: usize| {
-            next |= (append as u64) << (4 + 4 * count);
-            count += 1;
-        };
-        for append in order_indexes(order) {
-            let other = node.base() + append;
-            if append >= APPENDS || other == index || !self.view.born(node.start(other)) {
-                continue;
-            }
-            if !placed && node.order_against(other, key, head)? == Ordering::Greater {
-                push(index - node.base());
-                placed = true;
-            }
-            push(append);
-        }
-        if !placed {
-            push(index - node.base());
-        }
-        self.store(node.at + ORDER_AT as u64, next | count as u64);
-        Ok(())
     }
 }
 

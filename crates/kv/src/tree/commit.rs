@@ -8,15 +8,10 @@ use crate::tree::layout::*;
 use crate::tree::number::Version;
 use crate::tree::pins::Published;
 use crate::tree::version::Voids;
-use everbyte_heap::Op;
-use everbyte_media::museum::{misplaced, unless};
-use everbyte_media::{Checked, Offset, PublishWord, Unsettled, seeded};
+use everbyte_media::museum::unless;
+use everbyte_media::{Offset, PublishWord, Unsettled, seeded};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use zerocopy::IntoBytes;
-
-/// Room of a batch's list of slots that stays for the next batch.
-const TOUCHED_KEPT: usize = 4096;
 
 impl TreeBatch<'_> {
     /// Commits: the version is ordered before everything stored later, and settled by
@@ -95,140 +90,6 @@ impl TreeBatch<'_> {
             outcome?;
         }
         Ok(commit)
-    }
-
-    fn ops(&mut self) -> Vec<Op> {
-        let mut ops: Vec<Op> = self.allocated.values().map(|block| self.shared.heap.op_allocate(block)).collect();
-        ops.append(&mut self.frees);
-        ops
-    }
-
-    /// Writes the state that the commit word will choose, and its ledger. The state in force is not
-    /// touched.
-    fn store_state(&mut self, next: Published, ops: &[Op]) -> Result<()> {
-        let (media, other) = (&self.shared.media, 1 - self.writer.state);
-        let words: Vec<u64> = ops.iter().map(|&op| u64::from(op)).chain(self.drops.iter().copied()).collect();
-        if let Some(old) = self.writer.long_ledgers[other].take() {
-            self.shared.heap.cancel(old);
-        }
-        let ledger = if words.len() <= LEDGER_WORDS {
-            self.shared.area + LEDGERS_AT[other]
-        } else {
-            // Reserved, never marked: should the version not commit, the blocks are free without
-            // further work.
-            let block = self.shared.heap.reserve(words.len() as u64 * 8)?;
-            self.writer.long_ledgers[other] = Some(block);
-            block.at.get()
-        };
-        if !words.is_empty() {
-            media.copy_nt(ledger, words.as_bytes());
-        }
-        let state = State {
-            version: next.version,
-            root: Offset::new(next.root),
-            keys: next.keys,
-            ledger: Offset::new(ledger),
-            ops: ops.len() as u64,
-            drops: self.drops.len() as u64,
-            ledger_sum: crc32c::crc32c(words.as_bytes()),
-            checksum: 0,
-            reserved: 0,
-        }
-        .sealed();
-        media.copy_nt(self.shared.header + STATES_AT[other], state.as_bytes());
-        self.writer.state = other;
-        Ok(())
-    }
-
-    /// Step 5: what the ledger says. Ordered by the first fence of the next version (TREE-5,
-    /// TREE-6).
-    fn apply(&mut self, ops: &[Op]) {
-        if !ops.is_empty() {
-            self.shared.heap.apply(ops);
-        }
-        apply_drops(self.shared, &self.drops);
-    }
-
-    /// Gives the batch up; the same as dropping it.
-    pub(crate) fn abort(self) {}
-
-    /// Takes back what was stored under this batch's version (BATCH-4).
-    ///
-    ///   1. slots filled are emptied, ends that were stamped go back to "live" (an end that a void
-    ///      version had left there means the same)
-    ///   2. flush and fence: no store of a later batch survives without this
-    ///
-    /// A crash before that finds a version that did not commit: opening makes it void.
-    fn undo(&mut self) {
-        let (version, media) = (self.view.version, &self.shared.media);
-        for at in std::mem::take(&mut self.touched) {
-            if media.load(at + START_AT) == version.get() {
-                self.store(at + START_AT, 0);
-                self.emptied.insert(at);
-            }
-            if media.load(at + END_AT) == version.get() && !seeded("tree-abort-keeps-ends") {
-                self.store(at + END_AT, 0);
-            }
-        }
-        misplaced("tree-abort-unflushed", || self.dirty.clear());
-        self.dirty.flush(media);
-        media.fence_unless("tree-abort-unfenced");
-        let emptied = std::mem::take(&mut self.emptied);
-        self.writer.recent.extend(emptied);
-    }
-
-    fn give_up(&mut self) {
-        if !self.dirty.is_clean() || !self.emptied.is_empty() {
-            self.undo();
-        }
-        for (_, block) in self.allocated.drain() {
-            self.shared.heap.cancel(block);
-        }
-        self.shared.heap.abandon(&self.frees);
-        self.frees.clear();
-        for grave in std::mem::take(&mut self.reclaimed).into_iter().rev() {
-            self.writer.graveyard.push_front(grave);
-        }
-        self.shared.media.forget_lost();
-        // The reclaiming of this version is still to be done.
-        self.writer.digging.truncate(self.undug);
-        self.writer.digging.extend(self.dug.drain(..).rev());
-        if self.swept.is_some() {
-            self.writer.sweep = self.swept.take();
-        }
-    }
-}
-
-/// Empties the slots of a ledger; idempotent.
-pub(crate) fn apply_drops(shared: &OpenTree, drops: &[u64]) {
-    for &slot in drops {
-        shared.media.store(slot + START_AT, 0);
-        shared.media.flush(slot + START_AT, 8);
-    }
-}
-
-impl Drop for TreeBatch<'_> {
-    fn drop(&mut self) {
-        if !self.done {
-            self.give_up();
-        }
-        self.dirty.clear();
-        self.writer.dirty = std::mem::take(&mut self.dirty);
-        self.touched.clear();
-        self.touched.shrink_to(TOUCHED_KEPT);
-        self.writer.touched = std::mem::take(&mut self.touched);
-        self.shared.holder.store(crate::tree::thread::NONE, Relaxed);
-    }
-}
-
-impl Voids {
-    /// Adds one version, joining it to its neighbours.
-    pub(crate) fn add(&mut self, version: Version) {
-        match self.0.last_mut() {
-            Some(last) if last.1.next() == version => last.1 = version,
-            Some(last) if last.1 >= version => {}
-            _ => self.0.push((version, version)),
-        }
     }
 }
 

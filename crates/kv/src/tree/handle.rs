@@ -33,13 +33,14 @@
 //! Design: docs/design/tree.md
 
 use crate::error::{Error, Result};
-use crate::tree::batch::{TreeBatch, Writer};
+use crate::tree::batch::TreeBatch;
 use crate::tree::cursor::Cursor;
 use crate::tree::layout::Slot;
 use crate::tree::node::{Node, Query, below};
 use crate::tree::number::Version;
 use crate::tree::pins::{Pins, Published, Ticket};
 use crate::tree::version::{Held, View, Voids};
+use crate::tree::writer::Writer;
 use arc_swap::ArcSwap;
 use everbyte_heap::Heap;
 use everbyte_media::lock_order::{RankedMutex, rank};

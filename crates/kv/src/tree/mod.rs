@@ -10,8 +10,10 @@
 //! - [`TreeSnapshot`] and [`Cursor`]: reading a version that stays
 //!
 //! The map: `layout` (bytes on media), `node` (reading), `walk` and `cursor` (in key order),
-//! `build` (writing whole nodes), `batch` and `replace` (what a put does), `commit`, `reclaim`
-//! (what becomes of the dead), `recover`, `check`. Format: docs/formats/tree.md.
+//! `build` (writing whole nodes), `batch`, `slots` and `replace` (what a put does), `commit` and
+//! `undo` (the end of a batch), `ledger` (what follows a commit), `writer` (kept between batches),
+//! `reclaim` (what becomes of the dead), `format`, `open`, `voids`, `scrub` (how a tree begins,
+//! after a crash too), `check`. Format: docs/formats/tree.md.
 
 mod batch;
 mod build;
@@ -19,25 +21,32 @@ mod check;
 mod commit;
 mod cursor;
 mod dirty;
+mod format;
 mod handle;
 mod hash;
 #[allow(missing_docs)] // documented in docs/formats/tree.md
 mod layout;
+mod ledger;
 mod node;
 mod number;
+mod open;
 mod parts;
 mod pins;
 mod prefetch;
 mod reclaim;
 mod record;
-mod recover;
 mod replace;
+mod scrub;
+mod slots;
 mod sum;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod undo;
 mod version;
+mod voids;
 mod walk;
+mod writer;
 
 pub(crate) use batch::TreeBatch;
 pub(crate) use cursor::{Cursor, Entry};

@@ -23,11 +23,12 @@
 //! leaf or two for each commit.
 
 use crate::error::{Error, Result};
-use crate::tree::batch::{Frame, Grave, TreeBatch, owned_blocks};
+use crate::tree::batch::{TreeBatch, owned_blocks};
 use crate::tree::hash::OffsetSet;
 use crate::tree::layout::*;
 use crate::tree::node::{Node, below};
 use crate::tree::walk::Walk;
+use crate::tree::writer::{Frame, Grave};
 use everbyte_media::seeded;
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -9,12 +9,13 @@
 //! whatever dies has exactly one dead entry that owns it (TREE-4), and a crash leaks nothing.
 
 use crate::error::Result;
-use crate::tree::batch::{Grave, NewRecord, Path, TreeBatch};
+use crate::tree::batch::{NewRecord, Path, TreeBatch};
 use crate::tree::build::{Item, Items, image, separator, size_for};
 use crate::tree::layout::*;
 use crate::tree::node::{Node, extend_from};
 use crate::tree::number::Version;
 use crate::tree::sum::sum;
+use crate::tree::writer::Grave;
 use everbyte_media::LINE;
 use std::cmp::Ordering;
 use std::ops::Range;

@@ -27,6 +27,17 @@ impl Voids {
     }
 }
 
+impl Voids {
+    /// Adds one version, joining it to its neighbours.
+    pub(crate) fn add(&mut self, version: Version) {
+        match self.0.last_mut() {
+            Some(last) if last.1.next() == version => last.1 = version,
+            Some(last) if last.1 >= version => {}
+            _ => self.0.push((version, version)),
+        }
+    }
+}
+
 /// A void list in use: lent for one look, which no count shows, or owned.
 #[derive(Debug)]
 pub(crate) enum Held {

@@ -1,4 +1,4 @@
-//! Making a tree and opening one.
+//! Opening a tree and closing it.
 //!
 //! Opening, step by step, each idempotent:
 //!   1. the commit word chooses the state; its checksum must hold
@@ -16,36 +16,31 @@
 //! may not have voided what a crash cut short.
 
 use crate::error::{Error, Result, damaged};
-use crate::tree::batch::Writer;
-use crate::tree::build::{Items, image, size_for};
-use crate::tree::commit::apply_drops;
+use crate::tree::build::Items;
+use crate::tree::format::{HEADER_AT, format};
 use crate::tree::handle::{OpenTree, Tally, Tree};
-use crate::tree::hash::OffsetSet;
 use crate::tree::layout::*;
+use crate::tree::ledger::apply_drops;
 use crate::tree::node::Node;
 use crate::tree::number::Version;
 use crate::tree::pins::{Pins, Published};
-use crate::tree::sum::sum;
-use crate::tree::version::{Held, Life, View, Voids};
+use crate::tree::version::Voids;
+use crate::tree::voids::{load_voids, void_unfinished};
+use crate::tree::writer::Writer;
 use arc_swap::ArcSwap;
 use everbyte_heap::{Heap, Op};
 use everbyte_media::lock_order::RankedMutex;
 use everbyte_media::museum::unless;
-use everbyte_media::{Checked, Format, LINE, Media, Offset, PublishWord, seeded, sums_agree};
+use everbyte_media::{Checked, Format, Offset, seeded, sums_agree};
 use everbyte_store::Object;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use zerocopy::{FromZeros, IntoBytes};
+use zerocopy::IntoBytes;
 
-/// The engine's part of the prime page.
-const HEADER_AT: u64 = 2048;
 /// Trees opened by this process.
 static TREES: AtomicU64 = AtomicU64::new(0);
-/// The version of a new, empty tree.
-const FIRST: Version = Version::new(1);
 
 impl Tree {
     /// Writes an empty tree into a new object; to be called before the object's name is published.
@@ -66,54 +61,6 @@ impl Tree {
     pub(crate) fn open(object: Object) -> Result<Tree> {
         open(object)
     }
-}
-
-fn format(object: &Object) -> Result<()> {
-    let (media, header_at) = (object.media().clone(), object.prime() + HEADER_AT);
-    let _section = media.section();
-    Heap::format(object)?;
-    let heap = Heap::open(object.clone())?;
-    let area = heap.reserve(AREA)?;
-    media.zero(area.at, AREA);
-    media.flush(area.at, AREA);
-    let mut items = Items::default();
-    let leaf = heap.reserve(size_for(0, 0, 0) as u64)?;
-    media.copy_nt(leaf.at, &image(0, FIRST, leaf.size.to_usize() & !(LINE as usize - 1), &items, 0..0));
-    items.bytes.extend_from_slice(&u64::from(sum(b"")).to_le_bytes());
-    let item = crate::tree::build::Item {
-        start: FIRST,
-        end: Version::NONE,
-        flags: 0,
-        key_len: 0,
-        value: leaf.at.get(),
-        record: 0..8,
-        key_sum: 0,
-    };
-    items.list.push(item);
-    let root = heap.reserve(size_for(1, 1, 8) as u64)?;
-    media.copy_nt(root.at, &image(1, FIRST, root.size.to_usize() & !(LINE as usize - 1), &items, 0..1));
-    let ops = [area, leaf, root].map(|block| heap.op_allocate(&block));
-    let words = ops.map(u64::from);
-    media.copy_nt(area.at + LEDGERS_AT[0], words.as_bytes());
-    let mut state = State::new_zeroed();
-    (state.version, state.root, state.ledger, state.ops) = (FIRST, root.at, area.at + LEDGERS_AT[0], ops.len() as u64);
-    state.ledger_sum = crc32c::crc32c(words.as_bytes());
-    state = state.sealed();
-    media.put(header_at + STATES_AT[0], &state);
-    media.zero(header_at + STATES_AT[1], size_of::<State>() as u64);
-    let mut header = TreeHeader::new_zeroed();
-    (header.magic, header.format, header.area) = (TREE_MAGIC, TREE_FORMAT, area.at);
-    header = header.sealed();
-    media.put(header_at, &header);
-    media.store(header_at + COMMIT_AT, FIRST.commit_word(0));
-    media.store(header_at + CLOSED_AT, 0);
-    media.flush(header_at, size_of::<TreePage>() as u64);
-    // The object's name is published behind a fence of the store: until then no reader looks here,
-    // so one order suffices.
-    media.fence();
-    heap.apply(&ops);
-    heap.finish(&ops);
-    Ok(())
 }
 
 fn open(object: Object) -> Result<Tree> {
@@ -243,127 +190,6 @@ fn replay(shared: &OpenTree, mut state: State, chosen: usize) -> Result<()> {
         shared.heap.finish(&ops);
     }
     Ok(())
-}
-
-/// Lists the version that may have been under way as void, and takes back the mark of a clean
-/// close.
-fn void_unfinished(shared: &OpenTree, mut voids: Voids, version: Version) -> Result<()> {
-    let media = &shared.media;
-    let closed = media.load(shared.header + CLOSED_AT) == version.get();
-    shared.writer.lock().suspicious = !closed && media.fences_settle();
-    let next = voids.0.last().map_or(version, |last| last.1.max(version)).next();
-    if closed || seeded("tree-void-forgotten") {
-        shared.set_voids(voids);
-        shared.writer.lock().next = next;
-    } else {
-        voids.add(next);
-        store_voids(shared, voids);
-        shared.writer.lock().next = next.next();
-    }
-    if closed {
-        media.store(shared.header + CLOSED_AT, 0);
-        media.flush(shared.header + CLOSED_AT, 8);
-        // Before anything of the next version: a crash then must not find the mark.
-        media.fence();
-    }
-    Ok(())
-}
-
-fn load_voids(media: &Media, area: u64, version: Version) -> Result<Voids> {
-    let count = media.load(area + VOID_COUNT_AT);
-    if count > VOIDS_MAX as u64 {
-        return damaged(area + VOID_COUNT_AT, "the void list is longer than its room");
-    }
-    let mut voids = Voids::default();
-    for index in 0..count {
-        let at = area + VOIDS_AT + index * VOID_RANGE;
-        let VoidRange { first, last } = media.get(at);
-        let after = voids.0.last().map_or(Version::NONE, |last| last.1);
-        if first <= after || last < first || first > version.get() + VOIDS_MAX as u64 * 2 + (1 << 32) {
-            return damaged(at, "the void list is not ascending");
-        }
-        voids.0.push((first, last));
-    }
-    Ok(voids)
-}
-
-/// Makes `voids` the list, on media and for new views. Ordered before everything stored later.
-fn store_voids(shared: &OpenTree, mut voids: Voids) {
-    let media = &shared.media;
-    let _section = media.section();
-    if voids.0.len() > VOIDS_MAX {
-        shared.set_voids(voids.clone());
-        scrub(shared, &voids);
-        let last = voids.0.pop().expect("longer than its room");
-        // The newest stays listed: its stamps may be in flight still, and numbers go on from it.
-        voids.0 = vec![last];
-        media.store(shared.area + VOID_COUNT_AT, 0);
-        media.flush(shared.area + VOID_COUNT_AT, 8);
-        media.fence();
-    }
-    let (Some(&(first, last)), index) = (voids.0.last(), voids.0.len() as u64 - 1) else { return };
-    let at = shared.area + VOIDS_AT + index * VOID_RANGE;
-    // A range that only grows changes in one word; a new one is whole before the count includes it.
-    media.store(at + offset_of!(VoidRange, first) as u64, first.get());
-    media.store(at + offset_of!(VoidRange, last) as u64, last.get());
-    media.flush(at, VOID_RANGE);
-    let ordered = media.fence_after(index + 1);
-    PublishWord::new(Offset::new(shared.area + VOID_COUNT_AT)).publish(media, *ordered, &ordered);
-    media.fence();
-    shared.set_voids(voids);
-}
-
-/// Takes the stamps of void versions out of the whole tree. Readers see the same before and after.
-///
-/// The walk needs no order and keeps what is still to be visited in a list: dead entries form
-/// chains of any length. A damaged node is passed over. It cannot be opened later either, so what
-/// it holds is never taken for anything.
-fn scrub(shared: &OpenTree, voids: &Voids) {
-    let view = View::new(Version::new(u64::MAX >> 2), Held::Owned(Arc::new(voids.clone())));
-    // Damaged pointers may lead in a circle: no inner node is visited twice.
-    let (mut seen, mut rest) = (OffsetSet::default(), vec![(shared.root_in_force(), Life::Live)]);
-    while let Some((at, life)) = rest.pop() {
-        if let Ok(node) = Node::open(&shared.media, at)
-            && (node.is_leaf() || seen.insert(at))
-        {
-            scrub_node(shared, &view, &node, life, &mut rest);
-        }
-    }
-    shared.media.fence();
-}
-
-/// Takes the stamps of void versions out of one node; `rest` receives its children.
-fn scrub_node(shared: &OpenTree, view: &View, node: &Node<'_>, life: Life, rest: &mut Vec<(u64, Life)>) {
-    let media = &shared.media;
-    // A stamp that a dead process already took out, but did not flush, must be out for good before
-    // the list forgets it.
-    media.reflush(node.slots(), node.count() as u64 * SLOT);
-    for index in 0..node.count() {
-        let (slot_at, slot) = (node.slot_at(index), node.slot(index));
-        if slot.start == 0 {
-            continue;
-        }
-        if view.void(slot.start) {
-            media.store(slot_at + START_AT, 0);
-            media.flush(slot_at + START_AT, 8);
-            continue;
-        }
-        if view.void(slot.end) {
-            media.store(slot_at + END_AT, 0);
-            media.flush(slot_at + END_AT, 8);
-        }
-        if let (false, Some(life)) = (node.is_leaf(), life.below(view, &slot)) {
-            rest.push((slot.value, life));
-        }
-    }
-}
-
-impl OpenTree {
-    /// The root in force, for callers that may hold the writer's lock themselves.
-    fn root_in_force(&self) -> u64 {
-        let commit = self.media.load(self.header + COMMIT_AT);
-        (self.media.get::<State>(self.header + STATES_AT[(commit & 1) as usize]).root).get()
-    }
 }
 
 impl Drop for OpenTree {

@@ -1,0 +1,72 @@
+//! The ledger of a version: what becomes true with its commit, stored before and applied after.
+
+use crate::error::Result;
+use crate::tree::batch::TreeBatch;
+use crate::tree::handle::OpenTree;
+use crate::tree::layout::*;
+use crate::tree::pins::Published;
+use everbyte_heap::Op;
+use everbyte_media::{Checked, Offset};
+use zerocopy::IntoBytes;
+
+impl TreeBatch<'_> {
+    pub(crate) fn ops(&mut self) -> Vec<Op> {
+        let mut ops: Vec<Op> = self.allocated.values().map(|block| self.shared.heap.op_allocate(block)).collect();
+        ops.append(&mut self.frees);
+        ops
+    }
+
+    /// Writes the state that the commit word will choose, and its ledger. The state in force is not
+    /// touched.
+    pub(crate) fn store_state(&mut self, next: Published, ops: &[Op]) -> Result<()> {
+        let (media, other) = (&self.shared.media, 1 - self.writer.state);
+        let words: Vec<u64> = ops.iter().map(|&op| u64::from(op)).chain(self.drops.iter().copied()).collect();
+        if let Some(old) = self.writer.long_ledgers[other].take() {
+            self.shared.heap.cancel(old);
+        }
+        let ledger = if words.len() <= LEDGER_WORDS {
+            self.shared.area + LEDGERS_AT[other]
+        } else {
+            // Reserved, never marked: should the version not commit, the blocks are free without
+            // further work.
+            let block = self.shared.heap.reserve(words.len() as u64 * 8)?;
+            self.writer.long_ledgers[other] = Some(block);
+            block.at.get()
+        };
+        if !words.is_empty() {
+            media.copy_nt(ledger, words.as_bytes());
+        }
+        let state = State {
+            version: next.version,
+            root: Offset::new(next.root),
+            keys: next.keys,
+            ledger: Offset::new(ledger),
+            ops: ops.len() as u64,
+            drops: self.drops.len() as u64,
+            ledger_sum: crc32c::crc32c(words.as_bytes()),
+            checksum: 0,
+            reserved: 0,
+        }
+        .sealed();
+        media.copy_nt(self.shared.header + STATES_AT[other], state.as_bytes());
+        self.writer.state = other;
+        Ok(())
+    }
+
+    /// Step 5: what the ledger says. Ordered by the first fence of the next version (TREE-5,
+    /// TREE-6).
+    pub(crate) fn apply(&mut self, ops: &[Op]) {
+        if !ops.is_empty() {
+            self.shared.heap.apply(ops);
+        }
+        apply_drops(self.shared, &self.drops);
+    }
+}
+
+/// Empties the slots of a ledger; idempotent.
+pub(crate) fn apply_drops(shared: &OpenTree, drops: &[u64]) {
+    for &slot in drops {
+        shared.media.store(slot + START_AT, 0);
+        shared.media.flush(slot + START_AT, 8);
+    }
+}
