@@ -43,6 +43,7 @@ mod hkv;
 mod kv;
 mod kv_days;
 mod kv_paths;
+mod kv_tables;
 mod log;
 mod map;
 mod media;
@@ -146,6 +147,7 @@ pub fn cases() -> Vec<Case> {
         kv::CASES,
         kv_days::CASES,
         kv_paths::CASES,
+        kv_tables::CASES,
         backup::CASES,
         merge::CASES,
     ]

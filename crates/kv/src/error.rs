@@ -36,6 +36,58 @@ pub enum Error {
     /// An earlier operation of this batch failed, so none of it can be committed.
     #[error("an earlier write of this batch failed; drop the batch and try again")]
     Doomed,
+    /// The savepoint is none of this batch.
+    #[error("the savepoint is of another batch, or this one has gone back to an earlier savepoint")]
+    NoSavepoint,
+    /// A batch has as many savepoints as it may have.
+    #[error("a batch has at most {max} savepoints; commit it and begin another")]
+    SavepointsExhausted {
+        /// The limit.
+        max: u64,
+    },
+    /// No table has this name.
+    #[error("{object} has no table {name:?}")]
+    NoTable {
+        /// The object that holds the tables.
+        object: String,
+        /// The table's name.
+        name: String,
+    },
+    /// A table has this name already.
+    #[error("{object} has a table {name:?} already")]
+    TableExists {
+        /// The object that holds the tables.
+        object: String,
+        /// The table's name.
+        name: String,
+    },
+    /// The name cannot be a table's.
+    #[error("a table's name has 1 to {max} bytes; this one has {len}")]
+    TableName {
+        /// Its length in bytes.
+        len: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// The table was dropped, was made by a batch that is not committed or was given up, or did not
+    /// exist yet at this version.
+    #[error("the table {name:?} is not there: it was dropped, is not committed yet, or is newer than this version")]
+    TableGone {
+        /// The table's name.
+        name: String,
+    },
+    /// The table belongs to another store, or to another object of this one.
+    #[error("the table {name:?} belongs to another key-value store")]
+    OtherStore {
+        /// The table's name.
+        name: String,
+    },
+    /// Every table number is in use.
+    #[error("there are {max} tables, as many as can be; drop one first")]
+    TablesExhausted {
+        /// The limit.
+        max: u32,
+    },
     /// The calling thread has a batch of this tree, which another write would wait for.
     #[error("this thread has a batch of the same table: commit or drop it first, or write through it")]
     OwnBatch,
@@ -86,7 +138,15 @@ impl ErrorInfo for Error {
             Error::Store(error) => error.kind(),
             Error::Damaged { .. } => ErrorKind::Damaged,
             Error::KeyTooLong { .. } | Error::ValueTooLong { .. } => ErrorKind::TooLarge,
-            Error::Doomed | Error::OwnBatch | Error::OtherTree => ErrorKind::Invalid,
+            Error::Doomed
+            | Error::OwnBatch
+            | Error::OtherTree
+            | Error::OtherStore { .. }
+            | Error::NoSavepoint
+            | Error::TableName { .. } => ErrorKind::Invalid,
+            Error::NoTable { .. } | Error::TableGone { .. } => ErrorKind::NotFound,
+            Error::TableExists { .. } => ErrorKind::Exists,
+            Error::SavepointsExhausted { .. } | Error::TablesExhausted { .. } => ErrorKind::NoSpace,
             Error::NewerFormat { .. } => ErrorKind::Newer,
             Error::VersionsExhausted => ErrorKind::NoSpace,
         }

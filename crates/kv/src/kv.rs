@@ -1,21 +1,25 @@
-//! [`Kv`]: one named ordered table of a store, and [`Batch`]: several writes that happen together.
+//! [`Kv`]: one named key-value store of a store: its main table, and tables with names.
 
+use crate::batch::Batch;
+use crate::catalogue::{self, Tables};
 use crate::range::{self, Bounds};
 use crate::reads::reads;
-use crate::tree::{Commit, Stats, Tree, TreeBatch};
-use crate::{Error, Result, Snapshot};
+use crate::tree::{Commit, Stats, TableNumber, Tree};
+use crate::{Error, KvTable, Result, Snapshot};
 use everbyte_store::Error::NoSpan;
 use everbyte_store::raw::AsStore;
 use everbyte_store::{Engine, Finding, Object, ObjectOptions, Store};
 use std::ops::RangeBounds;
+use std::sync::Arc;
 
 /// An ordered key-value store inside a [`Store`]. Cheap to clone; clones are one store, usable from
 /// any thread.
 #[derive(Clone)]
 pub struct Kv {
-    tree: Tree,
+    pub(crate) tree: Tree,
+    pub(crate) tables: Arc<Tables>,
     pub(crate) store: Store,
-    name: String,
+    name: Arc<str>,
 }
 
 // A caught panic leaves what was committed. So transactions of typed objects may capture one.
@@ -39,7 +43,7 @@ impl Kv {
         let mut span = 1 << most.max(SPAN_MIN).ilog2();
         loop {
             let options = ObjectOptions { engine: Engine::Cdds, fingerprint: 0, span: Some(span) };
-            match store.create_object(name, options, |object| Tree::format(object)) {
+            match store.create_object(name, options, Tree::format) {
                 Err(Error::Store(error))
                     if matches!(*error, NoSpan { .. }) && addresses > max.get() && span > SPAN_MIN =>
                 {
@@ -61,7 +65,7 @@ impl Kv {
         let store = store.as_store();
         let object = store.object(name)?;
         object.require_engine(Engine::Cdds)?;
-        Ok(Kv { tree: Tree::open(object)?, store: store.clone(), name: name.to_string() })
+        Ok(Kv { tree: Tree::open(object)?, tables: Arc::default(), store: store.clone(), name: name.into() })
     }
 
     /// Opens the table `name`, and creates it if it is absent.
@@ -84,6 +88,16 @@ impl Kv {
 
     reads!(". Takes no lock; sees settled data only.");
 
+    #[inline]
+    fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    #[inline]
+    fn reading(&self) -> Result<TableNumber> {
+        Ok(TableNumber::MAIN)
+    }
+
     /// Binds `value` to `key`. Durable on return. Threads that write at the same time share one
     /// sync.
     ///
@@ -92,7 +106,7 @@ impl Kv {
     /// A poisoned store: the outcome is unknown until it is reopened.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         let mut batch = self.tree.begin()?;
-        batch.put(key, value)?;
+        batch.put(TableNumber::MAIN, key, value)?;
         let commit = batch.commit()?;
         self.tree.settle(commit)
     }
@@ -103,7 +117,7 @@ impl Kv {
     /// As [`Kv::put`].
     pub fn delete(&self, key: &[u8]) -> Result<bool> {
         let mut batch = self.tree.begin()?;
-        let found = batch.delete(key)?;
+        let found = batch.delete(TableNumber::MAIN, key)?;
         let commit = batch.commit()?;
         self.tree.settle(commit)?;
         Ok(found)
@@ -132,7 +146,81 @@ impl Kv {
     /// # Panics
     /// If this thread has a batch of this table already: it would deadlock.
     pub fn batch(&self) -> Batch<'_> {
-        Batch { tree: self.tree.batch() }
+        Batch::new(self, self.tree.batch())
+    }
+
+    /// As [`Kv::batch`].
+    ///
+    /// # Errors
+    /// This thread has a batch of this table already.
+    pub(crate) fn begin(&self) -> Result<Batch<'_>> {
+        Ok(Batch::new(self, self.tree.begin()?))
+    }
+
+    /// Opens the table `name`.
+    ///
+    /// # Errors
+    /// There is none; damage; a batch in this thread (use [`Batch::open_table`]).
+    pub fn open_table(&self, name: &str) -> Result<KvTable> {
+        self.begin()?.open_table(name)
+    }
+
+    /// Makes the table `name`. Settled on return.
+    ///
+    /// # Errors
+    /// As [`Batch::create_table`].
+    pub fn create_table(&self, name: &str) -> Result<KvTable> {
+        let mut batch = self.begin()?;
+        let table = batch.create_table(name)?;
+        let commit = batch.commit()?;
+        self.settle(commit)?;
+        Ok(table)
+    }
+
+    /// Opens the table `name`, and makes it if there is none.
+    ///
+    /// # Errors
+    /// As [`Kv::open_table`] and [`Kv::create_table`].
+    pub fn open_or_create_table(&self, name: &str) -> Result<KvTable> {
+        let mut batch = self.begin()?;
+        match batch.open_table(name) {
+            Err(Error::NoTable { .. }) => {}
+            other => return other,
+        }
+        let table = batch.create_table(name)?;
+        let commit = batch.commit()?;
+        self.settle(commit)?;
+        Ok(table)
+    }
+
+    /// Removes the table `name` with all its keys. Settled on return. Snapshots keep what they see;
+    /// every other use of the table is an error from now on. The time is that of counting the keys.
+    ///
+    /// # Errors
+    /// As [`Batch::drop_table`].
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        let mut batch = self.begin()?;
+        batch.drop_table(name)?;
+        let commit = batch.commit()?;
+        self.settle(commit)
+    }
+
+    /// The names of the tables, in the order of their bytes.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn tables(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        let snapshot = self.tree.snapshot();
+        let mut entries = range::Range::new(snapshot.cursor(), Bounds::prefix(TableNumber::CATALOGUE, b""));
+        while let Some((name, _)) = entries.next_ref()? {
+            match std::str::from_utf8(name) {
+                Ok("") => {}
+                Ok(name) => names.push(name.to_string()),
+                Err(_) => return crate::error::damaged(0, "a name in the catalogue of tables is not UTF-8"),
+            }
+        }
+        Ok(names)
     }
 
     /// Makes a committed batch, and all before it, durable and visible to readers.
@@ -151,7 +239,8 @@ impl Kv {
     /// # Errors
     /// Damage; an object of that name exists; out of space.
     pub fn copy_to(&self, store: &impl AsStore, name: &str, progress: &mut dyn FnMut(u64)) -> Result<()> {
-        let (entries, object) = (self.snapshot().prefix(b""), self.tree.heap().object());
+        let (tree, object) = (self.tree.snapshot(), self.tree.heap().object());
+        let entries = range::Range::new(tree.cursor(), Bounds::everything());
         let least = 2 * (object.backed().get() - object.prime().get());
         let fill = |copy: &Object| {
             Tree::format(copy)?;
@@ -167,7 +256,7 @@ impl Kv {
 
     /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
-        self.tree.is_empty()
+        self.len() == 0
     }
 
     /// Figures since opening.
@@ -181,7 +270,11 @@ impl Kv {
     /// # Panics
     /// If this thread has a batch of this table: it would deadlock.
     pub fn check(&self) -> Vec<Finding> {
-        self.tree.check()
+        let mut findings = self.tree.check();
+        if findings.is_empty() {
+            findings.extend(catalogue::check(&self.tree.batch()));
+        }
+        findings
     }
 
     /// Frees the blocks that [`Kv::check`] reports as leaked, all or none, and returns them. No
@@ -201,9 +294,10 @@ fn fill(tree: &Tree, mut entries: range::Range<'_>, progress: &mut dyn FnMut(u64
     while more {
         let (mut batch, mut bytes) = (tree.batch(), 0);
         while more && bytes < BATCH {
-            match entries.next_ref()? {
-                Some((key, value)) => {
-                    batch.put(key, value)?;
+            match entries.next_entry()? {
+                Some(entry) => {
+                    let (table, (key, value)) = (entry.table(), entry.read()?);
+                    batch.put(table, key, value)?;
                     bytes += (key.len() + value.len()) as u64;
                 }
                 None => more = false,
@@ -213,88 +307,4 @@ fn fill(tree: &Tree, mut entries: range::Range<'_>, progress: &mut dyn FnMut(u64
         progress(bytes);
     }
     Ok(())
-}
-
-/// Several writes that happen together or not at all. No other thread sees them before the commit.
-/// Dropping the batch undoes them.
-pub struct Batch<'k> {
-    tree: TreeBatch<'k>,
-}
-
-impl Batch<'_> {
-    reads!(", this batch's writes included.");
-
-    /// Binds `value` to `key`; returns whether the key existed.
-    ///
-    /// # Errors
-    /// Out of space, limits, damage. After an error in its middle the batch cannot be committed.
-    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.tree.put(key, value)
-    }
-
-    /// Prefetches the memory for the next puts of `keys`, in that order, for all of them at once. A
-    /// hint: it changes only the time the puts take.
-    ///
-    /// # Errors
-    /// Damage, which the puts would report too.
-    pub fn prefetch<'a>(&mut self, keys: impl IntoIterator<Item = &'a [u8]>) -> Result<()> {
-        self.tree.prefetch(keys)
-    }
-
-    /// Removes `key`; returns whether it existed.
-    ///
-    /// # Errors
-    /// As [`Batch::put`].
-    pub fn delete(&mut self, key: &[u8]) -> Result<bool> {
-        self.tree.delete(key)
-    }
-
-    /// Removes every key at once; the following commits free the space.
-    ///
-    /// # Errors
-    /// As [`Batch::put`].
-    pub fn clear(&mut self) -> Result<()> {
-        self.tree.clear()
-    }
-
-    /// The entries of a range, this batch's writes included.
-    pub fn range<K: AsRef<[u8]> + ?Sized>(&self, range: impl RangeBounds<K>) -> range::Range<'_> {
-        range::Range::new(self.tree.cursor(), Bounds::of(&range))
-    }
-
-    /// The entries whose keys begin with `prefix`, this batch's writes included.
-    pub fn prefix(&self, prefix: &[u8]) -> range::Range<'_> {
-        range::Range::new(self.tree.cursor(), Bounds::prefix(prefix))
-    }
-
-    /// Whether an error in the middle of a write has spoiled this batch: it cannot be committed.
-    /// Errors that come before anything was changed (a key that is too long) leave a batch as it
-    /// was.
-    pub fn is_doomed(&self) -> bool {
-        self.tree.is_doomed()
-    }
-
-    /// How many keys there are, this batch's writes included.
-    pub fn len(&self) -> u64 {
-        self.tree.len()
-    }
-
-    /// Whether the table is empty.
-    pub fn is_empty(&self) -> bool {
-        self.tree.is_empty()
-    }
-
-    /// Commits: ordered before all later writes. Durable and visible once [`Kv::settle`] has
-    /// returned, or earlier: at once on media whose fences settle.
-    ///
-    /// # Errors
-    /// Out of space, an earlier error of this batch: nothing happened.
-    pub fn commit(self) -> Result<Commit> {
-        self.tree.commit()
-    }
-
-    /// Gives the batch up: nothing happened.
-    pub fn abort(self) {
-        self.tree.abort();
-    }
 }

@@ -28,18 +28,24 @@
 
 #![forbid(unsafe_code)]
 
+mod batch;
+mod catalogue;
 mod error;
 mod kv;
 mod range;
 pub mod raw;
 mod reads;
 mod snapshot;
+mod table;
 mod tools;
 mod tree;
 
+pub use batch::{Batch, BatchTable, Savepoint};
+pub use catalogue::TABLE_NAME_MAX;
 pub use error::{Error, Result};
-pub use kv::{Batch, Kv};
+pub use kv::Kv;
 pub use range::{Entry, Range};
 pub use snapshot::Snapshot;
+pub use table::{KvTable, TableSnapshot};
 pub use tools::KvTools;
 pub use tree::{Commit, KEY_MAX, Stats, VALUE_MAX, Version, fetched};

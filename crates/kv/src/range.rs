@@ -1,15 +1,15 @@
 //! Iterating over a range of keys, from both ends.
 
 use crate::Result;
-use crate::tree::{self, Cursor};
+use crate::tree::{self, Cursor, TableNumber};
 use std::cmp::Ordering;
 use std::ops::{Bound, RangeBounds};
 
-/// A range of keys as `low..high`; without a high bound it goes to the end.
+/// A range of full keys of one table, as `low..high`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    low: Vec<u8>,
-    high: Option<Vec<u8>>,
+    pub(crate) low: Vec<u8>,
+    pub(crate) high: Vec<u8>,
 }
 
 /// The smallest key behind `key`.
@@ -18,7 +18,7 @@ fn behind(key: &[u8]) -> Vec<u8> {
 }
 
 impl Bounds {
-    pub(crate) fn of<K: AsRef<[u8]> + ?Sized>(range: &impl RangeBounds<K>) -> Bounds {
+    pub(crate) fn of<K: AsRef<[u8]> + ?Sized>(table: TableNumber, range: &impl RangeBounds<K>) -> Bounds {
         let low = match range.start_bound() {
             Bound::Included(low) => low.as_ref().to_vec(),
             Bound::Excluded(low) => behind(low.as_ref()),
@@ -29,11 +29,23 @@ impl Bounds {
             Bound::Excluded(high) => Some(high.as_ref().to_vec()),
             Bound::Unbounded => None,
         };
-        Bounds { low, high }
+        Bounds::new(table, low, high)
+    }
+
+    /// The keys of all tables.
+    pub(crate) fn everything() -> Bounds {
+        Bounds { low: Vec::new(), high: TableNumber(TableNumber::CATALOGUE.0 + 1).bytes().to_vec() }
+    }
+
+    /// Without `high` to the end of the table.
+    fn new(table: TableNumber, low: Vec<u8>, high: Option<Vec<u8>>) -> Bounds {
+        let full = |key: Vec<u8>| [&table.bytes()[..], &key].concat();
+        let end = || TableNumber(table.0 + 1).bytes().to_vec();
+        Bounds { low: full(low), high: high.map_or_else(end, full) }
     }
 
     /// All keys that begin with `prefix`.
-    pub(crate) fn prefix(prefix: &[u8]) -> Bounds {
+    pub(crate) fn prefix(table: TableNumber, prefix: &[u8]) -> Bounds {
         // Behind them all: the last byte that can grow, grown. If none can, nothing is behind.
         let last = prefix.iter().rposition(|&byte| byte != 0xff);
         let high = last.map(|last| {
@@ -41,7 +53,7 @@ impl Bounds {
             high[last] += 1;
             high
         });
-        Bounds { low: prefix.to_vec(), high }
+        Bounds::new(table, prefix.to_vec(), high)
     }
 }
 
@@ -49,6 +61,10 @@ impl Bounds {
 pub struct Entry<'r>(tree::Entry<'r>);
 
 impl<'r> Entry<'r> {
+    pub(crate) fn table(&self) -> TableNumber {
+        self.0.table()
+    }
+
     /// Bytes of the key.
     #[inline]
     pub fn key_len(&self) -> usize {
@@ -66,7 +82,7 @@ impl<'r> Entry<'r> {
     /// # Errors
     /// Damage of this entry. The range can go on behind it.
     pub fn key(self) -> Result<&'r [u8]> {
-        Ok(self.0.key()?)
+        self.0.key()
     }
 
     /// Key and value, verified against their checksum; lent until the range moves.
@@ -75,7 +91,7 @@ impl<'r> Entry<'r> {
     /// Damage of this entry. The range can go on behind it.
     #[inline]
     pub fn read(self) -> Result<(&'r [u8], &'r [u8])> {
-        Ok(self.0.read()?)
+        self.0.read()
     }
 }
 
@@ -117,9 +133,7 @@ impl<'a> Range<'a> {
             self.front = Some(cursor);
         }
         let Some(entry) = self.front.as_mut().expect("set above").next()? else { return Ok(None) };
-        if let Some(high) = &self.bounds.high
-            && entry.compare(high)? != Ordering::Less
-        {
+        if entry.compare(&self.bounds.high)? != Ordering::Less {
             return Ok(None);
         }
         // The ends never cross.
@@ -143,10 +157,7 @@ impl<'a> Range<'a> {
         }
         if self.back.is_none() {
             let mut cursor = self.cursor();
-            match &self.bounds.high {
-                Some(high) => cursor.seek(high)?,
-                None => cursor.seek_end()?,
-            }
+            cursor.seek(&self.bounds.high)?;
             self.back = Some(cursor);
         }
         let Some(entry) = self.back.as_mut().expect("set above").prev()? else { return Ok(None) };
@@ -205,10 +216,10 @@ mod tests {
 
     #[test]
     fn a_prefix_ends_where_the_next_one_begins() {
-        let high = |prefix: &[u8]| Bounds::prefix(prefix).high;
-        assert_eq!(high(b"ab"), Some(b"ac".to_vec()));
-        assert_eq!(high(b"a\xff\xff"), Some(b"b".to_vec()));
-        assert_eq!(high(b"\xff\xff"), None);
-        assert_eq!(high(b""), None);
+        let high = |prefix: &[u8]| Bounds::prefix(TableNumber(7), prefix).high;
+        assert_eq!(high(b"ab"), b"\0\0\0\x07ac");
+        assert_eq!(high(b"a\xff\xff"), b"\0\0\0\x07b");
+        assert_eq!(high(b"\xff\xff"), [0, 0, 0, 8]);
+        assert_eq!(high(b""), [0, 0, 0, 8]);
     }
 }

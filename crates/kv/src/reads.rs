@@ -1,5 +1,6 @@
-//! The reads that a table, a snapshot and a batch have in common: each has a `tree` that answers
-//! them.
+//! The reads that tables, their snapshots and batches have in common. Each has a `tree` that
+//! answers them, and `reading`, which says for which table, or that it is gone. It is asked again
+//! behind a read: the table may have been dropped meanwhile, and its number given to another.
 
 /// Methods that read one key; `$seen` ends the sentences that say which version answers.
 macro_rules! reads {
@@ -10,7 +11,8 @@ macro_rules! reads {
         /// Damage.
         #[inline]
         pub fn get(&self, key: &[u8]) -> $crate::Result<Option<Vec<u8>>> {
-            self.tree.get(key)
+            let value = self.tree().get(self.reading()?, key)?;
+            self.reading().map(|_| value)
         }
 
         #[doc = concat!("The length of the value of `key`, without the value", $seen)]
@@ -18,7 +20,8 @@ macro_rules! reads {
         /// # Errors
         /// Damage.
         pub fn len_of(&self, key: &[u8]) -> $crate::Result<Option<u64>> {
-            self.tree.len_of(key)
+            let len = self.tree().len_of(self.reading()?, key)?;
+            self.reading().map(|_| len)
         }
 
         #[doc = concat!("Whether `key` is there, without its value", $seen)]
@@ -26,7 +29,7 @@ macro_rules! reads {
         /// # Errors
         /// Damage.
         pub fn contains(&self, key: &[u8]) -> $crate::Result<bool> {
-            Ok(self.tree.len_of(key)?.is_some())
+            Ok(self.len_of(key)?.is_some())
         }
 
         /// The part of the value of `key` that `choose` names when it is told the length; what lies
@@ -40,7 +43,8 @@ macro_rules! reads {
             key: &[u8],
             mut choose: impl FnMut(u64) -> std::ops::Range<u64>,
         ) -> $crate::Result<Option<Vec<u8>>> {
-            self.tree.part_of(key, &mut choose)
+            let part = self.tree().part_of(self.reading()?, key, &mut choose)?;
+            self.reading().map(|_| part)
         }
     };
 }

@@ -589,6 +589,48 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "kv-parts",
         "the table of a long value's chunks is not flushed with it: the value is there, and parts of it cannot be read",
     ),
+    exhibit(
+        "tree-one-number-void",
+        "kv",
+        "kv-savepoints",
+        "recovery makes one number of a batch with savepoints void, not all of them",
+    ),
+    exhibit(
+        "tree-savepoint-keeps-stamps",
+        "kv",
+        "kv-savepoints",
+        "going back to a savepoint leaves the stamps of what was written behind it",
+    ),
+    exhibit(
+        "tree-savepoint-keeps-graves",
+        "kv",
+        "kv-savepoints",
+        "going back to a savepoint keeps the graves of entries that live again",
+    ),
+    exhibit(
+        "tree-savepoint-forgets-blocks",
+        "kv",
+        "kv-savepoints",
+        "blocks reserved before a savepoint are not marked as allocated by the commit",
+    ),
+    exhibit(
+        "tree-range-ends-not-whole",
+        "kv",
+        "kv-ranges",
+        "a deleted range ends subtrees without the flag that frees what is below them",
+    ),
+    exhibit(
+        "tree-stale-whole",
+        "kv",
+        "kv-ranges",
+        "the flag of a range that was given up stays, and frees what an ordinary end has moved",
+    ),
+    exhibit(
+        "kv-dropped-table-keeps-keys",
+        "kv",
+        "kv-tables",
+        "a dropped table leaves its keys behind, under a number that no table has",
+    ),
     exhibit("tree-dropped-flush", "kv", "kv-puts", "one line of a version is never flushed"),
     exhibit(
         "tree-ledger-not-replayed",

@@ -22,15 +22,18 @@ use crate::error::{Error, Result};
 use crate::tree::dirty::Dirty;
 use crate::tree::handle::OpenTree;
 use crate::tree::hash::{OffsetMap, OffsetSet};
+use crate::tree::key::TableNumber;
 use crate::tree::layout::*;
 use crate::tree::node::{Node, Query, below};
 use crate::tree::number::Version;
+use crate::tree::pins::KeyCounts;
 use crate::tree::record;
+use crate::tree::savepoint::SavepointMark;
 use crate::tree::version::View;
 use crate::tree::writer::{Frame, Grave, Writer};
 use everbyte_heap::{Block, Op};
 use everbyte_media::lock_order::RankedMutexGuard;
-use everbyte_media::{LINE, Offset, Section};
+use everbyte_media::{LINE, Offset, Section, seeded};
 use std::sync::atomic::Ordering::Relaxed;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -45,7 +48,12 @@ pub(crate) struct TreeBatch<'t> {
     pub(crate) _section: Section<'t>,
     pub(crate) view: View,
     pub(crate) root: u64,
-    pub(crate) keys: u64,
+    pub(crate) keys: KeyCounts,
+    /// Keys that tables other than the main one have gained.
+    pub(crate) gained: Vec<(u32, i64)>,
+    /// Savepoints, the oldest first, and how many there were.
+    pub(crate) marks: Vec<SavepointMark>,
+    pub(crate) serial: u64,
     pub(crate) dirty: Dirty,
     /// Slots of older nodes that this batch has filled or ended (BATCH-4).
     pub(crate) touched: Vec<u64>,
@@ -78,6 +86,7 @@ pub(crate) type Path<'t> = Vec<(Node<'t>, usize)>;
 pub(crate) struct NewRecord {
     pub bytes: Vec<u8>,
     pub flags: u64,
+    pub table: TableNumber,
     pub key_len: usize,
     pub value: u64,
     pub key_sum: u8,
@@ -104,6 +113,9 @@ impl<'t> TreeBatch<'t> {
             shared,
             writer,
             _section: section,
+            gained: Vec::new(),
+            marks: Vec::new(),
+            serial: 0,
             dirty,
             touched,
             allocated: OffsetMap::default(),
@@ -126,8 +138,8 @@ impl<'t> TreeBatch<'t> {
     ///
     /// # Errors
     /// Damage.
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.shared.get(&self.view, self.root, key)
+    pub(crate) fn get(&self, table: TableNumber, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.shared.get(&self.view, self.root, table, key)
     }
 
     /// A cursor over what this batch sees.
@@ -135,14 +147,37 @@ impl<'t> TreeBatch<'t> {
         crate::tree::cursor::Cursor::new(self.shared.media.clone(), self.view.clone(), self.root, None)
     }
 
-    /// Live keys, this batch's writes included.
+    /// Live keys of the main table, this batch's writes included.
     pub(crate) fn len(&self) -> u64 {
-        self.keys
+        self.keys.main
     }
 
-    /// Whether this batch sees no key.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.keys == 0
+    /// Whether no table but the main one has a key.
+    pub(crate) fn has_one_table(&self) -> bool {
+        self.keys.all == self.keys.main
+    }
+
+    /// Notes that `table` has gained or lost keys.
+    pub(crate) fn count(&mut self, table: TableNumber, gained: i64) {
+        self.keys.all = self.keys.all.wrapping_add_signed(gained);
+        if table == TableNumber::MAIN {
+            self.keys.main = self.keys.main.wrapping_add_signed(gained);
+            return;
+        }
+        match self.gained.iter_mut().find(|(number, _)| *number == table.0) {
+            Some((_, all)) => *all += gained,
+            None => self.gained.push((table.0, gained)),
+        }
+    }
+
+    /// The name of the object that holds the tree.
+    pub(crate) fn object_name(&self) -> String {
+        self.shared.heap.object().name().to_string()
+    }
+
+    /// The version that what is written now belongs to.
+    pub(crate) fn version(&self) -> Version {
+        self.view.version
     }
 
     /// Whether an error in the middle of a write has spoiled this batch: it cannot be committed.
@@ -155,12 +190,13 @@ impl<'t> TreeBatch<'t> {
     /// # Errors
     /// Out of space, damage, a key or value over the limits. After an error in the middle the batch
     /// cannot be committed.
-    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
+    pub(crate) fn put(&mut self, table: TableNumber, key: &[u8], value: &[u8]) -> Result<bool> {
         self.check_key(key)?;
         if value.len() as u64 > VALUE_MAX {
             return Err(Error::ValueTooLong { len: value.len() as u64, max: VALUE_MAX });
         }
-        let query = Query::new(key);
+        let query = Query::new(table, key);
+        let key = &*query.full;
         let record = self.record(&query, value)?;
         let known = self.writer.prefetched.take(key);
         self.guarded(|batch| {
@@ -182,7 +218,9 @@ impl<'t> TreeBatch<'t> {
                 };
                 batch.rebuild_leaf(path, leaf, key, record)?;
             }
-            batch.keys += u64::from(old.is_none());
+            if old.is_none() {
+                batch.count(table, 1);
+            }
             Ok(old.is_some())
         })
     }
@@ -192,22 +230,22 @@ impl<'t> TreeBatch<'t> {
     ///
     /// # Errors
     /// Damage, which the puts would report too.
-    pub(crate) fn prefetch<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>) -> Result<()> {
-        self.writer.prefetched.find(&self.shared.media, &self.view, self.root, keys)
+    pub(crate) fn prefetch<'k>(&mut self, table: TableNumber, keys: impl IntoIterator<Item = &'k [u8]>) -> Result<()> {
+        self.writer.prefetched.find(&self.shared.media, &self.view, self.root, table, keys)
     }
 
     /// Removes `key`; returns whether it was there.
     ///
     /// # Errors
     /// Damage, out of space. After an error the batch cannot be committed.
-    pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool> {
+    pub(crate) fn delete(&mut self, table: TableNumber, key: &[u8]) -> Result<bool> {
         self.check_key(key)?;
-        let query = Query::new(key);
+        let query = Query::new(table, key);
         self.guarded(|batch| {
-            let (path, leaf) = batch.descend(key)?;
+            let (path, leaf) = batch.descend(&query.full)?;
             let Some((index, slot)) = leaf.find(&batch.view, &query)? else { return Ok(false) };
             batch.end_entry(&leaf, index, &slot)?;
-            batch.keys -= 1;
+            batch.count(table, -1);
             let mut rest = Vec::new();
             leaf.visible(&batch.view, &mut rest)?;
             if rest.is_empty() {
@@ -288,7 +326,14 @@ impl<'t> TreeBatch<'t> {
             bytes.extend_from_slice(value);
             bytes.resize(bytes.len().next_multiple_of(8), 0);
         }
-        Ok(NewRecord { bytes, flags, key_len: query.key.len(), value: value.len() as u64, key_sum: query.print })
+        Ok(NewRecord {
+            bytes,
+            flags,
+            table: query.table,
+            key_len: query.key.len(),
+            value: value.len() as u64,
+            key_sum: query.print,
+        })
     }
 
     /// Appends the key part of a record to `bytes`.
@@ -376,10 +421,14 @@ impl<'t> TreeBatch<'t> {
         Ok(())
     }
 
-    /// Stamps an entry's end and lists it if it owns something.
+    /// Stamps an entry's end and lists it if it owns something. What is below an inner node's entry
+    /// has moved or has ended by itself (CUT-1).
     pub(crate) fn bury(&mut self, node: &Node<'_>, index: usize) {
         let (at, slot) = (node.slot_at(index), node.slot(index));
         self.touch(node, at);
+        if !node.is_leaf() && slot.has(WHOLE) && !seeded("tree-stale-whole") {
+            self.store(at + PLACE_AT, slot.place & !WHOLE); // CUT-1
+        }
         self.store(at + END_AT, self.view.version.get());
         if !node.is_leaf() || slot.has(KEY_OUT | VALUE_OUT) {
             self.graves.push(Grave { end: self.view.version, node: node.at, index });

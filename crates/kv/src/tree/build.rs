@@ -1,6 +1,7 @@
 //! Writing a whole node: entries in key order become bytes, past the cache, in one go.
 
 use crate::error::Result;
+use crate::tree::key::{FullHead, TableNumber};
 use crate::tree::layout::*;
 use crate::tree::node::{Node, head_of, parts};
 use crate::tree::number::Version;
@@ -15,6 +16,8 @@ pub(crate) struct Item {
     pub end: Version,
     /// Flags of the slot; the record's place is not yet known.
     pub flags: u64,
+    /// The table of a leaf's entry.
+    pub table: TableNumber,
     pub key_len: usize,
     pub value: u64,
     /// Record bytes in [`Items::bytes`].
@@ -47,6 +50,7 @@ impl Items {
             start: slot.start,
             end: slot.end,
             flags,
+            table: if node.is_leaf() { slot.table() } else { TableNumber::MAIN },
             key_len: slot.key_len(),
             value: slot.value,
             record: begin..self.bytes.len(),
@@ -56,7 +60,13 @@ impl Items {
         Ok(())
     }
 
-    /// The part of the key that the record holds: all of it, or the head of a long one.
+    /// The beginning of the full key: enough for heads and prefixes.
+    fn full_head(&self, level: u8, item: &Item) -> FullHead {
+        let key = self.key_head(item);
+        if level == 0 { FullHead::of_entry(item.table, key) } else { FullHead::of_separator(key) }
+    }
+
+    /// The part of the stored key that the record holds: all of it, or the head of a long one.
     pub(crate) fn key_head<'s>(&'s self, item: &Item) -> &'s [u8] {
         let record = &self.bytes[item.record.clone()];
         match item.flags & KEY_OUT {
@@ -83,14 +93,14 @@ pub(crate) fn size_for(level: u8, count: usize, record_bytes: usize) -> usize {
 pub(crate) fn image(level: u8, birth: Version, size: usize, items: &Items, range: std::ops::Range<usize>) -> Vec<u8> {
     let list = &items.list[range.clone()];
     let (heads_at, slots_at, records_at) = parts(level, list.len());
-    let prefix = common_prefix(items, list);
+    let prefix = common_prefix(items, level, list);
     let record_bytes = items.record_bytes(range);
     let mut bytes = vec![0; records_at as usize];
     bytes.reserve(record_bytes);
     for (index, item) in list.iter().enumerate() {
-        let place = Slot::place(bytes.len(), item.key_len, item.flags);
+        let place = Slot::place(bytes.len(), item.key_len, item.flags, item.table);
         let slot = Slot { start: item.start, end: item.end, place, value: item.value };
-        let head = head_of(items.key_head(item), &prefix);
+        let head = head_of(items.full_head(level, item).bytes(), &prefix);
         put(&mut bytes, slots_at as usize + index * SLOT as usize, slot.as_bytes());
         put(&mut bytes, heads_at as usize + index * 8, &head.to_le_bytes());
         if level == 0 {
@@ -125,15 +135,16 @@ fn put(bytes: &mut [u8], at: usize, part: &[u8]) {
 /// The common prefix of all keys, up to the header's space; sorted, so the first and the last
 /// decide. The empty separators of a leftmost node do not count: their heads are 0 whatever the
 /// prefix.
-fn common_prefix(items: &Items, list: &[Item]) -> Vec<u8> {
-    let first = list.iter().find(|item| item.key_len > 0);
+fn common_prefix(items: &Items, level: u8, list: &[Item]) -> Vec<u8> {
+    let first = list.iter().find(|item| level == 0 || item.key_len > 0);
     let (Some(first), Some(last)) = (first, list.last()) else { return Vec::new() };
-    let (first, last) = (items.key_head(first), items.key_head(last));
     // A node of one entry would take its whole key for a prefix and give every newcomer an extreme
     // head.
-    if first == last {
+    if std::ptr::eq(first, last) {
         return Vec::new();
     }
+    let [first, last] = [first, last].map(|item| items.full_head(level, item));
+    let (first, last) = (first.bytes(), last.bytes());
     let same = first.iter().zip(last).take(PREFIX_MAX).take_while(|(a, b)| a == b).count();
     first[..same].to_vec()
 }
@@ -177,6 +188,7 @@ mod tests {
                     start: Version::new(1),
                     end: Version::NONE,
                     flags: 0,
+                    table: TableNumber::MAIN,
                     key_len: key.len(),
                     value: 0,
                     record,
@@ -184,7 +196,7 @@ mod tests {
                 });
             }
             let media = everbyte_media::Media::anonymous(1 << 16, &Default::default()).unwrap();
-            media.write(4096, &image(0, Version::new(1), 4096, &items, 0..2));
+            media.write(4096, &image(1, Version::new(1), 4096, &items, 0..2));
             let node = crate::tree::node::Node::open(&media, 4096).unwrap();
             let by_words: Vec<u64> = keys.iter().map(|key| node.query_head(key)).collect();
             assert_eq!(heads, by_words, "prefix {prefix:?}");

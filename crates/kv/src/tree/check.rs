@@ -5,9 +5,10 @@ use crate::error::{Error, Result};
 use crate::tree::batch::owned_blocks;
 use crate::tree::handle::{OpenTree, Tree};
 use crate::tree::hash::OffsetSet;
+use crate::tree::key::TableNumber;
 use crate::tree::layout::*;
 use crate::tree::node::{Node, Query, head_of};
-use crate::tree::pins::Published;
+use crate::tree::pins::{KeyCounts, Published};
 use crate::tree::sum::Sum;
 use crate::tree::version::{Life, View};
 use everbyte_media::{Checked, ErrorInfo};
@@ -33,7 +34,7 @@ struct Walk<'t> {
     findings: Vec<Finding>,
     /// Every block the tree owns.
     owned: OffsetSet,
-    keys: u64,
+    keys: KeyCounts,
     last_key: Option<Vec<u8>>,
     object: String,
 }
@@ -80,11 +81,20 @@ impl Tree {
         let view = shared.view(committed.version);
         let object = shared.heap.object().name().to_string();
         let (findings, owned) = (Vec::new(), OffsetSet::default());
-        let mut walk = Walk { shared, view, root: committed.root, findings, owned, keys: 0, last_key: None, object };
+        let mut walk = Walk {
+            shared,
+            view,
+            root: committed.root,
+            findings,
+            owned,
+            keys: KeyCounts::default(),
+            last_key: None,
+            object,
+        };
         walk.owned.insert(shared.area);
         walk.all(Visit { at: committed.root, life: Life::Live, low: None, high: None, level: None });
         if walk.keys != committed.keys {
-            let detail = format!("the tree holds {} keys and its state says {}", walk.keys, committed.keys);
+            let detail = format!("the tree holds {:?} keys and its state says {:?}", walk.keys, committed.keys);
             walk.find(FindingKind::Damage, shared.header, detail);
         }
         let Walk { mut findings, owned, .. } = walk;
@@ -167,8 +177,8 @@ impl Walk<'_> {
 
     /// Searches for a key from the root, as a reader does: the search must end at the slot in which
     /// the walk found it.
-    fn search(&mut self, leaf: &Node<'_>, index: usize, key: &[u8]) -> Result<()> {
-        let (found, slot) = self.shared.find(&self.view, self.root, &Query::new(key))?;
+    fn search(&mut self, leaf: &Node<'_>, index: usize, table: TableNumber, key: &[u8]) -> Result<()> {
+        let (found, slot) = self.shared.find(&self.view, self.root, &Query::new(table, key))?;
         if (found.at, slot.map(|(index, _)| index)) != (leaf.at, Some(index)) {
             self.find(FindingKind::Damage, leaf.slot_at(index), "a search from the root does not find this key");
         }
@@ -190,7 +200,9 @@ impl Walk<'_> {
             let (at, slot) = (node.slot_at(index), node.slot(index));
             let (mut key, mut value) = (Vec::new(), Vec::new());
             node.key_into(&slot, &mut key)?;
-            let key_sum = Sum::NONE.and(&key);
+            let mut full = if node.is_leaf() { slot.table().bytes().to_vec() } else { Vec::new() };
+            full.extend_from_slice(&key);
+            let key_sum = if node.is_leaf() { Sum::of_table(slot.table()) } else { Sum::NONE }.and(&key);
             let mut total = key_sum.value();
             if node.is_leaf() {
                 let byte = node.at + (FINGERPRINTS_AT + index) as u64;
@@ -204,12 +216,13 @@ impl Walk<'_> {
                         self.find(FindingKind::Damage, at, error.to_string());
                     }
                 }
-                self.keys += 1;
-                if self.last_key.as_ref().is_some_and(|last| *last >= key) {
+                self.keys.all += 1;
+                self.keys.main += u64::from(slot.table() == TableNumber::MAIN);
+                if self.last_key.as_ref().is_some_and(|last| *last >= full) {
                     self.find(FindingKind::Damage, at, "keys are out of order");
                 }
-                self.search(node, index, &key)?;
-                self.last_key = Some(key.clone());
+                self.search(node, index, slot.table(), &key)?;
+                self.last_key = Some(full.clone());
             }
             let is_inline = node.is_leaf() && !slot.has(KEY_OUT | VALUE_OUT);
             if total != node.record_sum(&slot)? {
@@ -218,14 +231,14 @@ impl Walk<'_> {
                 // A cursor sums whole words: it refuses this record.
                 self.find(FindingKind::Damage, at, "the bytes that fill up a record's last word are not zeros");
             }
-            if node.head(index) != head_of(&key, &prefix) {
+            if node.head(index) != head_of(&full, &prefix) {
                 self.find(FindingKind::Damage, at, "a head does not belong to its key");
             }
-            let below = visit.low.as_ref().is_some_and(|low| *key < **low);
-            if node.is_leaf() && (below || visit.high.as_ref().is_some_and(|high| *key >= **high)) {
+            let below = visit.low.as_ref().is_some_and(|low| *full < **low);
+            if node.is_leaf() && (below || visit.high.as_ref().is_some_and(|high| *full >= **high)) {
                 self.find(FindingKind::Damage, at, "a key lies outside its leaf's range");
             }
-            keys.push((Rc::<[u8]>::from(key), slot.value));
+            keys.push((Rc::<[u8]>::from(full), slot.value));
         }
         if node.is_leaf() {
             return Ok(());

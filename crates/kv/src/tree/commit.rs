@@ -22,11 +22,22 @@ impl TreeBatch<'_> {
     /// # Errors
     /// An earlier error of this batch ([`crate::Error::Doomed`]); out of space; a page of the table
     /// that cannot be read. Then nothing happened.
-    pub(crate) fn commit(mut self) -> Result<Commit> {
+    pub(crate) fn commit(self) -> Result<Commit> {
+        self.commit_with(|_, _, _| {})
+    }
+
+    /// As [`TreeBatch::commit`]. Once the version is real, and before a reader sees it,
+    /// `committed` receives it, the keys that tables have gained, and the way to the oldest version
+    /// in use.
+    pub(crate) fn commit_with(
+        mut self,
+        committed: impl FnOnce(Version, &[(u32, i64)], &dyn Fn() -> u64),
+    ) -> Result<Commit> {
         let shared = self.shared;
         if self.doomed {
             return Err(crate::Error::Doomed);
         }
+        self.join_marks();
         let frees_nothing = self.frees.is_empty() || seeded("tree-frees-forgotten");
         if self.dirty.is_clean() && self.allocated.is_empty() && frees_nothing {
             self.done = true;
@@ -60,6 +71,7 @@ impl TreeBatch<'_> {
         shared.media.fence();
         // From here on the version may be real whatever happens: it is never voided.
         self.done = true;
+        committed(next.version, &self.gained, &|| shared.pins.oldest());
         // The commit word itself may have been stored to a page that is lost: its outcome is
         // unknown then.
         let outcome = object.require_readable();

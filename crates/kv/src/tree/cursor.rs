@@ -6,6 +6,7 @@
 
 use crate::error::{Result, damaged};
 use crate::tree::handle::TreeSnapshot;
+use crate::tree::key::TableNumber;
 use crate::tree::layout::Slot;
 use crate::tree::node::{Node, Shape};
 use crate::tree::number::Version;
@@ -73,7 +74,12 @@ impl<'c> Entry<'c> {
         self.0.slot.value
     }
 
-    /// How the key compares with another; fetches no more of it than that needs.
+    /// The table of the entry.
+    pub(crate) fn table(&self) -> TableNumber {
+        self.0.slot.table()
+    }
+
+    /// How the full key compares with another; fetches no more of it than that needs.
     ///
     /// # Errors
     /// Damage.
@@ -91,7 +97,7 @@ impl<'c> Entry<'c> {
         bytes.clear();
         let node = self.0.node()?;
         node.key_into(&self.0.slot, &mut bytes)?;
-        node.verify_head(&self.0.slot, Sum::NONE.and(&bytes))?;
+        node.verify_head(&self.0.slot, Sum::of_table(self.0.slot.table()).and(&bytes))?;
         self.0.bytes = bytes;
         Ok(&self.0.bytes)
     }
@@ -155,15 +161,6 @@ impl<'t> Cursor<'t> {
             self.stack.push(Level { node: node.shape, walk });
             at = child(&node, chosen)?;
         }
-    }
-
-    /// Stands behind the last key.
-    ///
-    /// # Errors
-    /// Damage.
-    pub(crate) fn seek_end(&mut self) -> Result<()> {
-        self.reset();
-        self.descend(self.root, false)
     }
 
     fn reset(&mut self) {
@@ -294,7 +291,7 @@ impl<'t> Cursor<'t> {
     pub(crate) fn last_key(&self) -> Result<Option<Vec<u8>>> {
         let Some(leaf) = &self.last.leaf else { return Ok(None) };
         let mut key = Vec::new();
-        leaf.on(&self.media)?.key_into(&self.last.slot, &mut key)?;
+        leaf.on(&self.media)?.full_key_into(&self.last.slot, &mut key)?;
         Ok(Some(key))
     }
 }

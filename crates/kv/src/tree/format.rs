@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::tree::build::{Item, Items, image, size_for};
+use crate::tree::key::TableNumber;
 use crate::tree::layout::*;
 use crate::tree::number::Version;
 use crate::tree::sum::sum;
@@ -27,8 +28,16 @@ pub(crate) fn format(object: &Object) -> Result<()> {
     let leaf = heap.reserve(size_for(0, 0, 0) as u64)?;
     media.copy_nt(leaf.at, &image(0, FIRST, leaf.size.to_usize() & !(LINE as usize - 1), &items, 0..0));
     items.bytes.extend_from_slice(&u64::from(sum(b"")).to_le_bytes());
-    let item =
-        Item { start: FIRST, end: Version::NONE, flags: 0, key_len: 0, value: leaf.at.get(), record: 0..8, key_sum: 0 };
+    let item = Item {
+        start: FIRST,
+        end: Version::NONE,
+        flags: 0,
+        table: TableNumber::MAIN,
+        key_len: 0,
+        value: leaf.at.get(),
+        record: 0..8,
+        key_sum: 0,
+    };
     items.list.push(item);
     let root = heap.reserve(size_for(1, 1, 8) as u64)?;
     media.copy_nt(root.at, &image(1, FIRST, root.size.to_usize() & !(LINE as usize - 1), &items, 0..1));
@@ -46,7 +55,8 @@ pub(crate) fn format(object: &Object) -> Result<()> {
     header = header.sealed();
     media.put(header_at, &header);
     media.store(header_at + COMMIT_AT, FIRST.commit_word(0));
-    media.store(header_at + CLOSED_AT, 0);
+    // No store belongs to a later version: the first opening has nothing to void.
+    media.store(header_at + CLOSED_AT, FIRST.get());
     media.flush(header_at, size_of::<TreePage>() as u64);
     // The object's name is published behind a fence of the store: until then no reader looks here,
     // so one order suffices.

@@ -35,6 +35,7 @@
 use crate::error::{Error, Result};
 use crate::tree::batch::TreeBatch;
 use crate::tree::cursor::Cursor;
+use crate::tree::key::TableNumber;
 use crate::tree::layout::Slot;
 use crate::tree::node::{Node, Query, below};
 use crate::tree::number::Version;
@@ -127,9 +128,9 @@ impl Tree {
     ///
     /// # Errors
     /// Damage.
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn get(&self, table: TableNumber, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let (ticket, seen) = self.shared.pins.pin();
-        let result = self.shared.get(&self.shared.brief_view(seen.version), seen.root, key);
+        let result = self.shared.get(&self.shared.brief_view(seen.version), seen.root, table, key);
         self.shared.pins.unpin(&ticket);
         result
     }
@@ -205,21 +206,21 @@ impl Tree {
         Ok(())
     }
 
-    /// Live keys of the newest settled version.
-    pub(crate) fn len(&self) -> u64 {
-        self.shared.pins.published().keys
+    /// Whether both are the same opened tree.
+    pub(crate) fn is_same(&self, other: &Tree) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Whether the newest settled version holds nothing.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// Live keys of the main table in the newest settled version.
+    pub(crate) fn len(&self) -> u64 {
+        self.shared.pins.published().keys.main
     }
 
     /// Figures.
     pub(crate) fn stats(&self) -> Stats {
         let (seen, counts) = (self.shared.pins.published(), &self.shared.counts);
         Stats {
-            keys: seen.keys,
+            keys: seen.keys.all,
             version: seen.version,
             oldest: self.shared.pins.oldest(),
             commits: counts.commits.load(Relaxed),
@@ -247,8 +248,8 @@ impl OpenTree {
         View::new(version, Held::Lent(self.voids.load()))
     }
 
-    pub(crate) fn get(&self, view: &View, root: u64, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let query = Query::new(key);
+    pub(crate) fn get(&self, view: &View, root: u64, table: TableNumber, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let query = Query::new(table, key);
         let (node, Some((_, slot))) = self.find(view, root, &query)? else { return Ok(None) };
         let mut value = Vec::new();
         node.value_into(&slot, &mut value)?;
@@ -267,7 +268,7 @@ impl OpenTree {
         let mut node = Node::open(media, root)?;
         // Levels fall at each step, so a damaged pointer cannot lead in circles.
         while !node.is_leaf() {
-            let (_, child) = node.child_for(view, query.key)?;
+            let (_, child) = node.child_for(view, &query.full)?;
             node = below(media, &node, child)?;
         }
         let found = node.find(view, query)?;
@@ -292,18 +293,18 @@ impl TreeSnapshot {
     ///
     /// # Errors
     /// Damage.
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.0.shared.get(&self.0.view, self.0.seen.root, key)
+    pub(crate) fn get(&self, table: TableNumber, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.0.shared.get(&self.0.view, self.0.seen.root, table, key)
     }
 
-    /// Live keys at this version.
+    /// Whether this is a version of `tree`.
+    pub(crate) fn is_of(&self, tree: &Tree) -> bool {
+        Arc::ptr_eq(&self.0.shared, &tree.shared)
+    }
+
+    /// Live keys of the main table at this version.
     pub(crate) fn len(&self) -> u64 {
-        self.0.seen.keys
-    }
-
-    /// Whether this version holds nothing.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.seen.keys == 0
+        self.0.seen.keys.main
     }
 
     /// The version's number.

@@ -4,6 +4,7 @@
 //! slots, and records. The first `base` slots were written with the node, sorted by key; the last
 //! [`APPENDS`] are filled later, in any order, and are sorted by the permutation word `order`.
 
+use crate::tree::key::{TABLE_BITS, TableNumber};
 use crate::tree::number::Version;
 use everbyte_media::{Checked, LINE, Offset};
 use std::mem::offset_of;
@@ -107,7 +108,8 @@ pub(crate) struct Slot {
     pub start: Version,
     /// First version that no longer sees it; 0: live.
     pub end: Version,
-    /// Record offset / 8 (16 bits), key length (32 bits), flags (16 bits).
+    /// Record offset / 8 (16 bits), key length (25 bits), flags (3 bits), table (20 bits; leaves
+    /// only).
     pub place: u64,
     /// Leaf: value length in bytes. Inner: offset of the child.
     pub value: u64,
@@ -129,11 +131,18 @@ pub(crate) const PLACE_AT: u64 = offset_of!(Slot, place) as u64;
 pub(crate) const VALUE_AT: u64 = offset_of!(Slot, value) as u64;
 /// The key is in a block of its own: the record holds its offset and its first [`OUT_KEY_HEAD`]
 /// bytes.
-pub(crate) const KEY_OUT: u64 = 1 << 48;
+pub(crate) const KEY_OUT: u64 = 1 << FLAGS_AT;
 /// The value is in a block of its own: the record holds its offset.
-pub(crate) const VALUE_OUT: u64 = 1 << 49;
+pub(crate) const VALUE_OUT: u64 = 2 << FLAGS_AT;
 /// On a dead inner entry: nothing below was moved elsewhere, everything is freed.
-pub(crate) const WHOLE: u64 = 1 << 50;
+pub(crate) const WHOLE: u64 = 4 << FLAGS_AT;
+/// First bit of the key's length in [`Slot::place`].
+const KEY_LEN_AT: u32 = 16;
+/// First bit of the flags.
+const FLAGS_AT: u32 = 41;
+/// First bit of the table's number.
+const TABLE_AT: u32 = 44;
+const _: () = assert!(KEY_MAX < 1 << (FLAGS_AT - KEY_LEN_AT) && TABLE_AT + TABLE_BITS == 64);
 
 /// The beginning of a record. The key, or a [`LongKey`], follows, and then, in a leaf, the value or
 /// the offset of its block; each starts at a word.
@@ -181,7 +190,11 @@ impl Slot {
     }
     /// Length of the whole key.
     pub(crate) fn key_len(&self) -> usize {
-        (self.place >> 16) as u32 as usize
+        (self.place >> KEY_LEN_AT & ((1 << (FLAGS_AT - KEY_LEN_AT)) - 1)) as usize
+    }
+    /// The table of a leaf's entry.
+    pub(crate) fn table(&self) -> TableNumber {
+        TableNumber((self.place >> TABLE_AT) as u32)
     }
     /// Whether `flag` is set.
     pub(crate) fn has(&self, flag: u64) -> bool {
@@ -202,9 +215,9 @@ impl Slot {
         (RECORD_KEY_AT as u64 + self.key_bytes()).saturating_add(value)
     }
     /// The `place` word of a record at `record` with this key length and flags.
-    pub(crate) fn place(record: usize, key_len: usize, flags: u64) -> u64 {
+    pub(crate) fn place(record: usize, key_len: usize, flags: u64, table: TableNumber) -> u64 {
         debug_assert!(record.is_multiple_of(8) && record / 8 < 1 << 16);
-        (record / 8) as u64 | (key_len as u64) << 16 | flags
+        (record / 8) as u64 | (key_len as u64) << KEY_LEN_AT | flags | u64::from(table.0) << TABLE_AT
     }
 }
 
@@ -216,7 +229,7 @@ pub(crate) struct State {
     /// The version that wrote this state; later versions that change nothing here keep using it.
     pub version: Version,
     pub root: Offset,
-    /// Live keys.
+    /// Live keys of all tables.
     pub keys: u64,
     /// Offset of the ledger of `version`.
     pub ledger: Offset,
@@ -228,7 +241,8 @@ pub(crate) struct State {
     pub ledger_sum: u32,
     /// crc32c of this record with this field zero.
     pub checksum: u32,
-    pub reserved: u64,
+    /// Live keys of the table [`TableNumber::MAIN`].
+    pub main_keys: u64,
 }
 const _: () = assert!(size_of::<State>() == 64);
 
@@ -247,9 +261,9 @@ pub(crate) struct TreeHeader {
 const _: () = assert!(size_of::<TreeHeader>() == 64);
 
 pub(crate) const TREE_MAGIC: [u8; 8] = *b"EVRBCDDS";
-/// Format 2 has another sum than format 1; format 3 adds head sums and tables of chunks. No release
-/// wrote format 1 or 2.
-pub(crate) const TREE_FORMAT: u32 = 3;
+/// Format 2 has another sum than format 1; format 3 adds head sums and tables of chunks; format 4
+/// adds the table to keys. No release wrote formats 1 to 3.
+pub(crate) const TREE_FORMAT: u32 = 4;
 
 /// The tree's fixed parts, from its header on: each in lines of its own.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -39,13 +39,13 @@ impl TreeBatch<'_> {
         let state = State {
             version: next.version,
             root: Offset::new(next.root),
-            keys: next.keys,
+            keys: next.keys.all,
             ledger: Offset::new(ledger),
             ops: ops.len() as u64,
             drops: self.drops.len() as u64,
             ledger_sum: crc32c::crc32c(words.as_bytes()),
             checksum: 0,
-            reserved: 0,
+            main_keys: next.keys.main,
         }
         .sealed();
         media.copy_nt(self.shared.header + STATES_AT[other], state.as_bytes());

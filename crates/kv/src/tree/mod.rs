@@ -10,20 +10,22 @@
 //! - [`TreeSnapshot`] and [`Cursor`]: reading a version that stays
 //!
 //! The map: `layout` (bytes on media), `node` (reading), `walk` and `cursor` (in key order),
-//! `build` (writing whole nodes), `batch`, `slots` and `replace` (what a put does), `commit` and
-//! `undo` (the end of a batch), `ledger` (what follows a commit), `writer` (kept between batches),
-//! `reclaim` (what becomes of the dead), `format`, `open`, `voids`, `scrub` (how a tree begins,
-//! after a crash too), `check`. Format: docs/formats/tree.md.
+//! `build` (writing whole nodes), `batch`, `slots`, `replace` and `delete_range` (what writes do),
+//! `commit` and `undo` (the end of a batch), `savepoint`, `ledger` (what follows a commit),
+//! `writer` (kept between batches), `reclaim` (what becomes of the dead), `format`, `open`,
+//! `voids`, `scrub` (how a tree begins, after a crash too), `check`. Format: docs/formats/tree.md.
 
 mod batch;
 mod build;
 mod check;
 mod commit;
 mod cursor;
+mod delete_range;
 mod dirty;
 mod format;
 mod handle;
 mod hash;
+mod key;
 #[allow(missing_docs)] // documented in docs/formats/tree.md
 mod layout;
 mod ledger;
@@ -36,6 +38,7 @@ mod prefetch;
 mod reclaim;
 mod record;
 mod replace;
+mod savepoint;
 mod scrub;
 mod slots;
 mod sum;
@@ -52,6 +55,8 @@ pub(crate) use batch::TreeBatch;
 pub(crate) use cursor::{Cursor, Entry};
 pub use handle::{Commit, Stats};
 pub(crate) use handle::{Tree, TreeSnapshot};
+pub(crate) use key::TableNumber;
 pub use layout::{KEY_MAX, VALUE_MAX};
 pub use number::Version;
 pub use record::fetched;
+pub(crate) use savepoint::TreeSavepoint;

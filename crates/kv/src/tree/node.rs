@@ -22,6 +22,7 @@
 //! accepts an entry and finds the same `start` before and after has read that one entry.
 
 use crate::error::{Result, damaged};
+use crate::tree::key::{FullKey, TABLE_LEN, TableNumber};
 use crate::tree::layout::*;
 use crate::tree::number::Version;
 use crate::tree::record::{count_fetched, record_sum};
@@ -98,9 +99,12 @@ pub(crate) fn parts(level: u8, base: usize) -> (u64, u64, u64) {
     (heads, slots, slots + (base + APPENDS) as u64 * SLOT)
 }
 
-/// A query key with its checksum, computed once for a descent.
-#[derive(Clone, Copy)]
+/// A key of a table with its checksum, computed once for a descent.
 pub(crate) struct Query<'k> {
+    /// With the table in front.
+    pub full: FullKey,
+    pub table: TableNumber,
+    /// Without the table.
     pub key: &'k [u8],
     /// Sum of the key, which a record's continues.
     pub sum: Sum,
@@ -109,9 +113,10 @@ pub(crate) struct Query<'k> {
 }
 
 impl<'k> Query<'k> {
-    pub(crate) fn new(key: &'k [u8]) -> Query<'k> {
-        let sum = Sum::NONE.and(key);
-        Query { key, sum, print: sum.value() as u8 }
+    #[inline]
+    pub(crate) fn new(table: TableNumber, key: &'k [u8]) -> Query<'k> {
+        let sum = Sum::of_table(table).and(key);
+        Query { full: FullKey::new(table, key), table, key, sum, print: sum.value() as u8 }
     }
 }
 
@@ -306,9 +311,22 @@ impl<'m> Node<'m> {
         Ok(offset as usize)
     }
 
-    /// Compares the key of `slot` with `key`.
+    /// Compares the full key of `slot` with `key`.
     #[inline]
     pub(crate) fn compare(&self, slot: &Slot, key: &[u8]) -> Result<Ordering> {
+        if !self.is_leaf() {
+            return self.compare_stored(slot, key);
+        }
+        let (table, rest) = key.split_at(key.len().min(TABLE_LEN));
+        match slot.table().bytes().as_slice().cmp(table) {
+            Ordering::Equal => self.compare_stored(slot, rest),
+            other => Ok(other),
+        }
+    }
+
+    /// Compares the key that is stored for `slot` with `key`: of a leaf's entry without its table.
+    #[inline]
+    fn compare_stored(&self, slot: &Slot, key: &[u8]) -> Result<Ordering> {
         let record = self.record(slot)?;
         if !slot.has(KEY_OUT) {
             return Ok(self.window.compare(record + RECORD_KEY_AT, slot.key_len(), key));
@@ -337,7 +355,15 @@ impl<'m> Node<'m> {
         Ok(block)
     }
 
-    /// Appends the key of `slot` to `into`.
+    /// Appends the full key of `slot` to `into`.
+    pub(crate) fn full_key_into(&self, slot: &Slot, into: &mut Vec<u8>) -> Result<()> {
+        if self.is_leaf() {
+            into.extend_from_slice(&slot.table().bytes());
+        }
+        self.key_into(slot, into)
+    }
+
+    /// Appends the key that is stored for `slot` to `into`: of a leaf's entry without its table.
     pub(crate) fn key_into(&self, slot: &Slot, into: &mut Vec<u8>) -> Result<()> {
         match slot.has(KEY_OUT) {
             true => extend_from(self.media, self.key_block(slot)?, slot.key_len(), into),
@@ -378,7 +404,7 @@ impl<'m> Node<'m> {
             self.key_into(slot, entry)?;
             entry.resize(value_at, 0);
             self.value_into(slot, entry)?;
-            record_sum(Sum::NONE.and(&entry[..key_len]), &entry[value_at..])
+            record_sum(Sum::of_table(slot.table()).and(&entry[..key_len]), &entry[value_at..])
         } else {
             // Nearly always: no longer than the buffer already is.
             let len = value_at + value_len.next_multiple_of(8);
@@ -388,7 +414,7 @@ impl<'m> Node<'m> {
             let (key, value) = entry[..len].split_at_mut(value_at);
             let key_from = record + RECORD_KEY_AT;
             let value_from = key_from + value_at;
-            Sum::NONE
+            Sum::of_table(slot.table())
                 .copied(&self.window, key_from, key, key_len)
                 .copied(&self.window, value_from, value, value_len)
                 .value()
@@ -534,7 +560,7 @@ impl<'m> Node<'m> {
         match self.head(left).cmp(&self.head(right)) {
             Ordering::Equal => {
                 let mut key = Vec::with_capacity(64);
-                self.key_into(&self.slot(right), &mut key)?;
+                self.full_key_into(&self.slot(right), &mut key)?;
                 self.compare(&self.slot(left), &key)
             }
             other => Ok(other),
@@ -558,10 +584,11 @@ impl<'m> Node<'m> {
                     break;
                 }
                 let slot = self.slot(index);
-                if !view.sees(slot.start, slot.end) || slot.key_len() != query.key.len() {
+                let same_shape = slot.key_len() == query.key.len() && slot.table() == query.table;
+                if !same_shape || !view.sees(slot.start, slot.end) {
                     continue;
                 }
-                let order = self.compare(&slot, query.key);
+                let order = self.compare_stored(&slot, query.key);
                 // The second look: a slot in the middle of being reused may show anything, an error
                 // among it.
                 std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);

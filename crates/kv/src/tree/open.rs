@@ -3,8 +3,8 @@
 //! Opening, step by step, each idempotent:
 //!   1. the commit word chooses the state; its checksum must hold
 //!   2. if the state belongs to the newest version, its ledger is applied again
-//!   3. unless the tree was closed, the first version that may have been under way joins the void
-//!      list (VER-1): only one can have been, for a version's stores survive only with the commit
+//!   3. unless the tree was closed, the versions that may have been under way join the void list
+//!      (VER-1): those of one batch (SAVE-3), for a batch's stores survive only with the commit
 //!      before it
 //!
 //! So the cost is bounded by what was in flight. The void list has room for 256 ranges, one for
@@ -23,7 +23,7 @@ use crate::tree::layout::*;
 use crate::tree::ledger::apply_drops;
 use crate::tree::node::Node;
 use crate::tree::number::Version;
-use crate::tree::pins::{Pins, Published};
+use crate::tree::pins::{KeyCounts, Pins, Published};
 use crate::tree::version::Voids;
 use crate::tree::voids::{load_voids, void_unfinished};
 use crate::tree::writer::Writer;
@@ -76,7 +76,7 @@ fn open(object: Object) -> Result<Tree> {
     if header.format < TREE_FORMAT {
         return damaged(
             header_at.get(),
-            "a tree of format 1 or 2, which no release wrote; export it with the build that made it",
+            "a tree of format 1, 2 or 3, which no release wrote; export it with the build that made it",
         );
     }
     if !header.checksum_agrees() || !header.area.is_aligned(8) || !media.holds(header.area, AREA) {
@@ -97,7 +97,11 @@ fn open(object: Object) -> Result<Tree> {
     let voids = load_voids(&media, header.area.get(), Version::new(version))?;
     media.require_readable(header.area, AREA)?; // an empty list of voids would make a version real
     let heap = Heap::open(object)?;
-    let newest = Published { version: Version::new(version), root: state.root.get(), keys: state.keys };
+    let newest = Published {
+        version: Version::new(version),
+        root: state.root.get(),
+        keys: KeyCounts { all: state.keys, main: state.main_keys },
+    };
     let writer = Writer {
         committed: newest,
         state: chosen,

@@ -9,6 +9,7 @@
 use crate::error::{Result, damaged};
 use crate::tree::handle::OpenTree;
 use crate::tree::handle::{Tree, TreeSnapshot};
+use crate::tree::key::TableNumber;
 use crate::tree::layout::{CHUNK, Slot};
 use crate::tree::node::{Node, Query, below, extend_from};
 use crate::tree::record::{head_sum, record_sum, table, table_of};
@@ -86,7 +87,7 @@ impl OpenTree {
         let media = &self.media;
         let mut node = Node::open(media, root)?;
         while !node.is_leaf() {
-            let (_, child) = node.child_for(view, query.key)?;
+            let (_, child) = node.child_for(view, &query.full)?;
             node = below(media, &node, child)?;
         }
         let Some((_, slot)) = node.find(view, query)? else { return Ok(None) };
@@ -94,18 +95,19 @@ impl OpenTree {
         Ok(Some((node, slot)))
     }
 
-    pub(crate) fn len_of(&self, view: &View, root: u64, key: &[u8]) -> Result<Option<u64>> {
-        Ok(self.locate(view, root, &Query::new(key))?.map(|(_, slot)| slot.value))
+    pub(crate) fn len_of(&self, view: &View, root: u64, table: TableNumber, key: &[u8]) -> Result<Option<u64>> {
+        Ok(self.locate(view, root, &Query::new(table, key))?.map(|(_, slot)| slot.value))
     }
 
     pub(crate) fn part_of(
         &self,
         view: &View,
         root: u64,
+        table: TableNumber,
         key: &[u8],
         choose: &mut dyn FnMut(u64) -> Range<u64>,
     ) -> Result<Option<Vec<u8>>> {
-        let query = Query::new(key);
+        let query = Query::new(table, key);
         let Some((node, slot)) = self.locate(view, root, &query)? else { return Ok(None) };
         let part = choose(slot.value);
         let end = part.end.min(slot.value);
@@ -121,9 +123,9 @@ impl Tree {
     ///
     /// # Errors
     /// Damage.
-    pub(crate) fn len_of(&self, key: &[u8]) -> Result<Option<u64>> {
+    pub(crate) fn len_of(&self, table: TableNumber, key: &[u8]) -> Result<Option<u64>> {
         let (ticket, seen) = self.shared.pins.pin();
-        let result = self.shared.len_of(&self.shared.view(seen.version), seen.root, key);
+        let result = self.shared.len_of(&self.shared.view(seen.version), seen.root, table, key);
         self.shared.pins.unpin(&ticket);
         result
     }
@@ -134,9 +136,14 @@ impl Tree {
     ///
     /// # Errors
     /// Damage.
-    pub(crate) fn part_of(&self, key: &[u8], choose: &mut dyn FnMut(u64) -> Range<u64>) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn part_of(
+        &self,
+        table: TableNumber,
+        key: &[u8],
+        choose: &mut dyn FnMut(u64) -> Range<u64>,
+    ) -> Result<Option<Vec<u8>>> {
         let (ticket, seen) = self.shared.pins.pin();
-        let result = self.shared.part_of(&self.shared.view(seen.version), seen.root, key, choose);
+        let result = self.shared.part_of(&self.shared.view(seen.version), seen.root, table, key, choose);
         self.shared.pins.unpin(&ticket);
         result
     }
@@ -147,16 +154,21 @@ impl TreeSnapshot {
     ///
     /// # Errors
     /// Damage.
-    pub(crate) fn len_of(&self, key: &[u8]) -> Result<Option<u64>> {
-        self.0.shared.len_of(&self.0.view, self.0.seen.root, key)
+    pub(crate) fn len_of(&self, table: TableNumber, key: &[u8]) -> Result<Option<u64>> {
+        self.0.shared.len_of(&self.0.view, self.0.seen.root, table, key)
     }
 
     /// As [`Tree::part_of`], at this version.
     ///
     /// # Errors
     /// Damage.
-    pub(crate) fn part_of(&self, key: &[u8], choose: &mut dyn FnMut(u64) -> Range<u64>) -> Result<Option<Vec<u8>>> {
-        self.0.shared.part_of(&self.0.view, self.0.seen.root, key, choose)
+    pub(crate) fn part_of(
+        &self,
+        table: TableNumber,
+        key: &[u8],
+        choose: &mut dyn FnMut(u64) -> Range<u64>,
+    ) -> Result<Option<Vec<u8>>> {
+        self.0.shared.part_of(&self.0.view, self.0.seen.root, table, key, choose)
     }
 }
 
@@ -165,15 +177,20 @@ impl crate::tree::TreeBatch<'_> {
     ///
     /// # Errors
     /// Damage.
-    pub(crate) fn len_of(&self, key: &[u8]) -> Result<Option<u64>> {
-        self.shared.len_of(&self.view, self.root, key)
+    pub(crate) fn len_of(&self, table: TableNumber, key: &[u8]) -> Result<Option<u64>> {
+        self.shared.len_of(&self.view, self.root, table, key)
     }
 
     /// As [`Tree::part_of`], this batch's writes included.
     ///
     /// # Errors
     /// Damage.
-    pub(crate) fn part_of(&self, key: &[u8], choose: &mut dyn FnMut(u64) -> Range<u64>) -> Result<Option<Vec<u8>>> {
-        self.shared.part_of(&self.view, self.root, key, choose)
+    pub(crate) fn part_of(
+        &self,
+        table: TableNumber,
+        key: &[u8],
+        choose: &mut dyn FnMut(u64) -> Range<u64>,
+    ) -> Result<Option<Vec<u8>>> {
+        self.shared.part_of(&self.view, self.root, table, key, choose)
     }
 }

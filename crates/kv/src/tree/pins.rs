@@ -21,7 +21,16 @@ const SLOTS: usize = 128;
 pub(crate) struct Published {
     pub version: Version,
     pub root: u64,
-    pub keys: u64,
+    pub keys: KeyCounts,
+}
+
+/// Live keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeyCounts {
+    /// Of all tables.
+    pub all: u64,
+    /// Of the main table.
+    pub main: u64,
 }
 
 pub(crate) struct Pins {
@@ -30,6 +39,7 @@ pub(crate) struct Pins {
     version: AtomicU64,
     root: AtomicU64,
     keys: AtomicU64,
+    main_keys: AtomicU64,
     /// 0 is free; else the pinned version (versions start at 1).
     slots: Box<[CachePadded<AtomicU64>]>,
     /// Pins that found no free slot: how many for each version.
@@ -53,7 +63,8 @@ impl Pins {
             sequence: AtomicU64::new(0),
             version: AtomicU64::new(first.version.get()),
             root: AtomicU64::new(first.root),
-            keys: AtomicU64::new(first.keys),
+            keys: AtomicU64::new(first.keys.all),
+            main_keys: AtomicU64::new(first.keys.main),
             slots: (0..SLOTS).map(|_| CachePadded::new(AtomicU64::new(0))).collect(),
             overflow: Mutex::new(BTreeMap::new()),
             publishing: Mutex::new(()),
@@ -70,7 +81,8 @@ impl Pins {
         self.sequence.store(sequence + 1, SeqCst);
         self.version.store(next.version.get(), SeqCst);
         self.root.store(next.root, SeqCst);
-        self.keys.store(next.keys, SeqCst);
+        self.keys.store(next.keys.all, SeqCst);
+        self.main_keys.store(next.keys.main, SeqCst);
         self.sequence.store(sequence + 2, SeqCst);
     }
 
@@ -78,7 +90,8 @@ impl Pins {
         loop {
             let before = self.sequence.load(SeqCst);
             if before.is_multiple_of(2) {
-                let (version, root, keys) = (self.version.load(SeqCst), self.root.load(SeqCst), self.keys.load(SeqCst));
+                let (version, root) = (self.version.load(SeqCst), self.root.load(SeqCst));
+                let keys = KeyCounts { all: self.keys.load(SeqCst), main: self.main_keys.load(SeqCst) };
                 if self.sequence.load(SeqCst) == before {
                     return (before, Published { version: Version::new(version), root, keys });
                 }
@@ -150,16 +163,16 @@ mod tests {
 
     #[test]
     fn the_oldest_pin_holds_the_horizon() {
-        let pins = Pins::new(Published { version: Version::new(5), root: 0, keys: 0 });
+        let pins = Pins::new(Published { version: Version::new(5), root: 0, keys: KeyCounts::default() });
         let (early, seen) = pins.pin();
         assert_eq!(seen.version, 5);
-        pins.publish(Published { version: Version::new(9), root: 1, keys: 2 });
+        pins.publish(Published { version: Version::new(9), root: 1, keys: KeyCounts::default() });
         let many: Vec<_> = (0..2 * SLOTS).map(|_| pins.pin()).collect();
         assert!(many.iter().all(|(_, seen)| seen.version == 9));
         assert_eq!(pins.oldest(), 5);
         pins.unpin(&early);
         assert_eq!(pins.oldest(), 9);
-        pins.publish(Published { version: Version::new(12), root: 1, keys: 2 });
+        pins.publish(Published { version: Version::new(12), root: 1, keys: KeyCounts::default() });
         assert_eq!(pins.oldest(), 9);
         many.iter().for_each(|(ticket, _)| pins.unpin(ticket));
         assert_eq!(pins.oldest(), 12);
@@ -168,7 +181,7 @@ mod tests {
     /// A writer that reclaims below `oldest` never reclaims what a reader has pinned.
     #[test]
     fn pin_and_publish_race() {
-        let pins = Pins::new(Published { version: Version::new(1), root: 0, keys: 0 });
+        let pins = Pins::new(Published { version: Version::new(1), root: 0, keys: KeyCounts::default() });
         let reclaimed = AtomicU64::new(0);
         std::thread::scope(|scope| {
             for _ in 0..2 {
@@ -181,7 +194,7 @@ mod tests {
                 });
             }
             for version in 2..50_000 {
-                pins.publish(Published { version: Version::new(version), root: 0, keys: 0 });
+                pins.publish(Published { version: Version::new(version), root: 0, keys: KeyCounts::default() });
                 reclaimed.store(pins.oldest(), SeqCst);
             }
         });

@@ -15,6 +15,7 @@
 //! unlinked. All other changes of the tree in this batch leave the keys of a leaf as they are.
 
 use crate::error::Result;
+use crate::tree::key::TableNumber;
 use crate::tree::layout::*;
 use crate::tree::node::{Node, Query, below};
 use crate::tree::version::View;
@@ -41,12 +42,7 @@ impl Prefetched {
         self.next = 0;
     }
 
-    fn note(&mut self, key: &[u8], leaf: u64) {
-        self.keys.extend_from_slice(key);
-        self.found.push((self.keys.len(), leaf));
-    }
-
-    /// The leaf of `key`, if that is the next one named.
+    /// The leaf of the full key `key`, if that is the next one named.
     pub(crate) fn take(&mut self, key: &[u8]) -> Option<u64> {
         let &(end, leaf) = self.found.get(self.next)?;
         let start = if self.next == 0 { 0 } else { self.found[self.next - 1].0 };
@@ -71,31 +67,26 @@ impl Prefetched {
         media: &Media,
         view: &View,
         root: u64,
+        table: TableNumber,
         keys: impl IntoIterator<Item = &'k [u8]>,
     ) -> Result<()> {
         self.clear();
-        let mut keys = keys.into_iter();
-        loop {
-            let (mut group, mut count) = ([&[][..]; TOGETHER], 0);
-            for (place, key) in group.iter_mut().zip(&mut keys) {
-                *place = key;
-                count += 1;
-            }
-            if count == 0 {
-                return Ok(());
-            }
-            self.walk(media, view, root, &group[..count])?;
+        let mut keys = keys.into_iter().peekable();
+        while keys.peek().is_some() {
+            let group: Vec<Query<'_>> = keys.by_ref().take(TOGETHER).map(|key| Query::new(table, key)).collect();
+            self.walk(media, view, root, &group)?;
         }
+        Ok(())
     }
 
-    fn walk(&mut self, media: &Media, view: &View, root: u64, keys: &[&[u8]]) -> Result<()> {
+    fn walk(&mut self, media: &Media, view: &View, root: u64, keys: &[Query<'_>]) -> Result<()> {
         let root = Node::open(media, root)?;
         let mut nodes = [root; TOGETHER];
         let nodes = &mut nodes[..keys.len()];
         let mut children = [0; TOGETHER];
         for _ in 0..root.level {
             for ((node, key), child) in nodes.iter().zip(keys).zip(&mut children) {
-                *child = node.child_for(view, key)?.1;
+                *child = node.child_for(view, &key.full)?.1;
                 ask(media, *child, 4 * LINE);
             }
             for (node, child) in nodes.iter_mut().zip(&children) {
@@ -108,7 +99,7 @@ impl Prefetched {
         }
         let mut matches = [None; TOGETHER];
         for ((node, key), found) in nodes.iter().zip(keys).zip(&mut matches) {
-            *found = print_match(media, node, Query::new(key).print);
+            *found = print_match(media, node, key.print);
             if let Some(index) = *found {
                 media.prefetch(node.slot_at(index));
             }
@@ -129,7 +120,10 @@ impl Prefetched {
                 ask(media, node.at + node.slot(index).record(), LINE);
             }
         }
-        keys.iter().zip(nodes).for_each(|(key, node)| self.note(key, node.at));
+        for (key, node) in keys.iter().zip(nodes) {
+            self.keys.extend_from_slice(&key.full);
+            self.found.push((self.keys.len(), node.at));
+        }
         Ok(())
     }
 }

@@ -220,7 +220,7 @@ impl TreeBatch<'_> {
             let mut place = Walk::behind(&node, &self.view, from)?;
             if let Some(index) = place.next(&node, &self.view)? {
                 let mut key = Vec::new();
-                node.key_into(&node.slot(index), &mut key)?;
+                node.full_key_into(&node.slot(index), &mut key)?;
                 next = Some(key);
             }
             let (_, child) = node.child_for(&self.view, from)?;

@@ -11,9 +11,11 @@
 use crate::error::Result;
 use crate::tree::batch::{NewRecord, Path, TreeBatch};
 use crate::tree::build::{Item, Items, image, separator, size_for};
+use crate::tree::key::TableNumber;
 use crate::tree::layout::*;
 use crate::tree::node::{Node, extend_from};
 use crate::tree::number::Version;
+use crate::tree::pins::KeyCounts;
 use crate::tree::sum::sum;
 use crate::tree::writer::Grave;
 use everbyte_media::LINE;
@@ -49,6 +51,7 @@ impl<'t> TreeBatch<'t> {
             start: self.view.version,
             end: Version::NONE,
             flags: record.flags,
+            table: record.table,
             key_len: record.key_len,
             value: record.value,
             record: begin..items.bytes.len(),
@@ -80,7 +83,8 @@ impl<'t> TreeBatch<'t> {
             items.copy(node, index)?;
             if slot.end != view.version {
                 // An end that a void version left means live; the copy says so plainly.
-                items.list.last_mut().expect("just copied").end = Version::NONE;
+                let copy = items.list.last_mut().expect("just copied");
+                (copy.end, copy.flags) = (Version::NONE, copy.flags & !WHOLE); // CUT-1
             }
         }
         Ok(place.unwrap_or(items.list.len()))
@@ -97,7 +101,7 @@ impl<'t> TreeBatch<'t> {
             let separator = if range.start == 0 {
                 Vec::new()
             } else {
-                let (left, right) = (self.full_key(items, range.start - 1), self.full_key(items, range.start));
+                let [left, right] = [range.start - 1, range.start].map(|index| self.full_key(old.level, items, index));
                 if old.is_leaf() { separator(&left, &right).to_vec() } else { right }
             };
             children.push(Child { separator, at: 0 });
@@ -175,24 +179,25 @@ impl<'t> TreeBatch<'t> {
         let mut middle = if ascending { (count - count / 8 - 1).min(most) } else { count / 2 };
         // Entries with equal keys (a dead one and its successor) stay together; downwards, so that
         // `most` holds.
-        while middle > 0 && self.full_key(items, middle - 1) == self.full_key(items, middle) {
+        while middle > 0 && self.full_key(old.level, items, middle - 1) == self.full_key(old.level, items, middle) {
             middle -= 1;
         }
         if middle == 0 { vec![0..count] } else { vec![0..middle, middle..count] }
     }
 
-    /// The whole key of an item.
-    fn full_key(&self, items: &Items, index: usize) -> Vec<u8> {
+    /// The full key of an item of a node of `level`.
+    fn full_key(&self, level: u8, items: &Items, index: usize) -> Vec<u8> {
         let item = &items.list[index];
+        let mut full = if level == 0 { item.table.bytes().to_vec() } else { Vec::new() };
         if item.flags & KEY_OUT == 0 {
-            return items.key_head(item).to_vec();
+            full.extend_from_slice(items.key_head(item));
+            return full;
         }
         let key = &items.bytes[item.record.clone()][RECORD_KEY_AT..];
         let (LongKey { block, .. }, _) = LongKey::read_from_prefix(key).expect("a long key");
-        let mut key = Vec::new();
         // A page that cannot be read refuses the commit.
-        let _ = extend_from(&self.shared.media, block.get(), item.key_len, &mut key);
-        key
+        let _ = extend_from(&self.shared.media, block.get(), item.key_len, &mut full);
+        full
     }
 
     fn write_node(&mut self, level: u8, items: &Items, range: Range<usize>) -> Result<u64> {
@@ -240,7 +245,14 @@ impl<'t> TreeBatch<'t> {
     fn inner_record(&mut self, child: &Child) -> Result<NewRecord> {
         let (mut bytes, mut flags) = (u64::from(sum(&child.separator)).to_le_bytes().to_vec(), 0);
         self.key_part(&child.separator, &mut bytes, &mut flags)?;
-        Ok(NewRecord { bytes, flags, key_len: child.separator.len(), value: child.at, key_sum: 0 })
+        Ok(NewRecord {
+            bytes,
+            flags,
+            table: TableNumber::MAIN,
+            key_len: child.separator.len(),
+            value: child.at,
+            key_sum: 0,
+        })
     }
 
     /// Replaces a full inner node; the first of `children` already has its record.
@@ -314,7 +326,7 @@ impl<'t> TreeBatch<'t> {
             batch.push_inner(&mut items, b"", batch.root, birth, batch.view.version, WHOLE)?;
             batch.push_inner(&mut items, b"", leaf, batch.view.version, Version::NONE, 0)?;
             batch.root = batch.write_node(1, &items, 0..2)?;
-            batch.keys = 0;
+            batch.keys = KeyCounts::default();
             Ok(())
         })
     }

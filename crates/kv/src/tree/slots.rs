@@ -98,7 +98,7 @@ impl TreeBatch<'_> {
         self.touch(node, at);
         self.write(node.at + offset, &record.bytes);
         self.store(at + END_AT, 0);
-        self.store(at + PLACE_AT, Slot::place(offset as usize, record.key_len, record.flags));
+        self.store(at + PLACE_AT, Slot::place(offset as usize, record.key_len, record.flags, record.table));
         self.store(at + VALUE_AT, record.value);
         self.store(node.head_at(index), head);
         if node.is_leaf() {

@@ -3,6 +3,7 @@
 //! It finds damage, not malice: whatever changes passes with a chance of 2^-32. Much cheaper than a
 //! CRC on the short records that make up a tree. Format: docs/formats/tree.md, section 5.
 
+use crate::tree::key::TableNumber;
 use everbyte_media::Window;
 
 /// Odd constants without a pattern.
@@ -26,6 +27,13 @@ pub(crate) struct Sum {
 
 impl Sum {
     pub(crate) const NONE: Sum = Sum { lanes: [KEYS[2], KEYS[3]], len: 0 };
+
+    /// The beginning of the sum of a table's key.
+    #[inline(always)]
+    pub(crate) fn of_table(table: TableNumber) -> Sum {
+        let [one, two] = Sum::NONE.lanes;
+        Sum { lanes: [one ^ u64::from(table.0).wrapping_mul(KEYS[0]), two], len: 0 }
+    }
 
     /// The sum continued by another string.
     #[inline]

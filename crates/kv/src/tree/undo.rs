@@ -1,9 +1,7 @@
 //! A batch that is given up: all that carries its version is taken back.
 
 use crate::tree::batch::TreeBatch;
-use crate::tree::layout::*;
 use everbyte_media::museum::misplaced;
-use everbyte_media::seeded;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Room of a batch's list of slots that stays for the next batch.
@@ -21,16 +19,11 @@ impl TreeBatch<'_> {
     ///
     /// A crash before that finds a version that did not commit: opening makes it void.
     fn undo(&mut self) {
-        let (version, media) = (self.view.version, &self.shared.media);
-        for at in std::mem::take(&mut self.touched) {
-            if media.load(at + START_AT) == version.get() {
-                self.store(at + START_AT, 0);
-                self.emptied.insert(at);
-            }
-            if media.load(at + END_AT) == version.get() && !seeded("tree-abort-keeps-ends") {
-                self.store(at + END_AT, 0);
-            }
+        while !self.marks.is_empty() {
+            self.leave_mark();
         }
+        self.take_back(0);
+        let media = &self.shared.media;
         misplaced("tree-abort-unflushed", || self.dirty.clear());
         self.dirty.flush(media);
         media.fence_unless("tree-abort-unfenced");
@@ -42,6 +35,7 @@ impl TreeBatch<'_> {
         if !self.dirty.is_clean() || !self.emptied.is_empty() {
             self.undo();
         }
+        self.join_marks();
         for (_, block) in self.allocated.drain() {
             self.shared.heap.cancel(block);
         }

@@ -28,12 +28,11 @@ impl Voids {
 }
 
 impl Voids {
-    /// Adds one version, joining it to its neighbours.
-    pub(crate) fn add(&mut self, version: Version) {
+    /// Adds a range behind all others, or joins it to the last one.
+    pub(crate) fn add(&mut self, first: Version, last: Version) {
         match self.0.last_mut() {
-            Some(last) if last.1.next() == version => last.1 = version,
-            Some(last) if last.1 >= version => {}
-            _ => self.0.push((version, version)),
+            Some(newest) if newest.1.next() == first => newest.1 = last,
+            _ => self.0.push((first, last)),
         }
     }
 }

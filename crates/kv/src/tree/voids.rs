@@ -4,6 +4,7 @@ use crate::error::{Result, damaged};
 use crate::tree::handle::OpenTree;
 use crate::tree::layout::*;
 use crate::tree::number::Version;
+use crate::tree::savepoint::NUMBERS_MAX;
 use crate::tree::scrub::scrub;
 use crate::tree::version::Voids;
 use everbyte_media::{Media, Offset, PublishWord, seeded};
@@ -20,9 +21,10 @@ pub(crate) fn void_unfinished(shared: &OpenTree, mut voids: Voids, version: Vers
         shared.set_voids(voids);
         shared.writer.lock().next = next;
     } else {
-        voids.add(next);
+        let last = if seeded("tree-one-number-void") { next } else { Version::new(next.get() + NUMBERS_MAX - 1) };
+        voids.add(next, last);
         store_voids(shared, voids);
-        shared.writer.lock().next = next.next();
+        shared.writer.lock().next = last.next();
     }
     if closed {
         media.store(shared.header + CLOSED_AT, 0);
@@ -43,7 +45,7 @@ pub(crate) fn load_voids(media: &Media, area: u64, version: Version) -> Result<V
         let at = area + VOIDS_AT + index * VOID_RANGE;
         let VoidRange { first, last } = media.get(at);
         let after = voids.0.last().map_or(Version::NONE, |last| last.1);
-        if first <= after || last < first || first > version.get() + VOIDS_MAX as u64 * 2 + (1 << 32) {
+        if first <= after || last < first || first.get() > version.get() + 2 {
             return damaged(at, "the void list is not ascending");
         }
         voids.0.push((first, last));

@@ -3,3 +3,4 @@
 mod chains;
 mod programs;
 mod swarm;
+mod tables;

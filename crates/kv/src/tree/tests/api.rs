@@ -1,5 +1,6 @@
 //! The calls of a tree: versions, snapshots, batches, cursors, and what each refuses.
 
+use super::MAIN;
 use super::{put, tree};
 use crate::Error;
 use crate::tree::{KEY_MAX, Tree, Version};
@@ -11,16 +12,16 @@ fn a_snapshot_keeps_its_version() {
     put(&tree, &[(b"a", b"1"), (b"b", b"2")]);
     let before = tree.snapshot();
     let mut batch = tree.batch();
-    assert!(batch.delete(b"a").unwrap() && !batch.delete(b"c").unwrap());
-    assert!(batch.put(b"b", b"3").unwrap(), "the key was there");
-    assert!(!batch.put(b"c", b"4").unwrap(), "the key was not there");
-    assert_eq!((batch.get(b"b").unwrap().as_deref(), batch.len()), (Some(&b"3"[..]), 2));
+    assert!(batch.delete(MAIN, b"a").unwrap() && !batch.delete(MAIN, b"c").unwrap());
+    assert!(batch.put(MAIN, b"b", b"3").unwrap(), "the key was there");
+    assert!(!batch.put(MAIN, b"c", b"4").unwrap(), "the key was not there");
+    assert_eq!((batch.get(MAIN, b"b").unwrap().as_deref(), batch.len()), (Some(&b"3"[..]), 2));
     let commit = batch.commit().unwrap();
     tree.settle(commit).unwrap();
     let after = tree.snapshot();
-    assert_eq!((before.len(), before.get(b"a").unwrap().as_deref()), (2, Some(&b"1"[..])));
+    assert_eq!((before.len(), before.get(MAIN, b"a").unwrap().as_deref()), (2, Some(&b"1"[..])));
     assert_eq!(
-        (after.len(), after.get(b"a").unwrap(), after.get(b"b").unwrap().as_deref()),
+        (after.len(), after.get(MAIN, b"a").unwrap(), after.get(MAIN, b"b").unwrap().as_deref()),
         (2, None, Some(&b"3"[..]))
     );
     assert!(before.version() < after.version() && after.version() > Version::NONE);
@@ -34,10 +35,13 @@ fn a_batch_that_is_given_up_leaves_nothing() {
     put(&tree, &[(b"kept", b"value")]);
     let (version, voids) = (tree.snapshot().version(), tree.stats().void_ranges);
     let mut batch = tree.batch();
-    batch.put(b"never", &[7; 3000]).unwrap();
-    batch.delete(b"kept").unwrap();
+    batch.put(MAIN, b"never", &[7; 3000]).unwrap();
+    batch.delete(MAIN, b"kept").unwrap();
     batch.abort();
-    assert_eq!((tree.get(b"never").unwrap(), tree.get(b"kept").unwrap().as_deref()), (None, Some(&b"value"[..])));
+    assert_eq!(
+        (tree.get(MAIN, b"never").unwrap(), tree.get(MAIN, b"kept").unwrap().as_deref()),
+        (None, Some(&b"value"[..]))
+    );
     put(&tree, &[]);
     assert!(tree.snapshot().version() <= version.next());
     assert_eq!((tree.stats().void_ranges, tree.check()), (voids, vec![]));
@@ -49,13 +53,17 @@ fn what_cannot_be_is_refused_and_costs_nothing() {
     put(&tree, &[(b"key", b"value")]);
     let mut batch = tree.batch();
     assert!(matches!(tree.begin(), Err(Error::OwnBatch)));
-    assert!(matches!(batch.put(&vec![0; KEY_MAX + 1], b""), Err(Error::KeyTooLong { .. })));
-    batch.put(b"key", b"other").unwrap();
+    assert!(matches!(batch.put(MAIN, &vec![0; KEY_MAX + 1], b""), Err(Error::KeyTooLong { .. })));
+    batch.put(MAIN, b"key", b"other").unwrap();
     let commit = batch.commit().unwrap();
     assert!(matches!(other.settle(commit), Err(Error::OtherTree)));
     tree.settle(commit).unwrap();
-    assert_eq!(tree.get(b"key").unwrap().as_deref(), Some(&b"other"[..]));
+    assert_eq!(tree.get(MAIN, b"key").unwrap().as_deref(), Some(&b"other"[..]));
     assert_eq!((tree.check(), other.check()), (vec![], vec![]));
+}
+
+fn full(key: &[u8]) -> Vec<u8> {
+    [&MAIN.bytes()[..], key].concat()
 }
 
 /// A cursor stands where it was sent, and goes both ways.
@@ -66,11 +74,11 @@ fn a_cursor_goes_both_ways() {
     keys.iter().for_each(|key| put(&tree, &[(key, key)]));
     let snapshot = tree.snapshot();
     let mut cursor = snapshot.cursor();
-    cursor.seek(&101_u32.to_be_bytes()).unwrap();
+    cursor.seek(&full(&101_u32.to_be_bytes())).unwrap();
     assert_eq!(cursor.next().unwrap().unwrap().key().unwrap(), 102_u32.to_be_bytes());
-    cursor.seek(&101_u32.to_be_bytes()).unwrap();
+    cursor.seek(&full(&101_u32.to_be_bytes())).unwrap();
     assert_eq!(cursor.prev().unwrap().unwrap().key().unwrap(), 100_u32.to_be_bytes());
-    cursor.seek_end().unwrap();
+    cursor.seek(&full(&[0xff; 9])).unwrap();
     let mut seen = 0;
     while let Some(entry) = cursor.prev().unwrap() {
         let (key, value) = entry.read().unwrap();
@@ -88,5 +96,5 @@ fn an_object_is_opened_once_at_a_time_and_keeps_what_was_settled() {
     assert!(Tree::open(object.clone()).is_err());
     drop(tree);
     let tree = Tree::open(object).unwrap();
-    assert_eq!((tree.len(), tree.get(b"key").unwrap().as_deref()), (1, Some(&b"value"[..])));
+    assert_eq!((tree.len(), tree.get(MAIN, b"key").unwrap().as_deref()), (1, Some(&b"value"[..])));
 }

@@ -4,9 +4,11 @@ mod api;
 mod faults;
 mod model;
 
-use crate::tree::Tree;
+use crate::tree::{TableNumber, Tree};
 use everbyte_media::{Media, Options};
 use everbyte_store::{Engine, FormatOptions, Object, ObjectOptions, Store};
+
+const MAIN: TableNumber = TableNumber::MAIN;
 
 /// A store in memory with an object `tree` that holds an empty tree.
 pub(super) fn object() -> (Store, Object) {
@@ -26,7 +28,7 @@ pub(super) fn tree() -> Tree {
 pub(super) fn put(tree: &Tree, pairs: &[(&[u8], &[u8])]) {
     let mut batch = tree.batch();
     for (key, value) in pairs {
-        batch.put(key, value).unwrap();
+        batch.put(MAIN, key, value).unwrap();
     }
     tree.settle(batch.commit().unwrap()).unwrap();
 }

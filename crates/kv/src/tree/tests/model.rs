@@ -1,5 +1,6 @@
 //! Random batches, snapshots, abortions and openings beside a plain map of each version.
 
+use super::MAIN;
 use crate::tree::{Tree, TreeSnapshot};
 use everbyte_workload::{Keys, Random, programs};
 use std::collections::BTreeMap;
@@ -30,11 +31,11 @@ fn program(random: &mut Random) {
         for _ in 0..random.below(12) {
             let key = keys.any(random);
             match random.below(3) {
-                0 => assert_eq!(batch.delete(&key).unwrap(), next.remove(&key).is_some()),
+                0 => assert_eq!(batch.delete(MAIN, &key).unwrap(), next.remove(&key).is_some()),
                 _ => {
                     let value = vec![random.next() as u8; random.pick(VALUES)];
                     let was_there = next.insert(key.clone(), value.clone()).is_some();
-                    assert_eq!(batch.put(&key, &value).unwrap(), was_there);
+                    assert_eq!(batch.put(MAIN, &key, &value).unwrap(), was_there);
                 }
             }
         }

@@ -1,0 +1,229 @@
+//! The catalogue: the names of tables, and what each is, in a table of their tree.
+//!
+//! A name maps to a [`TableRecord`]. The empty name, which no table can have, maps to the highest
+//! number that was ever given. A number is given again only when all others were used once; the
+//! record's version tells its tables apart.
+//!
+//! [`Tables`] is what the process knows of tables that it has opened. It changes under the writer's
+//! lock alone: so a write to a table that it finds alive cannot meet a table dropped meanwhile.
+//!
+//! Design: docs/design/tables.md
+
+use crate::tree::{TableNumber, TreeBatch, Version};
+use crate::{Error, Result};
+use everbyte_store::{Finding, FindingKind};
+use parking_lot::Mutex;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Longest name of a table, in bytes.
+pub const TABLE_NAME_MAX: usize = 255;
+/// Numbers of tables that have names: behind the main table, before the tables of the store itself.
+const NUMBERS: std::ops::Range<u32> = 1..TableNumber::CATALOGUE.0 - 15;
+
+/// A table on media: the value of its name in the catalogue. A description of its type follows.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct TableRecord {
+    pub number: u32,
+    pub reserved: u32,
+    /// The version that made it.
+    pub created: Version,
+}
+const _: () = assert!(size_of::<TableRecord>() == 16);
+
+/// A table that this process has opened.
+#[derive(Debug)]
+pub(crate) struct OpenTable {
+    pub number: TableNumber,
+    /// The version that made it.
+    pub created: Version,
+    /// [`LIVE`], [`PENDING`], or the version that dropped it.
+    ended: AtomicU64,
+    counts: Mutex<Counts>,
+}
+
+/// How many keys a table has.
+#[derive(Debug, Default)]
+struct Counts {
+    /// At the opening, once it is known.
+    first: Option<u64>,
+    /// What versions have gained since then, all together, the oldest first.
+    gained: VecDeque<(Version, i64)>,
+}
+
+impl Counts {
+    fn gained_at(&self, version: Version) -> i64 {
+        self.gained.iter().rev().find(|(at, _)| *at <= version).map_or(0, |(_, gained)| *gained)
+    }
+}
+
+const LIVE: u64 = 0;
+/// Made by a batch that is not committed.
+const PENDING: u64 = u64::MAX;
+
+impl OpenTable {
+    pub(crate) fn new(record: &TableRecord, live: bool) -> OpenTable {
+        let ended = AtomicU64::new(if live { LIVE } else { PENDING });
+        let first = if live { None } else { Some(0) };
+        let counts = Mutex::new(Counts { first, ..Counts::default() });
+        OpenTable { number: TableNumber(record.number), created: record.created, ended, counts }
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
+        self.ended.load(SeqCst) == LIVE
+    }
+
+    /// Whether `version` sees it.
+    pub(crate) fn is_seen_at(&self, version: Version) -> bool {
+        let ended = self.ended.load(SeqCst);
+        self.created <= version && ended != PENDING && (ended == LIVE || version.get() < ended)
+    }
+
+    pub(crate) fn commit(&self) {
+        self.ended.store(LIVE, SeqCst);
+    }
+
+    pub(crate) fn end(&self, version: Version) {
+        self.ended.store(version.get(), SeqCst);
+    }
+
+    /// Notes that `version` gained keys; versions before `oldest` are asked for no more.
+    pub(crate) fn gain(&self, version: Version, gained: i64, oldest: u64) {
+        let list = &mut self.counts.lock().gained;
+        let before = list.back().map_or(0, |newest| newest.1);
+        list.push_back((version, before + gained));
+        while list.len() > 1 && list[1].0.get() <= oldest {
+            list.pop_front();
+        }
+    }
+
+    /// The keys at `version`. The first time `count` counts them.
+    pub(crate) fn len(&self, version: Version, count: impl FnOnce() -> Result<u64>) -> Result<u64> {
+        {
+            let counts = self.counts.lock();
+            if let Some(first) = counts.first {
+                return Ok(first.wrapping_add_signed(counts.gained_at(version)));
+            }
+        }
+        let len = count()?;
+        let mut counts = self.counts.lock();
+        counts.first = Some(len.wrapping_add_signed(-counts.gained_at(version)));
+        Ok(len)
+    }
+}
+
+/// The tables that this process has opened, by number.
+#[derive(Default)]
+pub(crate) struct Tables(Mutex<HashMap<u32, Arc<OpenTable>>>);
+
+impl Tables {
+    /// The table of this record; opened now if it is not yet. The caller holds the writer's lock.
+    pub(crate) fn open(&self, record: &TableRecord) -> Arc<OpenTable> {
+        let mut tables = self.0.lock();
+        Arc::clone(tables.entry(record.number).or_insert_with(|| Arc::new(OpenTable::new(record, true))))
+    }
+
+    /// A batch made `table` and is committed.
+    pub(crate) fn add(&self, table: &Arc<OpenTable>) {
+        table.commit();
+        self.0.lock().insert(table.number.0, Arc::clone(table));
+    }
+
+    /// A batch dropped the table of this number and is committed as `version`.
+    pub(crate) fn remove(&self, number: TableNumber, version: Version) {
+        if let Some(table) = self.0.lock().remove(&number.0) {
+            table.end(version);
+        }
+    }
+
+    pub(crate) fn get(&self, number: u32) -> Option<Arc<OpenTable>> {
+        self.0.lock().get(&number).cloned()
+    }
+}
+
+/// Whether a table can have this name.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    match name.len() {
+        1..=TABLE_NAME_MAX => Ok(()),
+        len => Err(Error::TableName { len, max: TABLE_NAME_MAX }),
+    }
+}
+
+/// The record in a catalogue's value, and the description behind it.
+pub(crate) fn parse(value: &[u8]) -> Result<(TableRecord, &[u8])> {
+    match TableRecord::read_from_prefix(value) {
+        Ok((record, rest)) if NUMBERS.contains(&record.number) => Ok((record, rest)),
+        _ => crate::error::damaged(0, "a record of the catalogue of tables is not one"),
+    }
+}
+
+/// The record of the table `name`, as `tree` sees it.
+pub(crate) fn find(tree: &TreeBatch<'_>, name: &str) -> Result<Option<(TableRecord, Vec<u8>)>> {
+    let Some(value) = tree.get(TableNumber::CATALOGUE, name.as_bytes())? else { return Ok(None) };
+    let (record, rest) = parse(&value)?;
+    Ok(Some((record, rest.to_vec())))
+}
+
+/// Gives a new table its number and its record.
+pub(crate) fn add(tree: &mut TreeBatch<'_>, name: &str, description: &[u8]) -> Result<TableRecord> {
+    let catalogue = TableNumber::CATALOGUE;
+    let last = tree.get(catalogue, b"")?.and_then(|value| Some(u32::from_le_bytes(*value.first_chunk()?)));
+    let next = last.map_or(NUMBERS.start, |last| last.saturating_add(1));
+    let number = if NUMBERS.contains(&next) {
+        tree.put(catalogue, b"", &next.to_le_bytes())?;
+        next
+    } else {
+        let used = numbers(tree)?;
+        let free = NUMBERS.into_iter().find(|number| !used.contains(number));
+        free.ok_or(Error::TablesExhausted { max: NUMBERS.len() as u32 })?
+    };
+    let record = TableRecord { number, reserved: 0, created: tree.version() };
+    tree.put(catalogue, name.as_bytes(), &[record.as_bytes(), description].concat())?;
+    Ok(record)
+}
+
+/// Verifies that every key belongs to a table that the catalogue names, and every record is one.
+pub(crate) fn check(tree: &TreeBatch<'_>) -> Vec<Finding> {
+    let object = tree.object_name();
+    let finding = |detail: String| {
+        let object = Some(object.clone());
+        Finding { room: "kv", kind: FindingKind::Damage, at: 0, object, detail }
+    };
+    let strays = || -> Result<Option<TableNumber>> {
+        let known = numbers(tree)?;
+        let mut cursor = tree.cursor();
+        let mut next = TableNumber(NUMBERS.start);
+        loop {
+            cursor.seek(&next.bytes())?;
+            match cursor.next()?.map(|entry| entry.table()) {
+                Some(table) if NUMBERS.contains(&table.0) && !known.contains(&table.0) => return Ok(Some(table)),
+                Some(table) if table < TableNumber::CATALOGUE => next = TableNumber(table.0 + 1),
+                _ => return Ok(None),
+            }
+        }
+    };
+    match strays() {
+        Ok(None) => Vec::new(),
+        Ok(Some(table)) => {
+            vec![finding(format!("keys of table number {}, which the catalogue does not name", table.0))]
+        }
+        Err(error) => vec![finding(error.to_string())],
+    }
+}
+
+/// The numbers in use.
+fn numbers(tree: &TreeBatch<'_>) -> Result<std::collections::HashSet<u32>> {
+    let mut cursor = tree.cursor();
+    cursor.seek(&TableNumber::CATALOGUE.bytes())?;
+    let mut used = std::collections::HashSet::new();
+    while let Some(entry) = cursor.next()? {
+        let (name, value) = entry.read()?;
+        if !name.is_empty() {
+            used.insert(parse(value)?.0.number);
+        }
+    }
+    Ok(used)
+}

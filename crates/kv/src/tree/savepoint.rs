@@ -1,0 +1,132 @@
+//! Savepoints: places in a batch to which it can go back.
+//!
+//! A savepoint ends one version of the batch and begins the next: what is stored behind it carries
+//! a number of its own, so going back takes back the stamps of that number, as giving up a batch
+//! does, and leaves all earlier ones. The commit word makes the last number real, and with it all
+//! numbers before it: no reader ever pins one of them.
+//!
+//! Invariants
+//!   SAVE-1  What a batch stored under one of its numbers is taken back before the number is used
+//!           again in the same batch. Both stores are flushed before the fence of the commit, in
+//!           this order, so no stamp that was taken back is there when the number commits.
+//!   SAVE-2  Nodes and blocks of an earlier number are to a later one as if they were committed:
+//!           it ends their entries and overwrites nothing.
+//!   SAVE-3  A crash makes all numbers of a batch void: opening adds as many to the list of void
+//!           versions as a batch may have ([`NUMBERS_MAX`]).
+
+use crate::error::{Error, Result};
+use crate::tree::batch::TreeBatch;
+use crate::tree::hash::OffsetMap;
+use crate::tree::layout::*;
+use crate::tree::number::Version;
+use crate::tree::pins::KeyCounts;
+use everbyte_heap::Block;
+use everbyte_media::museum::unless;
+use everbyte_media::seeded;
+
+/// Versions that one batch may have.
+pub(crate) const NUMBERS_MAX: u64 = 1 << 16;
+
+/// A place in a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TreeSavepoint {
+    index: usize,
+    serial: u64,
+}
+
+/// What a batch goes back to.
+pub(crate) struct SavepointMark {
+    serial: u64,
+    version: Version,
+    root: u64,
+    keys: KeyCounts,
+    gained: Vec<(u32, i64)>,
+    /// The length of the list of touched slots.
+    touched: usize,
+    graves: usize,
+    /// Blocks reserved before.
+    allocated: OffsetMap<Block>,
+}
+
+impl TreeBatch<'_> {
+    /// Marks this place.
+    ///
+    /// # Errors
+    /// The batch is spoiled, or has as many savepoints as it may have.
+    pub(crate) fn savepoint(&mut self) -> Result<TreeSavepoint> {
+        if self.doomed {
+            return Err(Error::Doomed);
+        }
+        if self.view.version.get() + 1 >= self.writer.next.get() + NUMBERS_MAX {
+            return Err(Error::SavepointsExhausted { max: NUMBERS_MAX - 1 });
+        }
+        self.serial += 1;
+        self.mark(self.serial);
+        Ok(TreeSavepoint { index: self.marks.len() - 1, serial: self.serial })
+    }
+
+    fn mark(&mut self, serial: u64) {
+        self.marks.push(SavepointMark {
+            serial,
+            version: self.view.version,
+            root: self.root,
+            keys: self.keys,
+            gained: self.gained.clone(),
+            touched: self.touched.len(),
+            graves: self.graves.len(),
+            allocated: std::mem::take(&mut self.allocated),
+        });
+        self.view.version = self.view.version.next();
+    }
+
+    /// Goes back to a savepoint, which stays: what was written behind it has not happened.
+    ///
+    /// # Errors
+    /// The savepoint is of another batch, or the batch has gone back to an earlier one.
+    pub(crate) fn roll_back(&mut self, savepoint: TreeSavepoint) -> Result<()> {
+        if self.marks.get(savepoint.index).is_none_or(|mark| mark.serial != savepoint.serial) {
+            return Err(Error::NoSavepoint);
+        }
+        while self.marks.len() > savepoint.index + 1 {
+            self.leave_mark();
+        }
+        self.leave_mark();
+        self.writer.prefetched.clear();
+        self.mark(savepoint.serial);
+        Ok(())
+    }
+
+    /// Takes back what was stored behind the last mark, and the mark.
+    pub(crate) fn leave_mark(&mut self) {
+        let Some(mark) = self.marks.pop() else { return };
+        unless("tree-savepoint-keeps-stamps", || self.take_back(mark.touched));
+        unless("tree-savepoint-keeps-graves", || self.graves.truncate(mark.graves));
+        let allocated = std::mem::replace(&mut self.allocated, mark.allocated);
+        for (_, block) in allocated {
+            self.shared.heap.cancel(block);
+        }
+        self.view.version = mark.version;
+        (self.root, self.keys, self.gained, self.doomed) = (mark.root, mark.keys, mark.gained, false);
+    }
+
+    /// Takes the stamps of the newest number out of the slots touched from `first` on.
+    pub(crate) fn take_back(&mut self, first: usize) {
+        let (version, media) = (self.view.version, &self.shared.media);
+        for at in self.touched.split_off(first) {
+            if media.load(at + START_AT) == version.get() {
+                self.store(at + START_AT, 0);
+                self.emptied.insert(at);
+            }
+            if media.load(at + END_AT) == version.get() && !seeded("tree-abort-keeps-ends") {
+                self.store(at + END_AT, 0);
+            }
+        }
+    }
+
+    /// Before the commit: what was reserved before the marks counts like the rest.
+    pub(crate) fn join_marks(&mut self) {
+        for mark in self.marks.drain(..) {
+            unless("tree-savepoint-forgets-blocks", || self.allocated.extend(mark.allocated));
+        }
+    }
+}

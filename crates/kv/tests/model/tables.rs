@@ -1,0 +1,194 @@
+//! Random batches over several tables, with savepoints, deleted ranges, dropped tables and
+//! snapshots, beside a map of maps.
+
+use everbyte_kv::{Error, Kv, KvTable, Savepoint, Snapshot};
+use everbyte_media::{Media, Options};
+use everbyte_store::{FormatOptions, Store};
+use everbyte_workload::{Keys, Random, programs};
+use std::collections::BTreeMap;
+
+type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
+/// By name; the main table has none.
+type Model = BTreeMap<&'static str, Pairs>;
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+/// Lengths around a word, an inline value, a page.
+const VALUES: &[usize] = &[0, 1, 8, 63, 120, 120, 511, 512, 513, 4096];
+
+struct Held {
+    snapshot: Snapshot,
+    tables: BTreeMap<&'static str, KvTable>,
+    model: Model,
+}
+
+impl Held {
+    fn take(kv: &Kv, model: &Model) -> Held {
+        let open = |name: &&'static str| Some((*name, kv.open_table(name).ok()?));
+        Held { snapshot: kv.snapshot(), tables: NAMES.iter().filter_map(open).collect(), model: model.clone() }
+    }
+
+    fn assert_same(&self) {
+        let main: Pairs = self.snapshot.range::<[u8]>(..).collect::<Result<_, _>>().unwrap();
+        assert_eq!((&main, self.snapshot.len()), (&self.model[""], main.len() as u64));
+        assert_eq!(self.tables.len() + 1, self.model.len(), "the tables of the model are there");
+        for (name, table) in &self.tables {
+            let table = self.snapshot.table(table).unwrap();
+            let pairs: Pairs = table.range::<[u8]>(..).collect::<Result<_, _>>().unwrap();
+            assert_eq!(pairs, self.model[name]);
+            assert_eq!(table.len().unwrap(), pairs.len() as u64);
+            let backwards: Vec<_> = table.range::<[u8]>(..).rev().map(|pair| pair.unwrap().0).collect();
+            assert!(backwards.iter().eq(pairs.keys().rev()));
+        }
+    }
+}
+
+/// One batch of random writes; the model that is true if it commits.
+fn batch(random: &mut Random, kv: &Kv, keys: &Keys, model: &Model) -> Model {
+    let (mut batch, mut next) = (kv.batch(), model.clone());
+    let mut marks: Vec<(Savepoint, Model)> = Vec::new();
+    for _ in 0..random.below(14) {
+        let name = random.pick(&["", "a", "b", "c"]);
+        let table = if name.is_empty() { None } else { batch.open_table(name).ok() };
+        assert_eq!(table.is_some() || name.is_empty(), next.contains_key(name));
+        match random.below(12) {
+            0 => marks.push((batch.savepoint().unwrap(), next.clone())),
+            1 if !marks.is_empty() => {
+                let index = random.index(marks.len());
+                let (savepoint, before) = marks[index].clone();
+                batch.roll_back(savepoint).unwrap();
+                assert!(
+                    marks
+                        .drain(index + 1..)
+                        .all(|(later, _)| { matches!(batch.roll_back(later), Err(Error::NoSavepoint)) })
+                );
+                next = before;
+            }
+            2 if table.is_some() && random.chance(50) => {
+                batch.drop_table(name).unwrap();
+                assert!(matches!(batch.table(&table.unwrap()), Err(Error::TableGone { .. })));
+                next.remove(name);
+            }
+            3 => {
+                let mut ends = [keys.any(random), keys.any(random)];
+                ends.sort();
+                let [low, high] = ends;
+                let Some(pairs) = next.get_mut(name) else { continue };
+                let before = pairs.len();
+                pairs.retain(|key, _| !(low.clone()..high.clone()).contains(key));
+                let gone = (before - pairs.len()) as u64;
+                let deleted = match &table {
+                    Some(table) => batch.table(table).unwrap().delete_range(low..high),
+                    None => batch.delete_range(low..high),
+                };
+                assert_eq!(deleted.unwrap(), gone);
+            }
+            _ if !next.contains_key(name) => {
+                batch.create_table(name).unwrap();
+                next.insert(name, Pairs::new());
+            }
+            choice => {
+                let key = keys.any(random);
+                let pairs = next.get_mut(name).expect("asked above");
+                let value = (choice > 5).then(|| vec![random.next() as u8; random.pick(VALUES)]);
+                let was_there = match &value {
+                    Some(value) => pairs.insert(key.clone(), value.clone()).is_some(),
+                    None => pairs.remove(&key).is_some(),
+                };
+                let found = match (&table, &value) {
+                    (Some(table), Some(value)) => batch.table(table).unwrap().put(&key, value).unwrap(),
+                    (Some(table), None) => batch.table(table).unwrap().delete(&key).unwrap(),
+                    (None, Some(value)) => batch.put(&key, value).unwrap(),
+                    (None, None) => batch.delete(&key).unwrap(),
+                };
+                assert_eq!(found, was_there);
+            }
+        }
+    }
+    if random.chance(15) {
+        batch.abort();
+        return model.clone();
+    }
+    kv.settle(batch.commit().unwrap()).unwrap();
+    next
+}
+
+fn program(random: &mut Random) {
+    let keys = Keys::draw(random, &[0, 8, 24, 32, 256]);
+    let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let mut kv = Kv::create(&store, "kv").unwrap();
+    let (mut model, mut held) = (Model::from([("", Pairs::new())]), Vec::<Held>::new());
+    for _ in 0..50 {
+        model = batch(random, &kv, &keys, &model);
+        Held::take(&kv, &model).assert_same();
+        match random.below(8) {
+            0 => held.push(Held::take(&kv, &model)),
+            1 if !held.is_empty() => held.swap_remove(random.index(held.len())).assert_same(),
+            2 => {
+                held.drain(..).for_each(|held| held.assert_same());
+                drop(kv);
+                kv = Kv::open(&store, "kv").unwrap();
+            }
+            _ => {}
+        }
+    }
+    held.iter().for_each(Held::assert_same);
+    assert_eq!(kv.check(), []);
+}
+
+#[test]
+fn tables_do_what_a_map_of_maps_does() {
+    programs(40, |random, _| program(random));
+}
+
+/// A table that is gone, and one of another store, are refused; a snapshot keeps what it sees.
+#[test]
+fn a_dropped_table_is_refused_and_its_snapshots_stay() {
+    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let kv = Kv::create(&store, "kv").unwrap();
+    let before = kv.snapshot();
+    let table = kv.create_table("t").unwrap();
+    table.put(b"key", b"value").unwrap();
+    assert!(matches!(before.table(&table), Err(Error::TableGone { .. })), "it is newer");
+    let snapshot = table.snapshot().unwrap();
+    let mut range = table.range::<[u8]>(..).unwrap();
+    kv.drop_table("t").unwrap();
+    assert!(matches!(kv.drop_table("t"), Err(Error::NoTable { .. })));
+    for result in [table.put(b"key", b""), table.get(b"key").map(drop), table.snapshot().map(drop)] {
+        assert!(matches!(result, Err(Error::TableGone { .. })));
+    }
+    let again = kv.create_table("t").unwrap();
+    assert!(matches!(kv.create_table("t"), Err(Error::TableExists { .. })));
+    again.put(b"key", b"another").unwrap();
+    assert!(matches!(table.get(b"key"), Err(Error::TableGone { .. })), "the name alone does not bring it back");
+    assert_eq!(snapshot.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+    assert_eq!(range.next().unwrap().unwrap().1, b"value");
+    let other = Kv::create(&store, "other").unwrap();
+    let mut batch = other.batch();
+    assert!(matches!(batch.table(&again), Err(Error::OtherStore { .. })));
+    assert!(matches!(batch.create_table(""), Err(Error::TableName { .. })));
+    assert!(matches!(batch.create_table(&"n".repeat(256)), Err(Error::TableName { .. })));
+    assert_eq!(kv.check(), []);
+}
+
+/// What a batch made is of no use to others before the commit, and never if it is given up.
+#[test]
+fn a_table_of_a_batch_belongs_to_it_until_the_commit() {
+    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let kv = Kv::create(&store, "kv").unwrap();
+    let mut batch = kv.batch();
+    let given_up = batch.create_table("t").unwrap();
+    batch.table(&given_up).unwrap().put(b"key", b"value").unwrap();
+    assert!(matches!(given_up.get(b"key"), Err(Error::TableGone { .. })));
+    batch.abort();
+    assert!(matches!(given_up.put(b"key", b""), Err(Error::TableGone { .. })));
+    assert!(kv.tables().unwrap().is_empty());
+    let mut batch = kv.batch();
+    let kept = batch.create_table("t").unwrap();
+    batch.table(&kept).unwrap().put(b"key", b"value").unwrap();
+    kv.settle(batch.commit().unwrap()).unwrap();
+    assert_eq!((kept.len().unwrap(), kv.tables().unwrap()), (1, vec!["t".to_string()]));
+    assert!(matches!(given_up.get(b"key"), Err(Error::TableGone { .. })));
+}
