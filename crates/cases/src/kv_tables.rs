@@ -34,9 +34,9 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 /// Tables by name, the main one without: each its pairs.
-type All = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
+pub(crate) type All = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
-fn image(fill: &dyn Fn(&Kv)) -> Image {
+pub(crate) fn image(fill: &dyn Fn(&Kv)) -> Image {
     Image::zeroed(CLUSTER).with_max(4 << 20).then(|media| {
         let options = FormatOptions { log_len: 0, identity: Some([7; 16]) };
         let store = Store::format(media, &options).expect("a small store");
@@ -47,7 +47,7 @@ fn image(fill: &dyn Fn(&Kv)) -> Image {
     })
 }
 
-fn read(kv: &Kv) -> Result<All, String> {
+pub(crate) fn read(kv: &Kv) -> Result<All, String> {
     let snapshot = kv.snapshot();
     let main = snapshot.range::<[u8]>(..).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
     let mut all = All::from([(String::new(), main)]);
@@ -64,7 +64,7 @@ fn read(kv: &Kv) -> Result<All, String> {
 }
 
 /// The contents after recovery; then the store must be sound and of use.
-fn observe(media: &Media, seen: &Seen) -> Result<All, String> {
+pub(crate) fn observe(media: &Media, seen: &Seen) -> Result<All, String> {
     let text = |error: everbyte_kv::Error| error.to_string();
     let kv = open(media)?;
     seen.recovered();
@@ -97,7 +97,7 @@ fn observe(media: &Media, seen: &Seen) -> Result<All, String> {
     Ok(all)
 }
 
-fn settle(kv: &Kv, batch: Batch<'_>) {
+pub(crate) fn settle(kv: &Kv, batch: Batch<'_>) {
     let commit = batch.commit().expect("room");
     kv.settle(commit).expect("sim barriers do not fail");
 }

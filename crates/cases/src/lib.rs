@@ -44,6 +44,7 @@ mod kv;
 mod kv_days;
 mod kv_paths;
 mod kv_tables;
+mod kv_versions;
 mod log;
 mod map;
 mod media;
@@ -148,6 +149,7 @@ pub fn cases() -> Vec<Case> {
         kv_days::CASES,
         kv_paths::CASES,
         kv_tables::CASES,
+        kv_versions::CASES,
         backup::CASES,
         merge::CASES,
     ]

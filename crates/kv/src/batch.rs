@@ -38,8 +38,17 @@ impl<'k> Batch<'k> {
     reads!(", this batch's writes included.");
 
     #[inline]
-    fn tree(&self) -> &TreeBatch<'k> {
+    pub(crate) fn tree(&self) -> &TreeBatch<'k> {
         &self.tree
+    }
+
+    pub(crate) fn tree_mut(&mut self) -> &mut TreeBatch<'k> {
+        &mut self.tree
+    }
+
+    /// The table of this number is dropped when the batch commits.
+    pub(crate) fn note_dropped(&mut self, number: TableNumber) {
+        self.dropped.push(number);
     }
 
     #[inline]
@@ -234,7 +243,7 @@ impl<'k> Batch<'k> {
                 kv.tables.add(table);
             }
             for &number in &dropped {
-                kv.tables.remove(number, version);
+                kv.tables.remove(number);
             }
             for &(number, gained) in gained {
                 if let Some(table) = kv.tables.get(number) {

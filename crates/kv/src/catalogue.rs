@@ -9,19 +9,19 @@
 //!
 //! Design: docs/design/tables.md
 
-use crate::tree::{TableNumber, TreeBatch, Version};
+use crate::tree::{TableNumber, TreeBatch, Version, VersionRecord};
 use crate::{Error, Result};
 use everbyte_store::{Finding, FindingKind};
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Longest name of a table, in bytes.
 pub const TABLE_NAME_MAX: usize = 255;
 /// Numbers of tables that have names: behind the main table, before the tables of the store itself.
-const NUMBERS: std::ops::Range<u32> = 1..TableNumber::CATALOGUE.0 - 15;
+const NUMBERS: std::ops::Range<u32> = 1..TableNumber::VERSIONS.0 - 14;
 
 /// A table on media: the value of its name in the catalogue. A description of its type follows.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -40,8 +40,7 @@ pub(crate) struct OpenTable {
     pub number: TableNumber,
     /// The version that made it.
     pub created: Version,
-    /// [`LIVE`], [`PENDING`], or the version that dropped it.
-    ended: AtomicU64,
+    life: AtomicU8,
     counts: Mutex<Counts>,
 }
 
@@ -60,34 +59,34 @@ impl Counts {
     }
 }
 
-const LIVE: u64 = 0;
+const LIVE: u8 = 0;
 /// Made by a batch that is not committed.
-const PENDING: u64 = u64::MAX;
+const PENDING: u8 = 1;
+const DROPPED: u8 = 2;
 
 impl OpenTable {
     pub(crate) fn new(record: &TableRecord, live: bool) -> OpenTable {
-        let ended = AtomicU64::new(if live { LIVE } else { PENDING });
+        let life = AtomicU8::new(if live { LIVE } else { PENDING });
         let first = if live { None } else { Some(0) };
         let counts = Mutex::new(Counts { first, ..Counts::default() });
-        OpenTable { number: TableNumber(record.number), created: record.created, ended, counts }
+        OpenTable { number: TableNumber(record.number), created: record.created, life, counts }
     }
 
     pub(crate) fn is_live(&self) -> bool {
-        self.ended.load(SeqCst) == LIVE
+        self.life.load(SeqCst) == LIVE
     }
 
-    /// Whether `version` sees it.
-    pub(crate) fn is_seen_at(&self, version: Version) -> bool {
-        let ended = self.ended.load(SeqCst);
-        self.created <= version && ended != PENDING && (ended == LIVE || version.get() < ended)
+    /// Whether it is the table of this record.
+    pub(crate) fn is_of(&self, record: &TableRecord) -> bool {
+        (self.number.0, self.created) == (record.number, record.created)
     }
 
     pub(crate) fn commit(&self) {
-        self.ended.store(LIVE, SeqCst);
+        self.life.store(LIVE, SeqCst);
     }
 
-    pub(crate) fn end(&self, version: Version) {
-        self.ended.store(version.get(), SeqCst);
+    pub(crate) fn end(&self) {
+        self.life.store(DROPPED, SeqCst);
     }
 
     /// Notes that `version` gained keys; versions before `oldest` are asked for no more.
@@ -132,10 +131,10 @@ impl Tables {
         self.0.lock().insert(table.number.0, Arc::clone(table));
     }
 
-    /// A batch dropped the table of this number and is committed as `version`.
-    pub(crate) fn remove(&self, number: TableNumber, version: Version) {
+    /// A batch dropped the table of this number and is committed.
+    pub(crate) fn remove(&self, number: TableNumber) {
         if let Some(table) = self.0.lock().remove(&number.0) {
-            table.end(version);
+            table.end();
         }
     }
 
@@ -205,6 +204,17 @@ pub(crate) fn check(tree: &TreeBatch<'_>) -> Vec<Finding> {
             }
         }
     };
+    let names = || -> Result<()> {
+        let mut cursor = tree.cursor();
+        cursor.seek(&TableNumber::VERSIONS.bytes())?;
+        while let Some(entry) = cursor.next()?.filter(|entry| entry.table() == TableNumber::VERSIONS) {
+            tree.require_version(&VersionRecord::parse(entry.read()?.1)?)?;
+        }
+        Ok(())
+    };
+    if let Err(error) = names() {
+        return vec![finding(error.to_string())];
+    }
     match strays() {
         Ok(None) => Vec::new(),
         Ok(Some(table)) => {

@@ -82,6 +82,30 @@ pub enum Error {
         /// The table's name.
         name: String,
     },
+    /// No version has this name.
+    #[error("{object} has no version {name:?}")]
+    NoVersion {
+        /// The object that holds the versions.
+        object: String,
+        /// The version's name.
+        name: String,
+    },
+    /// A version has this name already.
+    #[error("{object} has a version {name:?} already")]
+    VersionExists {
+        /// The object that holds the versions.
+        object: String,
+        /// The version's name.
+        name: String,
+    },
+    /// The name cannot be a version's.
+    #[error("a version's name has 1 to {max} bytes; this one has {len}")]
+    VersionName {
+        /// Its length in bytes.
+        len: usize,
+        /// The limit.
+        max: usize,
+    },
     /// Every table number is in use.
     #[error("there are {max} tables, as many as can be; drop one first")]
     TablesExhausted {
@@ -143,9 +167,10 @@ impl ErrorInfo for Error {
             | Error::OtherTree
             | Error::OtherStore { .. }
             | Error::NoSavepoint
-            | Error::TableName { .. } => ErrorKind::Invalid,
-            Error::NoTable { .. } | Error::TableGone { .. } => ErrorKind::NotFound,
-            Error::TableExists { .. } => ErrorKind::Exists,
+            | Error::TableName { .. }
+            | Error::VersionName { .. } => ErrorKind::Invalid,
+            Error::NoTable { .. } | Error::TableGone { .. } | Error::NoVersion { .. } => ErrorKind::NotFound,
+            Error::TableExists { .. } | Error::VersionExists { .. } => ErrorKind::Exists,
             Error::SavepointsExhausted { .. } | Error::TablesExhausted { .. } => ErrorKind::NoSpace,
             Error::NewerFormat { .. } => ErrorKind::Newer,
             Error::VersionsExhausted => ErrorKind::NoSpace,

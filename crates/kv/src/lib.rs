@@ -39,6 +39,7 @@ mod snapshot;
 mod table;
 mod tools;
 mod tree;
+mod versions;
 
 pub use batch::{Batch, BatchTable, Savepoint};
 pub use catalogue::TABLE_NAME_MAX;
@@ -49,3 +50,4 @@ pub use snapshot::Snapshot;
 pub use table::{KvTable, TableSnapshot};
 pub use tools::KvTools;
 pub use tree::{Commit, KEY_MAX, Stats, VALUE_MAX, Version, fetched};
+pub use versions::{Change, Changes, NamedVersion, VERSION_NAME_MAX};

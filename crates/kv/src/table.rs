@@ -1,6 +1,6 @@
 //! [`KvTable`]: one of the named tables of a [`Kv`].
 
-use crate::catalogue::OpenTable;
+use crate::catalogue::{self, OpenTable};
 use crate::range::{Bounds, Range};
 use crate::reads::reads;
 use crate::tree::{TableNumber, Tree, TreeSnapshot};
@@ -54,6 +54,17 @@ impl KvTable {
     #[inline]
     fn reading(&self) -> Result<TableNumber> {
         if self.open.is_live() { Ok(self.open.number) } else { Err(self.gone()) }
+    }
+
+    /// Whether `version` has this very table under its name: not another one, dropped or restored
+    /// meanwhile.
+    pub(crate) fn require_seen_by(&self, version: &TreeSnapshot) -> Result<()> {
+        let value = version.get(TableNumber::CATALOGUE, self.name.as_bytes())?;
+        let record = value.as_deref().map(catalogue::parse).transpose()?.map(|(record, _)| record);
+        match record.filter(|record| self.open.is_of(record)) {
+            Some(_) => Ok(()),
+            None => Err(self.gone()),
+        }
     }
 
     pub(crate) fn gone(&self) -> Error {
@@ -130,8 +141,8 @@ impl KvTable {
 /// One table at one version: it stays as it is, whatever is written or dropped meanwhile.
 #[derive(Clone)]
 pub struct TableSnapshot {
-    tree: TreeSnapshot,
-    open: Arc<OpenTable>,
+    pub(crate) tree: TreeSnapshot,
+    pub(crate) open: Arc<OpenTable>,
 }
 
 impl TableSnapshot {
@@ -184,9 +195,7 @@ impl Snapshot {
         if !self.tree.is_of(&table.kv.tree) {
             return Err(Error::OtherStore { name: table.name.to_string() });
         }
-        if !table.open.is_seen_at(self.version()) {
-            return Err(table.gone());
-        }
+        table.require_seen_by(&self.tree)?;
         Ok(TableSnapshot { tree: self.tree.clone(), open: Arc::clone(&table.open) })
     }
 }

@@ -590,6 +590,18 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "the table of a long value's chunks is not flushed with it: the value is there, and parts of it cannot be read",
     ),
     exhibit(
+        "tree-named-versions-unpinned",
+        "kv",
+        "kv-versions",
+        "an opening does not pin the versions that have names: what they see is reclaimed",
+    ),
+    exhibit(
+        "kv-named-version-unpinned",
+        "kv",
+        "kv-versions",
+        "a version gets its name without a pin: what it sees is reclaimed until the next opening",
+    ),
+    exhibit(
         "tree-one-number-void",
         "kv",
         "kv-savepoints",

@@ -74,6 +74,11 @@ impl<'c> Entry<'c> {
         self.0.slot.value
     }
 
+    /// The version that made the entry.
+    pub(crate) fn start(&self) -> Version {
+        self.0.slot.start
+    }
+
     /// The table of the entry.
     pub(crate) fn table(&self) -> TableNumber {
         self.0.slot.table()
@@ -284,7 +289,42 @@ impl<'t> Cursor<'t> {
         Ok(false)
     }
 
-    /// The key of the entry last handed out; `None` before the first.
+    /// The leaf in which the cursor stands.
+    pub(crate) fn leaf_at(&self) -> Option<u64> {
+        self.leaf.map(|leaf| leaf.at)
+    }
+
+    /// Whether an entry of that leaf began or ended behind version `older`, up to `newer`.
+    ///
+    /// # Errors
+    /// Damage.
+    pub(crate) fn leaf_changed(&self, older: Version, newer: Version) -> Result<bool> {
+        let Some(leaf) = &self.leaf else { return Ok(true) };
+        let node = leaf.on(&self.media)?;
+        let within = |stamp: Version| stamp > older && stamp <= newer;
+        let changed =
+            (0..node.count()).map(|index| node.slot(index)).any(|slot| within(slot.start) || within(slot.end));
+        node.require_readable()?;
+        Ok(changed)
+    }
+
+    /// Goes on to the next leaf. `false`: there is none.
+    ///
+    /// # Errors
+    /// Damage.
+    pub(crate) fn pass_leaf(&mut self) -> Result<bool> {
+        self.next_leaf()
+    }
+
+    /// The value of the entry last handed out, verified with its key.
+    ///
+    /// # Errors
+    /// Damage.
+    pub(crate) fn last_value(&mut self) -> Result<Vec<u8>> {
+        Entry(&mut self.last).read().map(|(_, value)| value.to_vec())
+    }
+
+    /// The full key of the entry last handed out; `None` before the first.
     ///
     /// # Errors
     /// Damage.

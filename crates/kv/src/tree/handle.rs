@@ -146,6 +146,22 @@ impl Tree {
         }))
     }
 
+    /// Pins an older version, which a name keeps. The caller has a batch, so that the name stays
+    /// meanwhile.
+    pub(crate) fn snapshot_of(&self, seen: Published) -> TreeSnapshot {
+        TreeSnapshot(Arc::new(Pinned {
+            shared: Arc::clone(&self.shared),
+            view: self.shared.view(seen.version),
+            ticket: self.shared.pins.hold(seen.version),
+            seen,
+        }))
+    }
+
+    /// Takes back the pin of a version that had a name.
+    pub(crate) fn release_version(&self, version: Version) {
+        self.shared.release_version(version);
+    }
+
     /// Waits for the writer's turn and begins a version.
     ///
     /// Commits that no thread settles are settled here, [`UNSETTLED_MAX`] at a time: what they
@@ -295,6 +311,11 @@ impl TreeSnapshot {
     /// Damage.
     pub(crate) fn get(&self, table: TableNumber, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.0.shared.get(&self.0.view, self.0.seen.root, table, key)
+    }
+
+    /// Whether both are versions of one opened tree.
+    pub(crate) fn is_beside(&self, other: &TreeSnapshot) -> bool {
+        Arc::ptr_eq(&self.0.shared, &other.0.shared)
     }
 
     /// Whether this is a version of `tree`.

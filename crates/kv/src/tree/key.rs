@@ -17,6 +17,8 @@ pub(crate) struct TableNumber(pub u32);
 impl TableNumber {
     /// The table that has no name.
     pub(crate) const MAIN: TableNumber = TableNumber(0);
+    /// Versions that have names.
+    pub(crate) const VERSIONS: TableNumber = TableNumber((1 << TABLE_BITS) - 2);
     /// The names of the others, and what each is.
     pub(crate) const CATALOGUE: TableNumber = TableNumber((1 << TABLE_BITS) - 1);
 

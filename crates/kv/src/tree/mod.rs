@@ -17,6 +17,7 @@
 
 mod batch;
 mod build;
+mod changes;
 mod check;
 mod commit;
 mod cursor;
@@ -29,6 +30,7 @@ mod key;
 #[allow(missing_docs)] // documented in docs/formats/tree.md
 mod layout;
 mod ledger;
+mod named;
 mod node;
 mod number;
 mod open;
@@ -52,11 +54,13 @@ mod walk;
 mod writer;
 
 pub(crate) use batch::TreeBatch;
+pub(crate) use changes::TreeChanges;
 pub(crate) use cursor::{Cursor, Entry};
 pub use handle::{Commit, Stats};
 pub(crate) use handle::{Tree, TreeSnapshot};
 pub(crate) use key::TableNumber;
 pub use layout::{KEY_MAX, VALUE_MAX};
+pub(crate) use named::VersionRecord;
 pub use number::Version;
 pub use record::fetched;
 pub(crate) use savepoint::TreeSavepoint;

@@ -145,6 +145,7 @@ fn open(object: Object) -> Result<Tree> {
     }
     Node::open(&shared.media, state.root.get())?;
     void_unfinished(&shared, voids, Version::new(version))?;
+    unless("tree-named-versions-unpinned", || shared.hold_named(newest));
     drop(section);
     let tree = Tree { shared: Arc::new(shared) };
     {

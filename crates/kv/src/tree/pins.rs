@@ -130,17 +130,26 @@ impl Pins {
         (Ticket { slot: Some(slot), version: seen.version }, seen)
     }
 
+    /// Pins an older version that something else keeps meanwhile: a name, or a pin.
+    pub(crate) fn hold(&self, version: Version) -> Ticket {
+        *self.overflow.lock().entry(version.get()).or_default() += 1;
+        Ticket { slot: None, version }
+    }
+
     pub(crate) fn unpin(&self, ticket: &Ticket) {
         match ticket.slot {
             Some(slot) => self.slots[slot].store(0, std::sync::atomic::Ordering::Release),
-            None => {
-                let mut overflow = self.overflow.lock();
-                if let Some(count) = overflow.get_mut(&ticket.version.get()) {
-                    *count -= 1;
-                    if *count == 0 {
-                        overflow.remove(&ticket.version.get());
-                    }
-                }
+            None => self.release(ticket.version),
+        }
+    }
+
+    /// Takes one pin of the list of pins back.
+    pub(crate) fn release(&self, version: Version) {
+        let mut overflow = self.overflow.lock();
+        if let Some(count) = overflow.get_mut(&version.get()) {
+            *count -= 1;
+            if *count == 0 {
+                overflow.remove(&version.get());
             }
         }
     }

@@ -112,16 +112,74 @@ fn batch(random: &mut Random, kv: &Kv, keys: &Keys, model: &Model) -> Model {
     next
 }
 
+/// The main table of a named version is that of its model, and so is its difference to now.
+fn assert_named(kv: &Kv, name: &str, model: &Model) {
+    let snapshot = kv.open_version(name).unwrap();
+    let main: Pairs = snapshot.range::<[u8]>(..).collect::<Result<_, _>>().unwrap();
+    assert_eq!((&main, snapshot.len()), (&model[""], main.len() as u64));
+    let now = kv.snapshot();
+    let newest = Model::from([("", now.range::<[u8]>(..).collect::<Result<_, _>>().unwrap())]);
+    assert_changes(&snapshot, model, &now, &newest);
+    assert_changes(&now, &newest, &snapshot, model);
+}
+
+/// The changes between two versions lead from one model to the other, and name each key once, in
+/// order. A key that was written and has its old value may be among them.
+fn assert_changes(before: &Snapshot, old: &Model, after: &Snapshot, new: &Model) {
+    let changes: Vec<_> = before.changes(after).unwrap().collect::<Result<_, _>>().unwrap();
+    assert!(changes.is_sorted_by(|one, next| one.key < next.key));
+    let mut pairs = old[""].clone();
+    for change in changes {
+        assert_eq!(pairs.remove(&change.key), change.before);
+        pairs.extend(change.after.map(|value| (change.key, value)));
+    }
+    assert_eq!(pairs, new[""]);
+}
+
 fn program(random: &mut Random) {
     let keys = Keys::draw(random, &[0, 8, 24, 32, 256]);
     let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
     let store = Store::format(media, &FormatOptions::default()).unwrap();
     let mut kv = Kv::create(&store, "kv").unwrap();
     let (mut model, mut held) = (Model::from([("", Pairs::new())]), Vec::<Held>::new());
+    let mut names = BTreeMap::<&str, Model>::new();
     for _ in 0..50 {
+        let before = (kv.snapshot(), model.clone());
         model = batch(random, &kv, &keys, &model);
+        assert_changes(&before.0, &before.1, &kv.snapshot(), &model);
+        drop(before);
         Held::take(&kv, &model).assert_same();
-        match random.below(8) {
+        match random.below(12) {
+            8 | 9 => {
+                let name = random.pick(&["x", "y", "z"]);
+                let named = kv.name_version(name);
+                if names.contains_key(name) {
+                    assert!(matches!(named, Err(Error::VersionExists { .. })));
+                    assert_named(&kv, name, &names[name]);
+                    kv.remove_version(name).unwrap();
+                    names.remove(name);
+                } else {
+                    named.unwrap();
+                    names.insert(name, model.clone());
+                }
+            }
+            10 if !names.is_empty() => {
+                let all: Vec<&'static str> = names.keys().copied().collect();
+                let name = random.pick(&all);
+                let table = random.pick(&NAMES);
+                match kv.open_table(table) {
+                    // One table alone, where the version sees the same one.
+                    Ok(open) if random.chance(50) => match kv.restore_table(&open, name) {
+                        Ok(()) => drop(model.insert(table, names[name][table].clone())),
+                        Err(error) => assert!(matches!(error, Error::TableGone { .. }), "{error}"),
+                    },
+                    _ => {
+                        kv.restore_version(name).unwrap();
+                        model = names[name].clone();
+                    }
+                }
+                Held::take(&kv, &model).assert_same();
+            }
             0 => held.push(Held::take(&kv, &model)),
             1 if !held.is_empty() => held.swap_remove(random.index(held.len())).assert_same(),
             2 => {
@@ -133,6 +191,9 @@ fn program(random: &mut Random) {
         }
     }
     held.iter().for_each(Held::assert_same);
+    let listed: Vec<String> = kv.versions().unwrap().into_iter().map(|named| named.name).collect();
+    assert!(listed.iter().eq(names.keys()));
+    names.iter().for_each(|(name, model)| assert_named(&kv, name, model));
     assert_eq!(kv.check(), []);
 }
 

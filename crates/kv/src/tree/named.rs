@@ -1,0 +1,111 @@
+//! Versions with names: they stay readable until their name is removed, across openings too.
+//!
+//! A name is an entry of a table of the tree, [`TableNumber::VERSIONS`], that says where the
+//! version has its root. Nothing is copied: as with a snapshot, what the version sees is not
+//! reclaimed. Opening pins every named version before it writes.
+//!
+//! Invariants
+//!   NAME-1  A version is pinned from before the commit that gives it a name to after the commit
+//!           that removes it. An opened tree holds a pin for each name.
+//!   NAME-2  A record that cannot be read pins everything: what it named stays.
+//!
+//! Design: docs/design/named-versions.md
+
+use crate::error::Result;
+use crate::tree::batch::TreeBatch;
+use crate::tree::cursor::Cursor;
+use crate::tree::handle::OpenTree;
+use crate::tree::key::TableNumber;
+use crate::tree::node::Node;
+use crate::tree::number::Version;
+use crate::tree::pins::{KeyCounts, Published};
+use crate::tree::version::View;
+use everbyte_media::Offset;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// A version with a name, on media: the value of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct VersionRecord {
+    pub version: Version,
+    pub root: Offset,
+    /// Live keys of all tables.
+    pub keys: u64,
+    /// Live keys of the main table.
+    pub main_keys: u64,
+    /// Seconds since 1970 at which it got the name, by the clock of that machine.
+    pub named_at: u64,
+}
+const _: () = assert!(size_of::<VersionRecord>() == 40);
+
+impl VersionRecord {
+    pub(crate) fn new(seen: Published, named_at: u64) -> VersionRecord {
+        VersionRecord {
+            version: seen.version,
+            root: Offset::new(seen.root),
+            keys: seen.keys.all,
+            main_keys: seen.keys.main,
+            named_at,
+        }
+    }
+
+    pub(crate) fn parse(value: &[u8]) -> Result<VersionRecord> {
+        match VersionRecord::read_from_bytes(value) {
+            Ok(record) if record.version != 0 => Ok(record),
+            _ => crate::error::damaged(0, "the record of a named version is not one"),
+        }
+    }
+
+    pub(crate) fn seen(&self) -> Published {
+        let keys = KeyCounts { all: self.keys, main: self.main_keys };
+        Published { version: self.version, root: self.root.get(), keys }
+    }
+}
+
+impl TreeBatch<'_> {
+    /// The version that this batch follows.
+    pub(crate) fn follows(&self) -> Published {
+        self.writer.committed
+    }
+
+    /// Whether a named version is one that this tree can have.
+    ///
+    /// # Errors
+    /// It is not.
+    pub(crate) fn require_version(&self, record: &VersionRecord) -> Result<()> {
+        if record.version > self.writer.committed.version || self.view.void(record.version) {
+            return crate::error::damaged(record.root.get(), "a named version is none of this tree");
+        }
+        Node::open(&self.shared.media, record.root.get()).map(drop)
+    }
+
+    /// Pins a version until [`TreeBatch::release_version`].
+    pub(crate) fn hold_version(&self, version: Version) {
+        // Kept in the list of pins, not in the ticket.
+        let _ = self.shared.pins.hold(version);
+    }
+}
+
+impl OpenTree {
+    /// Takes a pin of [`TreeBatch::hold_version`] back.
+    pub(crate) fn release_version(&self, version: Version) {
+        self.pins.release(version);
+    }
+
+    /// Pins the versions that have names (NAME-1, NAME-2).
+    pub(crate) fn hold_named(&self, newest: Published) {
+        let view: View = self.view(newest.version);
+        let mut cursor = Cursor::new(self.media.clone(), view, newest.root, None);
+        let mut hold = || -> Result<()> {
+            cursor.seek(&TableNumber::VERSIONS.bytes())?;
+            while let Some(entry) = cursor.next()?.filter(|entry| entry.table() == TableNumber::VERSIONS) {
+                let record = VersionRecord::parse(entry.read()?.1)?;
+                let _ = self.pins.hold(record.version);
+            }
+            Ok(())
+        };
+        if hold().is_err() {
+            let _ = self.pins.hold(Version::new(1));
+        }
+    }
+}

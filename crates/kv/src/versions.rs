@@ -1,0 +1,249 @@
+//! Named versions: snapshots that survive a restart, what changed between two versions, and the way
+//! back to one.
+
+use crate::batch::Batch;
+use crate::catalogue;
+use crate::range::Bounds;
+use crate::tree::{TableNumber, TreeChanges, TreeSnapshot, Version, VersionRecord};
+use crate::{Error, Kv, KvTable, Result, Snapshot, TableSnapshot};
+use everbyte_media::museum::unless;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Longest name of a version, in bytes.
+pub const VERSION_NAME_MAX: usize = 255;
+
+/// A version that has a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NamedVersion {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub version: Version,
+    /// Keys of all tables.
+    pub keys: u64,
+    /// When it got the name, by the clock of that machine.
+    pub named_at: SystemTime,
+}
+
+/// A key that differs between two versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Change {
+    /// The key.
+    pub key: Vec<u8>,
+    /// Its value in the first version; `None`: it is not there.
+    pub before: Option<Vec<u8>>,
+    /// Its value in the second version; `None`: it is not there.
+    pub after: Option<Vec<u8>>,
+}
+
+/// The keys that differ between two versions, in their order. See [`Snapshot::changes`].
+pub struct Changes(Option<TreeChanges>);
+
+impl Iterator for Changes {
+    type Item = Result<Change>;
+
+    fn next(&mut self) -> Option<Result<Change>> {
+        match self.0.as_mut()?.next() {
+            Ok(Some(change)) => Some(Ok(Change { key: change.key, before: change.before, after: change.after })),
+            Ok(None) => None,
+            Err(error) => {
+                self.0 = None;
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+fn changes(before: &TreeSnapshot, after: &TreeSnapshot, table: TableNumber) -> Result<Changes> {
+    let all = Bounds::prefix(table, b"");
+    TreeChanges::new(before, after, &all.low, &all.high).map(|changes| Changes(Some(changes)))
+}
+
+impl Snapshot {
+    /// The keys of the main table that differ between this version and `later`, which may also be
+    /// the older one.
+    ///
+    /// A key that was written and has its value of before is in the list. Passes over leaves that
+    /// have not changed by a look at their stamps, and reads nothing but what differs.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = everbyte_store::Store::create(&dir.path().join("s"), &Default::default())?;
+    /// # let kv = everbyte_kv::Kv::open_or_create(&store, "kv")?;
+    /// let before = kv.snapshot();
+    /// kv.put(b"new", b"1")?;
+    /// for change in before.changes(&kv.snapshot())? {
+    ///     let change = change?;
+    ///     assert_eq!((change.key, change.before, change.after), (b"new".to_vec(), None, Some(b"1".to_vec())));
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// The versions are of different stores; damage.
+    pub fn changes(&self, later: &Snapshot) -> Result<Changes> {
+        if !self.tree.is_beside(&later.tree) {
+            return Err(Error::OtherTree);
+        }
+        changes(&self.tree, &later.tree, TableNumber::MAIN)
+    }
+}
+
+impl TableSnapshot {
+    /// As [`Snapshot::changes`], of one table.
+    ///
+    /// # Errors
+    /// The versions are of different tables; damage.
+    pub fn changes(&self, later: &TableSnapshot) -> Result<Changes> {
+        if !self.tree.is_beside(&later.tree) || self.open.number != later.open.number {
+            return Err(Error::OtherTree);
+        }
+        changes(&self.tree, &later.tree, self.open.number)
+    }
+}
+
+impl Kv {
+    /// Gives the newest committed version a name: it stays readable until the name is removed,
+    /// across restarts too. Nothing is copied; what is replaced from now on keeps its space until
+    /// then. Settled on return.
+    ///
+    /// # Errors
+    /// A version has this name; the name is empty or longer than [`VERSION_NAME_MAX`]; otherwise as
+    /// [`Kv::put`].
+    pub fn name_version(&self, name: &str) -> Result<Version> {
+        if !(1..=VERSION_NAME_MAX).contains(&name.len()) {
+            return Err(Error::VersionName { len: name.len(), max: VERSION_NAME_MAX });
+        }
+        let mut batch = self.tree.begin()?;
+        if batch.len_of(TableNumber::VERSIONS, name.as_bytes())?.is_some() {
+            return Err(Error::VersionExists { object: self.name().into(), name: name.into() });
+        }
+        let seen = batch.follows();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let record = VersionRecord::new(seen, now.as_secs());
+        batch.put(TableNumber::VERSIONS, name.as_bytes(), zerocopy::IntoBytes::as_bytes(&record))?;
+        // NAME-1: before the commit. One that fails leaves it behind, until the process ends.
+        unless("kv-named-version-unpinned", || batch.hold_version(seen.version));
+        let commit = batch.commit()?;
+        self.settle(commit)?;
+        Ok(seen.version)
+    }
+
+    /// Removes the name of a version, and with it the reason to keep its space. Settled on return.
+    /// Snapshots of it that are held keep what they see.
+    ///
+    /// # Errors
+    /// No version has this name; otherwise as [`Kv::put`].
+    pub fn remove_version(&self, name: &str) -> Result<()> {
+        let mut batch = self.tree.begin()?;
+        let record = self.version_record(&batch, name)?;
+        batch.delete(TableNumber::VERSIONS, name.as_bytes())?;
+        let commit = batch.commit_with(|_, _, _| self.tree.release_version(record.version))?;
+        self.settle(commit)
+    }
+
+    /// The versions that have names, in the order of the names' bytes.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn versions(&self) -> Result<Vec<NamedVersion>> {
+        let snapshot = self.tree.snapshot();
+        let mut entries = crate::Range::new(snapshot.cursor(), Bounds::prefix(TableNumber::VERSIONS, b""));
+        let mut versions = Vec::new();
+        while let Some((name, value)) = entries.next_ref()? {
+            let record = VersionRecord::parse(value)?;
+            let name = String::from_utf8_lossy(name).into_owned();
+            let named_at = UNIX_EPOCH.checked_add(Duration::from_secs(record.named_at)).unwrap_or(UNIX_EPOCH);
+            versions.push(NamedVersion { name, version: record.version, keys: record.keys, named_at });
+        }
+        Ok(versions)
+    }
+
+    /// The version of this name, held for reading.
+    ///
+    /// # Errors
+    /// No version has this name; damage; a batch in this thread.
+    pub fn open_version(&self, name: &str) -> Result<Snapshot> {
+        let batch = self.tree.begin()?;
+        let record = self.version_record(&batch, name)?;
+        Ok(Snapshot { tree: self.tree.snapshot_of(record.seen()) })
+    }
+
+    /// Brings all tables back to the version of this name, in one batch: tables that were made
+    /// since are dropped, dropped ones are there again. Named versions stay, later ones too. Costs
+    /// what has changed since. Settled on return.
+    ///
+    /// # Errors
+    /// No version has this name; otherwise as [`Kv::put`].
+    pub fn restore_version(&self, name: &str) -> Result<()> {
+        let mut batch = self.begin()?;
+        let last = TableNumber(TableNumber::CATALOGUE.0 + 1);
+        for (low, high) in [(TableNumber::MAIN, TableNumber::VERSIONS), (TableNumber::CATALOGUE, last)] {
+            self.restore(&mut batch, name, &low.bytes(), &high.bytes())?;
+        }
+        let commit = batch.commit()?;
+        self.settle(commit)
+    }
+
+    /// Brings one table back to the version of this name. Settled on return.
+    ///
+    /// # Errors
+    /// No version has this name, or it does not see the table; otherwise as [`Kv::put`].
+    pub fn restore_table(&self, table: &KvTable, name: &str) -> Result<()> {
+        let mut batch = self.begin()?;
+        batch.table(table)?;
+        let then = self.tree.snapshot_of(self.version_record(batch.tree(), name)?.seen());
+        table.require_seen_by(&then)?;
+        let all = Bounds::prefix(table.open.number, b"");
+        self.restore(&mut batch, name, &all.low, &all.high)?;
+        let commit = batch.commit()?;
+        self.settle(commit)
+    }
+
+    fn restore(&self, batch: &mut Batch<'_>, name: &str, low: &[u8], high: &[u8]) -> Result<()> {
+        let record = self.version_record(batch.tree(), name)?;
+        let (now, then) = (self.tree.snapshot_of(batch.tree().follows()), self.tree.snapshot_of(record.seen()));
+        let mut changes = TreeChanges::new(&now, &then, low, high)?;
+        while let Some(change) = changes.next()? {
+            if change.table == TableNumber::CATALOGUE && !change.key.is_empty() {
+                batch.forget_table(change.before.as_deref(), change.after.as_deref())?;
+            }
+            match change.after {
+                // The highest number that was given stays: numbers are not given twice.
+                _ if change.table == TableNumber::CATALOGUE && change.key.is_empty() => {}
+                Some(value) => {
+                    batch.tree_mut().put(change.table, &change.key, &value)?;
+                }
+                None => {
+                    batch.tree_mut().delete(change.table, &change.key)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn version_record(&self, tree: &crate::tree::TreeBatch<'_>, name: &str) -> Result<VersionRecord> {
+        match tree.get(TableNumber::VERSIONS, name.as_bytes())? {
+            Some(value) => VersionRecord::parse(&value),
+            None => Err(Error::NoVersion { object: self.name().into(), name: name.into() }),
+        }
+    }
+}
+
+impl Batch<'_> {
+    /// The catalogue's entry of a name changes from `before` to `after`: a table of another number
+    /// is dropped.
+    fn forget_table(&mut self, before: Option<&[u8]>, after: Option<&[u8]>) -> Result<()> {
+        let number = |value: Option<&[u8]>| value.map(|value| catalogue::parse(value).map(|(record, _)| record.number));
+        let (before, after) = (number(before).transpose()?, number(after).transpose()?);
+        if let Some(before) = before
+            && after != Some(before)
+        {
+            self.note_dropped(TableNumber(before));
+        }
+        Ok(())
+    }
+}
