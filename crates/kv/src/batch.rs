@@ -108,7 +108,7 @@ impl<'k> Batch<'k> {
             return self.tree.clear();
         }
         let all = Bounds::prefix(TableNumber::MAIN, b"");
-        self.tree.delete_range(&all.low, &all.high).map(drop)
+        self.tree.delete_range(&all.low, &all.high()).map(drop)
     }
 
     /// Removes the keys of a range; returns how many there were. Whole subtrees end with one store
@@ -119,7 +119,7 @@ impl<'k> Batch<'k> {
     /// As [`Batch::put`].
     pub fn delete_range<K: AsRef<[u8]> + ?Sized>(&mut self, range: impl RangeBounds<K>) -> Result<u64> {
         let bounds = Bounds::of(TableNumber::MAIN, &range);
-        self.tree.delete_range(&bounds.low, &bounds.high)
+        self.tree.delete_range(&bounds.low, &bounds.high())
     }
 
     /// How many keys there are, this batch's writes included.
@@ -189,7 +189,7 @@ impl<'k> Batch<'k> {
         };
         let number = TableNumber(record.number);
         let all = Bounds::prefix(number, b"");
-        unless("kv-dropped-table-keeps-keys", || self.tree.delete_range(&all.low, &all.high).map(drop))?;
+        unless("kv-dropped-table-keeps-keys", || self.tree.delete_range(&all.low, &all.high()).map(drop))?;
         self.tree.delete(TableNumber::CATALOGUE, name.as_bytes())?;
         self.dropped.push(number);
         Ok(())
@@ -308,7 +308,7 @@ impl<'k> BatchTable<'_, 'k> {
     /// As [`Batch::put`].
     pub fn delete_range<K: AsRef<[u8]> + ?Sized>(&mut self, range: impl RangeBounds<K>) -> Result<u64> {
         let bounds = Bounds::of(self.table.open.number, &range);
-        self.batch.tree.delete_range(&bounds.low, &bounds.high)
+        self.batch.tree.delete_range(&bounds.low, &bounds.high())
     }
 
     /// The entries of a range, this batch's writes included.

@@ -49,7 +49,7 @@ pub(crate) struct OpenTable {
 struct Counts {
     /// At the opening, once it is known.
     first: Option<u64>,
-    /// What versions have gained since then, all together, the oldest first.
+    /// The sum of the keys gained since then, by version, the oldest first.
     gained: VecDeque<(Version, i64)>,
 }
 

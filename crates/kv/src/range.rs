@@ -1,59 +1,75 @@
 //! Iterating over a range of keys, from both ends.
 
 use crate::Result;
-use crate::tree::{self, Cursor, TableNumber};
+use crate::tree::{self, Cursor, TABLE_LEN, TableNumber};
 use std::cmp::Ordering;
 use std::ops::{Bound, RangeBounds};
 
-/// A range of full keys of one table, as `low..high`.
+/// A range of full keys, as `low..high`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub(crate) low: Vec<u8>,
-    pub(crate) high: Vec<u8>,
+    end: End,
 }
 
-/// The smallest key behind `key`.
-fn behind(key: &[u8]) -> Vec<u8> {
-    [key, &[0]].concat()
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum End {
+    /// Behind the last key of this table.
+    Of(TableNumber),
+    /// Before this full key.
+    Before(Vec<u8>),
+}
+
+/// A full key.
+fn full(table: TableNumber, key: &[u8]) -> Vec<u8> {
+    [&table.bytes(), key].concat()
+}
+
+/// The smallest full key behind `key`.
+fn behind(table: TableNumber, key: &[u8]) -> Vec<u8> {
+    [&table.bytes(), key, &[0]].concat()
 }
 
 impl Bounds {
     pub(crate) fn of<K: AsRef<[u8]> + ?Sized>(table: TableNumber, range: &impl RangeBounds<K>) -> Bounds {
         let low = match range.start_bound() {
-            Bound::Included(low) => low.as_ref().to_vec(),
-            Bound::Excluded(low) => behind(low.as_ref()),
-            Bound::Unbounded => Vec::new(),
+            Bound::Included(low) => full(table, low.as_ref()),
+            Bound::Excluded(low) => behind(table, low.as_ref()),
+            Bound::Unbounded => full(table, &[]),
         };
-        let high = match range.end_bound() {
-            Bound::Included(high) => Some(behind(high.as_ref())),
-            Bound::Excluded(high) => Some(high.as_ref().to_vec()),
-            Bound::Unbounded => None,
+        let end = match range.end_bound() {
+            Bound::Included(high) => End::Before(behind(table, high.as_ref())),
+            Bound::Excluded(high) => End::Before(full(table, high.as_ref())),
+            Bound::Unbounded => End::Of(table),
         };
-        Bounds::new(table, low, high)
+        Bounds { low, end }
     }
 
     /// The keys of all tables.
     pub(crate) fn everything() -> Bounds {
-        Bounds { low: Vec::new(), high: TableNumber(TableNumber::CATALOGUE.0 + 1).bytes().to_vec() }
-    }
-
-    /// Without `high` to the end of the table.
-    fn new(table: TableNumber, low: Vec<u8>, high: Option<Vec<u8>>) -> Bounds {
-        let full = |key: Vec<u8>| [&table.bytes()[..], &key].concat();
-        let end = || TableNumber(table.0 + 1).bytes().to_vec();
-        Bounds { low: full(low), high: high.map_or_else(end, full) }
+        Bounds { low: Vec::new(), end: End::Of(TableNumber::CATALOGUE) }
     }
 
     /// All keys that begin with `prefix`.
     pub(crate) fn prefix(table: TableNumber, prefix: &[u8]) -> Bounds {
         // Behind them all: the last byte that can grow, grown. If none can, nothing is behind.
-        let last = prefix.iter().rposition(|&byte| byte != 0xff);
-        let high = last.map(|last| {
-            let mut high = prefix[..=last].to_vec();
-            high[last] += 1;
-            high
-        });
-        Bounds::new(table, prefix.to_vec(), high)
+        let end = match prefix.iter().rposition(|&byte| byte != 0xff) {
+            None => End::Of(table),
+            Some(last) => {
+                let mut high = full(table, &prefix[..=last]);
+                high[TABLE_LEN + last] += 1;
+                End::Before(high)
+            }
+        };
+        Bounds { low: full(table, prefix), end }
+    }
+
+    /// The first full key behind the range.
+    pub(crate) fn high(&self) -> Vec<u8> {
+        match &self.end {
+            End::Of(table) => TableNumber(table.0 + 1).bytes().to_vec(),
+            End::Before(high) => high.clone(),
+        }
     }
 }
 
@@ -133,7 +149,12 @@ impl<'a> Range<'a> {
             self.front = Some(cursor);
         }
         let Some(entry) = self.front.as_mut().expect("set above").next()? else { return Ok(None) };
-        if entry.compare(&self.bounds.high)? != Ordering::Less {
+        // Where the table ends, its number alone is looked at: nothing of the entry is fetched.
+        let within = match &self.bounds.end {
+            End::Of(table) => entry.table() <= *table,
+            End::Before(high) => entry.compare(high)? == Ordering::Less,
+        };
+        if !within {
             return Ok(None);
         }
         // The ends never cross.
@@ -157,7 +178,7 @@ impl<'a> Range<'a> {
         }
         if self.back.is_none() {
             let mut cursor = self.cursor();
-            cursor.seek(&self.bounds.high)?;
+            cursor.seek(&self.bounds.high())?;
             self.back = Some(cursor);
         }
         let Some(entry) = self.back.as_mut().expect("set above").prev()? else { return Ok(None) };
@@ -216,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_prefix_ends_where_the_next_one_begins() {
-        let high = |prefix: &[u8]| Bounds::prefix(TableNumber(7), prefix).high;
+        let high = |prefix: &[u8]| Bounds::prefix(TableNumber(7), prefix).high();
         assert_eq!(high(b"ab"), b"\0\0\0\x07ac");
         assert_eq!(high(b"a\xff\xff"), b"\0\0\0\x07b");
         assert_eq!(high(b"\xff\xff"), [0, 0, 0, 8]);

@@ -14,7 +14,6 @@ pub const VERSION_NAME_MAX: usize = 255;
 
 /// A version that has a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct NamedVersion {
     /// Its name.
     pub name: String,
@@ -28,7 +27,6 @@ pub struct NamedVersion {
 
 /// A key that differs between two versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Change {
     /// The key.
     pub key: Vec<u8>,
@@ -58,7 +56,7 @@ impl Iterator for Changes {
 
 fn changes(before: &TreeSnapshot, after: &TreeSnapshot, table: TableNumber) -> Result<Changes> {
     let all = Bounds::prefix(table, b"");
-    TreeChanges::new(before, after, &all.low, &all.high).map(|changes| Changes(Some(changes)))
+    TreeChanges::new(before, after, &all.low, &all.high()).map(|changes| Changes(Some(changes)))
 }
 
 impl Snapshot {
@@ -198,7 +196,7 @@ impl Kv {
         let then = self.tree.snapshot_of(self.version_record(batch.tree(), name)?.seen());
         table.require_seen_by(&then)?;
         let all = Bounds::prefix(table.open.number, b"");
-        self.restore(&mut batch, name, &all.low, &all.high)?;
+        self.restore(&mut batch, name, &all.low, &all.high())?;
         let commit = batch.commit()?;
         self.settle(commit)
     }

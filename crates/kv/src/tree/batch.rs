@@ -421,8 +421,8 @@ impl<'t> TreeBatch<'t> {
         Ok(())
     }
 
-    /// Stamps an entry's end and lists it if it owns something. What is below an inner node's entry
-    /// has moved or has ended by itself (CUT-1).
+    /// Stamps an entry's end and lists it if it owns something. The entries below an inner node's
+    /// have moved, or have ended one by one (CUT-1).
     pub(crate) fn bury(&mut self, node: &Node<'_>, index: usize) {
         let (at, slot) = (node.slot_at(index), node.slot(index));
         self.touch(node, at);

@@ -104,7 +104,7 @@ impl TreeBatch<'_> {
             }
             let below = below(&self.shared.media, node, node.child(index))?;
             if self.cut_below(&below, child, span)? {
-                // What it holds has ended entry by entry.
+                // Its entries have ended one by one.
                 self.bury(node, index);
                 left -= 1;
             }

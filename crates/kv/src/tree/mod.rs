@@ -58,7 +58,7 @@ pub(crate) use changes::TreeChanges;
 pub(crate) use cursor::{Cursor, Entry};
 pub use handle::{Commit, Stats};
 pub(crate) use handle::{Tree, TreeSnapshot};
-pub(crate) use key::TableNumber;
+pub(crate) use key::{TABLE_LEN, TableNumber};
 pub use layout::{KEY_MAX, VALUE_MAX};
 pub(crate) use named::VersionRecord;
 pub use number::Version;

@@ -34,7 +34,7 @@ pub(crate) struct TreeSavepoint {
     serial: u64,
 }
 
-/// What a batch goes back to.
+/// The state to which a batch goes back.
 pub(crate) struct SavepointMark {
     serial: u64,
     version: Version,
