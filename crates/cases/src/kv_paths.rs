@@ -193,7 +193,7 @@ fn scrub(explorer: Explorer) -> Result<Report, Box<Failure>> {
     const TREE_CLOSED_AT: u64 = 2048 + 72;
     let mut fill = Pairs::new();
     let image = image(&fill).then(|media| {
-        for round in 0..255_u8 {
+        for round in 0..=255_u8 {
             let kv = open(&media).expect("a whole table");
             kv.put(&[round % 40], &[round; 20]).expect("space in the tree");
             fill.insert(vec![round % 40], vec![round; 20]);

@@ -25,6 +25,13 @@ pub(crate) const CASES: &[Case] = &[
         program: savepoints,
     },
     Case {
+        name: "kv-merges",
+        crate_name: "kv",
+        about: "a tree of three levels is thinned out by batches and single deletes: nodes merge, a level goes",
+        total: 1500,
+        program: merges,
+    },
+    Case {
         name: "kv-ranges",
         crate_name: "kv",
         about: "deleted ranges of many leaves: whole subtrees end and come back as their batch does",
@@ -37,7 +44,11 @@ pub(crate) const CASES: &[Case] = &[
 pub(crate) type All = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
 pub(crate) fn image(fill: &dyn Fn(&Kv)) -> Image {
-    Image::zeroed(CLUSTER).with_max(4 << 20).then(|media| {
+    image_up_to(4 << 20, fill)
+}
+
+fn image_up_to(max: u64, fill: &dyn Fn(&Kv)) -> Image {
+    Image::zeroed(CLUSTER).with_max(max).then(|media| {
         let options = FormatOptions { log_len: 0, identity: Some([7; 16]) };
         let store = Store::format(media, &options).expect("a small store");
         let kv = Kv::create(&store, "pairs").expect("room for a tree");
@@ -237,6 +248,61 @@ fn ranges(explorer: Explorer) -> Result<Report, Box<Failure>> {
                     settle(&kv, batch);
                 });
             }
+        },
+        |media, seen| observe(&media, seen),
+    )
+}
+
+fn merges(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    const KEYS: u16 = 2400;
+    // The first leaves of an inner node were here: its next one covers what came back.
+    const ANEW: std::ops::Range<u16> = 1100..1400;
+    let key = |number: u16| number.to_be_bytes().to_vec();
+    let fill = || (0..KEYS).map(|number| (key(number), value(number as u8, if number % 64 == 0 { 900 } else { 480 })));
+    let anew = || ANEW.step_by(8).map(|number| (key(number), value(3, 480)));
+    let old = fill().filter(|(pair, _)| !(key(ANEW.start)..key(ANEW.end)).contains(pair));
+    let start = All::from([(String::new(), old.chain(anew()).collect())]);
+    let image = image_up_to(16 << 20, &|kv| {
+        let mut batch = kv.batch();
+        fill().for_each(|(key, value)| drop(batch.put(&key, &value).map(drop)));
+        batch.delete_range(key(ANEW.start)..key(ANEW.end)).expect("room");
+        anew().for_each(|(key, value)| drop(batch.put(&key, &value).map(drop)));
+        settle(kv, batch);
+    });
+    // Each recovery reads some hundred values.
+    let explorer = explorer.recovery(32, 2);
+    explorer.explore_twin(
+        &image,
+        &start,
+        Order::InOrder,
+        |media, twin| {
+            let kv = open(&media).expect("a whole store");
+            let kept = |round: u16, number: u16| number.is_multiple_of([12, 48, 96][usize::from(round)]);
+            for round in 0..2 {
+                let gone = move |number: &u16| !kept(round, *number);
+                let change = move |all: &mut All| {
+                    let pairs = all.get_mut("").expect("always there");
+                    (0..KEYS).filter(gone).for_each(|number| drop(pairs.remove(&key(number))));
+                };
+                twin.step(format!("thin out {round}"), change, || {
+                    let mut batch = kv.batch();
+                    for number in (0..KEYS).filter(gone) {
+                        batch.delete(&key(number)).expect("room");
+                    }
+                    settle(&kv, batch);
+                });
+            }
+            for number in (0..KEYS).step_by(48).filter(|&number| !kept(2, number)).take(4) {
+                let delete = move |all: &mut All| drop(all.get_mut("").expect("always there").remove(&key(number)));
+                twin.step(format!("delete {number}"), delete, || {
+                    kv.delete(&key(number)).expect("room");
+                });
+            }
+            twin.step("reclaim", |_| {}, || {
+                for _ in 0..3 {
+                    kv.reclaim().expect("room");
+                }
+            });
         },
         |media, seen| observe(&media, seen),
     )

@@ -602,6 +602,30 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "a version gets its name without a pin: what it sees is reclaimed until the next opening",
     ),
     exhibit(
+        "tree-merge-keeps-separator",
+        "kv",
+        "kv-merges",
+        "a merged inner node keeps the separator that its first child had while it was the first",
+    ),
+    exhibit(
+        "tree-merge-keeps-neighbour",
+        "kv",
+        "kv-merges",
+        "the entry of a neighbour that was merged stays in the parent: two nodes hold its keys",
+    ),
+    exhibit(
+        "tree-lost-level-leaks",
+        "kv",
+        "kv-merges",
+        "the child whose entries the new root took over has no dead entry that owns it",
+    ),
+    exhibit(
+        "tree-split-at-dead-entry",
+        "kv",
+        "kv-merges",
+        "an inner node is split at an entry that has ended: keys that its neighbour took over are searched on the wrong side",
+    ),
+    exhibit(
         "tree-one-number-void",
         "kv",
         "kv-savepoints",

@@ -74,6 +74,12 @@ pub(crate) struct TreeBatch<'t> {
     pub(crate) freed: u64,
     /// Slots emptied by this batch: to be reused by the next one at the earliest.
     pub(crate) emptied: OffsetSet,
+    /// Keys on whose way nodes are to be merged by a later batch.
+    pub(crate) poor: Vec<Vec<u8>>,
+    /// Those of earlier batches on whose way this one has merged nodes.
+    pub(crate) mended: Vec<Vec<u8>>,
+    /// Commits though nothing was written, to give space back.
+    pub(crate) reclaims: bool,
     pub(crate) horizon_fresh: bool,
     pub(crate) doomed: bool,
     pub(crate) done: bool,
@@ -128,6 +134,9 @@ impl<'t> TreeBatch<'t> {
             swept: None,
             freed: 0,
             emptied: OffsetSet::default(),
+            poor: Vec::new(),
+            mended: Vec::new(),
+            reclaims: false,
             horizon_fresh: false,
             doomed: false,
             done: false,
@@ -168,6 +177,11 @@ impl<'t> TreeBatch<'t> {
             Some((_, all)) => *all += gained,
             None => self.gained.push((table.0, gained)),
         }
+    }
+
+    /// The commit gives space back though nothing is written.
+    pub(crate) fn set_reclaims(&mut self) {
+        self.reclaims = true;
     }
 
     /// The name of the object that holds the tree.
@@ -251,6 +265,9 @@ impl<'t> TreeBatch<'t> {
             if rest.is_empty() {
                 batch.writer.prefetched.forget(leaf.at);
                 batch.unlink(&path)?;
+                batch.mend_underflow(&query.full, 1)?;
+            } else if rest.len() < LEAF_BASE_MAX / 4 {
+                batch.mend_underflow(&query.full, 0)?;
             }
             Ok(true)
         })

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::tree::batch::TreeBatch;
 use crate::tree::handle::{Commit, OpenTree};
 use crate::tree::layout::*;
+use crate::tree::merge::NOTED_MAX;
 use crate::tree::number::Version;
 use crate::tree::pins::Published;
 use crate::tree::version::Voids;
@@ -39,11 +40,19 @@ impl TreeBatch<'_> {
         }
         self.join_marks();
         let frees_nothing = self.frees.is_empty() || seeded("tree-frees-forgotten");
-        if self.dirty.is_clean() && self.allocated.is_empty() && frees_nothing {
+        let wrote = !(self.dirty.is_clean() && self.allocated.is_empty() && frees_nothing);
+        if wrote || self.reclaims {
+            self.mend_noted()?;
+            self.guarded(TreeBatch::reclaim)?;
+        }
+        let reclaimed = self.reclaims && !(self.dirty.is_clean() && self.frees.is_empty() && self.drops.is_empty());
+        if !wrote && !reclaimed {
+            if self.reclaims {
+                self.reclaimed(); // the sweep has gone on
+            }
             self.done = true;
             return Ok(shared.commit_of(self.writer.committed.version));
         }
-        self.guarded(TreeBatch::reclaim)?;
         let object = shared.heap.object();
         unless("tree-commits-over-lost-page", || object.require_readable())?;
         let ops = self.ops();
@@ -85,6 +94,8 @@ impl TreeBatch<'_> {
         writer.applied_by = crate::tree::thread::current();
         writer.committed = next;
         writer.next = next.version.next();
+        writer.poor.append(&mut self.poor);
+        writer.poor.truncate(NOTED_MAX);
         writer.graveyard.extend(self.graves.drain(..));
         writer.recent.clear();
         if !self.drops.is_empty() {

@@ -47,7 +47,12 @@ impl TreeBatch<'_> {
             self.guarded(|batch| {
                 let root = Node::open(&batch.shared.media, batch.root)?;
                 let span = KeySpan { low: Some(low), high: Some(high) };
-                batch.cut_below(&root, KeySpan { low: None, high: None }, span).map(drop)
+                batch.cut_below(&root, KeySpan { low: None, high: None }, span)?;
+                for level in 0..=root.level {
+                    batch.mend_underflow(low, level)?;
+                    batch.mend_underflow(high, level)?;
+                }
+                Ok(())
             })?;
         }
         for (table, keys) in gone {

@@ -90,6 +90,7 @@ pub(crate) struct Tally {
     pub commits: AtomicU64,
     pub rebuilds: AtomicU64,
     pub splits: AtomicU64,
+    pub merges: AtomicU64,
     pub freed: AtomicU64,
 }
 
@@ -108,6 +109,10 @@ pub struct Stats {
     pub rebuilds: u64,
     /// Those replaced by two.
     pub splits: u64,
+    /// Levels of the newest settled version, leaves included.
+    pub levels: u8,
+    /// Nodes with few entries that were written anew with a neighbour.
+    pub merges: u64,
     /// Blocks given back to the heap.
     pub freed: u64,
     /// Versions that a crash made void, as ranges not yet scrubbed.
@@ -232,6 +237,13 @@ impl Tree {
         self.shared.pins.published().keys.main
     }
 
+    /// The number of levels of the newest settled version, leaves included; 0 if its root cannot be
+    /// read.
+    pub(crate) fn height(&self) -> u8 {
+        let snapshot = self.snapshot();
+        Node::open(&self.shared.media, snapshot.0.seen.root).map_or(0, |root| root.level + 1)
+    }
+
     /// Figures.
     pub(crate) fn stats(&self) -> Stats {
         let (seen, counts) = (self.shared.pins.published(), &self.shared.counts);
@@ -242,6 +254,8 @@ impl Tree {
             commits: counts.commits.load(Relaxed),
             rebuilds: counts.rebuilds.load(Relaxed),
             splits: counts.splits.load(Relaxed),
+            levels: self.height(),
+            merges: counts.merges.load(Relaxed),
             freed: counts.freed.load(Relaxed),
             void_ranges: self.shared.voids.load().0.len(),
         }

@@ -17,6 +17,9 @@ pub(crate) const APPENDS: usize = 15;
 pub(crate) const LEAF_BASE_MAX: usize = 48;
 /// Most slots an inner node starts with.
 pub(crate) const INNER_BASE_MAX: usize = 128;
+/// Most slots an inner node may start with where a batch has ended nearly all: dead entries, up to
+/// as many as a full node has, stay in one node with a live one.
+pub(crate) const INNER_BASE_LIMIT: usize = INNER_BASE_MAX + 4 * (APPENDS + 1);
 /// A leaf whose live records exceed this many bytes is split even when it has few.
 pub(crate) const LEAF_BYTES: usize = 6 << 10;
 /// Keys up to this many bytes lie in the node; longer ones in a block of their own.

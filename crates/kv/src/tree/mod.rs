@@ -10,7 +10,8 @@
 //! - [`TreeSnapshot`] and [`Cursor`]: reading a version that stays
 //!
 //! The map: `layout` (bytes on media), `node` (reading), `walk` and `cursor` (in key order),
-//! `build` (writing whole nodes), `batch`, `slots`, `replace` and `delete_range` (what writes do),
+//! `build` (writing whole nodes), `batch`, `slots`, `replace`, `merge` and
+//! `delete_range` (what writes do),
 //! `commit` and `undo` (the end of a batch), `savepoint`, `ledger` (what follows a commit),
 //! `writer` (kept between batches), `reclaim` (what becomes of the dead), `format`, `open`,
 //! `voids`, `scrub` (how a tree begins, after a crash too), `check`. Format: docs/formats/tree.md.
@@ -30,6 +31,7 @@ mod key;
 #[allow(missing_docs)] // documented in docs/formats/tree.md
 mod layout;
 mod ledger;
+mod merge;
 mod named;
 mod node;
 mod number;

@@ -162,7 +162,7 @@ impl<'m> Node<'m> {
         let size = field_of!(words, NodeHeader, size) as u32;
         let base_end = field_of!(words, NodeHeader, base_end) as u32;
         let magic = field_of!(words, NodeHeader, magic) as u16;
-        let most = if level == 0 { LEAF_BASE_MAX } else { INNER_BASE_MAX };
+        let most = if level == 0 { LEAF_BASE_MAX } else { INNER_BASE_LIMIT };
         if magic != NODE_MAGIC || prefix_len > PREFIX_MAX || base > most || level > 32 {
             media.require_readable(at, HEADER)?;
             return damaged(at, "no node where one should be");

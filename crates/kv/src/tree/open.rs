@@ -119,6 +119,7 @@ fn open(object: Object) -> Result<Tree> {
         horizon: 0,
         long_ledgers: [None, None],
         unfinished: Vec::new(),
+        poor: Vec::new(),
         items: Items::default(),
         dirty: Default::default(),
         touched: Vec::new(),

@@ -48,6 +48,13 @@ struct Work {
 }
 
 impl TreeBatch<'_> {
+    /// Whether there is space that a commit can give back now: dead entries that no version in use
+    /// sees, nodes to be merged, or a part of the tree that was not yet searched for dead entries.
+    pub(crate) fn has_garbage(&mut self) -> bool {
+        let front = self.writer.graveyard.front().map(|grave| grave.end);
+        self.writer.sweep.is_some() || !self.writer.poor.is_empty() || front.is_some_and(|end| self.past(end))
+    }
+
     /// Works through the front of the graveyard: frees and drops go into this batch's ledger.
     pub(crate) fn reclaim(&mut self) -> Result<()> {
         self.swept.clone_from(&self.writer.sweep);

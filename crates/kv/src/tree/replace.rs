@@ -18,14 +18,14 @@ use crate::tree::number::Version;
 use crate::tree::pins::KeyCounts;
 use crate::tree::sum::sum;
 use crate::tree::writer::Grave;
-use everbyte_media::LINE;
+use everbyte_media::{LINE, seeded};
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use zerocopy::FromBytes;
 
 /// A new child for a parent: the smallest key it may hold, and where it is.
-struct Child {
+pub(crate) struct Child {
     separator: Vec<u8>,
     at: u64,
 }
@@ -64,7 +64,7 @@ impl<'t> TreeBatch<'t> {
     /// That is what is live, and, from a node that this batch itself made, also what this batch has
     /// ended in it: the node vanishes without a dead entry of its own, so its dead entries must go
     /// on owning.
-    fn gather(&mut self, node: &Node<'_>, key: &[u8], items: &mut Items) -> Result<usize> {
+    pub(crate) fn gather(&mut self, node: &Node<'_>, key: &[u8], items: &mut Items) -> Result<usize> {
         let (view, own) = (&self.view, node.birth() == self.view.version.get());
         let mut indexes = Vec::with_capacity(64);
         node.select(&mut indexes, |start, end| {
@@ -96,30 +96,16 @@ impl<'t> TreeBatch<'t> {
     fn replace(&mut self, mut path: Path<'t>, old: Node<'t>, items: &Items, ascending: bool) -> Result<()> {
         self.shared.counts.rebuilds.fetch_add(1, Relaxed);
         let ranges = self.cut(&old, items, ascending);
-        let mut children = Vec::with_capacity(2);
-        for range in &ranges {
-            let separator = if range.start == 0 {
-                Vec::new()
-            } else {
-                let [left, right] = [range.start - 1, range.start].map(|index| self.full_key(old.level, items, index));
-                if old.is_leaf() { separator(&left, &right).to_vec() } else { right }
-            };
-            children.push(Child { separator, at: 0 });
-        }
         if old.birth() == self.view.version.get() {
             self.graves.retain(|grave| grave.node != old.at);
         }
         let is_root = path.is_empty();
-        for (child, range) in children.iter_mut().zip(&ranges) {
-            let mut own = None;
-            if is_root && ranges.len() == 1 {
-                own = Some(self.with_old_root(&old, items, range.clone())?);
-            }
-            child.at = match &own {
-                Some((items, range)) => self.write_node(old.level, items, range.clone())?,
-                None => self.write_node(old.level, items, range.clone())?,
-            };
-        }
+        let children = if is_root && ranges.len() == 1 {
+            let (items, range) = self.with_old_root(&old, items, ranges[0].clone())?;
+            vec![Child { separator: Vec::new(), at: self.write_node(old.level, &items, range)? }]
+        } else {
+            self.write_children(&old, items, &ranges)?
+        };
         if ranges.len() == 2 {
             self.shared.counts.splits.fetch_add(1, Relaxed);
         }
@@ -146,9 +132,42 @@ impl<'t> TreeBatch<'t> {
         Ok(())
     }
 
+    /// Writes each range of `items` as a node of the level of `old`.
+    pub(crate) fn write_children(
+        &mut self,
+        old: &Node<'_>,
+        items: &Items,
+        ranges: &[Range<usize>],
+    ) -> Result<Vec<Child>> {
+        let mut children = Vec::with_capacity(2);
+        for range in ranges {
+            let separator = match (range.start, old.is_leaf()) {
+                (0, _) => Vec::new(),
+                (first, true) => {
+                    let [left, right] = [first - 1, first].map(|index| self.full_key(0, items, index));
+                    separator(&left, &right).to_vec()
+                }
+                // Of the first live entry: what a dead one covered may now be covered by the entry
+                // before it, in the left node.
+                (_, false) => {
+                    let is_live = |&index: &usize| is_live(&items.list[index]) || seeded("tree-split-at-dead-entry");
+                    let first = range.clone().find(is_live).unwrap_or(range.start);
+                    self.full_key(old.level, items, first)
+                }
+            };
+            children.push(Child { separator, at: self.write_node(old.level, items, range.clone())? });
+        }
+        Ok(children)
+    }
+
     /// The entries of a new root, with the old root as a dead entry in front (unless this batch
     /// made it).
-    fn with_old_root(&mut self, old: &Node<'_>, items: &Items, range: Range<usize>) -> Result<(Items, Range<usize>)> {
+    pub(crate) fn with_old_root(
+        &mut self,
+        old: &Node<'_>,
+        items: &Items,
+        range: Range<usize>,
+    ) -> Result<(Items, Range<usize>)> {
         let mut all = Items { list: items.list[range].to_vec(), bytes: items.bytes.clone() };
         let birth = old.birth();
         if birth != self.view.version.get() {
@@ -161,14 +180,14 @@ impl<'t> TreeBatch<'t> {
     }
 
     /// A node that this batch made and no longer needs is gone at once (BATCH-2).
-    fn discard_own(&mut self, old: &Node<'_>) -> Result<()> {
+    pub(crate) fn discard_own(&mut self, old: &Node<'_>) -> Result<()> {
         if old.birth() == self.view.version.get() { self.release(old.at) } else { Ok(()) }
     }
 
     /// The position of the cut: none, or into two when more are live than a new node may start with
     /// (CDDS: 4 m of capacity 5 m).
     #[allow(clippy::single_range_in_vec_init)] // one piece: the whole
-    fn cut(&self, old: &Node<'_>, items: &Items, ascending: bool) -> Vec<Range<usize>> {
+    pub(crate) fn cut(&self, old: &Node<'_>, items: &Items, ascending: bool) -> Vec<Range<usize>> {
         let count = items.list.len();
         let most = if old.is_leaf() { LEAF_BASE_MAX } else { INNER_BASE_MAX - 2 };
         let bytes = items.record_bytes(0..count);
@@ -181,6 +200,9 @@ impl<'t> TreeBatch<'t> {
         // `most` holds.
         while middle > 0 && self.full_key(old.level, items, middle - 1) == self.full_key(old.level, items, middle) {
             middle -= 1;
+        }
+        if !old.is_leaf() {
+            middle = between_live(items, middle);
         }
         if middle == 0 { vec![0..count] } else { vec![0..middle, middle..count] }
     }
@@ -200,7 +222,7 @@ impl<'t> TreeBatch<'t> {
         full
     }
 
-    fn write_node(&mut self, level: u8, items: &Items, range: Range<usize>) -> Result<u64> {
+    pub(crate) fn write_node(&mut self, level: u8, items: &Items, range: Range<usize>) -> Result<u64> {
         let size = size_for(level, range.len(), items.record_bytes(range.clone()));
         let block = self.reserve(size as u64)?;
         // Bytes that the heap gives beyond the request are free for appends.
@@ -216,7 +238,7 @@ impl<'t> TreeBatch<'t> {
     }
 
     /// Ends the entry of a replaced child and adds those of its successors.
-    fn replace_child(
+    pub(crate) fn replace_child(
         &mut self,
         path: Path<'t>,
         parent: Node<'t>,
@@ -271,7 +293,7 @@ impl<'t> TreeBatch<'t> {
         self.replace(path, node, &items, ascending)
     }
 
-    fn push_inner(
+    pub(crate) fn push_inner(
         &mut self,
         items: &mut Items,
         key: &[u8],
@@ -329,5 +351,20 @@ impl<'t> TreeBatch<'t> {
             batch.keys = KeyCounts::default();
             Ok(())
         })
+    }
+}
+
+fn is_live(item: &Item) -> bool {
+    item.end == Version::NONE
+}
+
+/// The cut at `middle` of an inner node's items, moved so far that both parts have a live one. 0:
+/// there is at most one.
+fn between_live(items: &Items, middle: usize) -> usize {
+    let first = items.list.iter().position(is_live);
+    let last = items.list.iter().rposition(is_live);
+    match (first, last) {
+        (Some(first), Some(last)) if first < last => middle.clamp(first + 1, last),
+        _ => 0,
     }
 }

@@ -45,6 +45,7 @@ impl TreeBatch<'_> {
             self.writer.graveyard.push_front(grave);
         }
         self.shared.media.forget_lost();
+        self.writer.poor.append(&mut self.mended);
         // The reclaiming of this version is still to be done.
         self.writer.digging.truncate(self.undug);
         self.writer.digging.extend(self.dug.drain(..).rev());

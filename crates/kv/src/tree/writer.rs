@@ -45,6 +45,8 @@ pub(crate) struct Writer {
     /// Operations of the ledger in force: a crash applies them again, so the blocks that they free
     /// are not reused yet.
     pub unfinished: Vec<Op>,
+    /// Keys on whose way nodes are to be merged (`merge.rs`).
+    pub poor: Vec<Vec<u8>>,
     pub items: Items,
     /// A clean one for the next batch.
     pub dirty: Dirty,

@@ -253,3 +253,36 @@ fn a_table_of_a_batch_belongs_to_it_until_the_commit() {
     assert_eq!((kept.len().unwrap(), kv.tables().unwrap()), (1, vec!["t".to_string()]));
     assert!(matches!(given_up.get(b"key"), Err(Error::TableGone { .. })));
 }
+
+/// A batch that merged nodes and was cut short leaves nothing that the next one stumbles over.
+#[test]
+fn merging_again_after_a_batch_that_was_cut_short() {
+    let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let mut kv = Kv::create(&store, "kv").unwrap();
+    let key = |number: u16| number.to_be_bytes();
+    let thin_out = |batch: &mut everbyte_kv::Batch<'_>, step: u16| {
+        for number in (0..2400).filter(|number| number % step != 0) {
+            batch.delete(&key(number)).unwrap();
+        }
+    };
+    let mut batch = kv.batch();
+    (0..2400).for_each(|number| assert!(!batch.put(&key(number), &[7; 480]).unwrap()));
+    batch.delete_range(key(1100)..key(1400)).unwrap();
+    (1100..1400).step_by(8).for_each(|number| assert!(!batch.put(&key(number), &[7; 480]).unwrap()));
+    kv.settle(batch.commit().unwrap()).unwrap();
+    for _ in 0..1 {
+        let mut batch = kv.batch();
+        thin_out(&mut batch, 12);
+        std::mem::forget(batch);
+        drop(kv);
+        kv = Kv::open(&store, "kv").unwrap();
+        assert_eq!(kv.check(), []);
+    }
+    for step in [12, 48, 96] {
+        let mut batch = kv.batch();
+        thin_out(&mut batch, step);
+        kv.settle(batch.commit().unwrap()).unwrap();
+        assert_eq!(kv.check(), [], "{step}");
+    }
+}

@@ -68,3 +68,59 @@ fn program(random: &mut Random) {
 fn a_tree_does_what_a_map_of_each_version_does() {
     programs(24, |random, _| program(random));
 }
+
+/// Bytes of blocks in use, without what long keys and values take.
+fn used(tree: &Tree) -> u64 {
+    tree.heap().usage().unwrap().allocated
+}
+
+/// Trees that were filled, thinned out at random and left alone take space for what they hold, and
+/// have the height that it needs: the bound of the paper, with a quarter of a node at least.
+#[test]
+fn a_thinned_out_tree_gives_its_space_back() {
+    programs(6, |random, _| {
+        let (_store, object) = super::object();
+        let tree = Tree::open(object).unwrap();
+        let empty = used(&tree);
+        let mut keys: Vec<u32> = (0..9000).collect();
+        if random.chance(50) {
+            random.shuffle(&mut keys);
+        }
+        for part in keys.chunks(100) {
+            let mut batch = tree.batch();
+            part.iter().for_each(|key| assert!(!batch.put(MAIN, &key.to_be_bytes(), &[7; 100]).unwrap()));
+            tree.settle(batch.commit().unwrap()).unwrap();
+        }
+        let (full, most) = (used(&tree) - empty, random.pick(&[1, 7, 100, 4000]));
+        random.shuffle(&mut keys);
+        let kept = random.pick(&[9, 300, 1100]);
+        while keys.len() > kept {
+            let part = keys.split_off(keys.len() - (random.below(most) as usize + 1).min(keys.len() - kept));
+            let mut batch = tree.batch();
+            part.iter().for_each(|key| assert!(batch.delete(MAIN, &key.to_be_bytes()).unwrap()));
+            if random.chance(10) {
+                batch.abort();
+                keys.extend(part);
+            } else {
+                tree.settle(batch.commit().unwrap()).unwrap();
+            }
+        }
+        // Reclaiming goes on with each commit, and without writes by steps of its own.
+        let mut steps = 0;
+        loop {
+            let mut batch = tree.batch();
+            if !batch.has_garbage() {
+                break;
+            }
+            batch.set_reclaims();
+            tree.settle(batch.commit().unwrap()).unwrap();
+            steps += 1;
+            assert!(steps < 20_000, "reclaiming ends");
+        }
+        let (left, share) = (used(&tree) - empty, 9000 / keys.len() as u64);
+        assert!(left * share < full * 4 + share * (16 << 10), "{left} bytes for {kept} keys, {full} for 9000");
+        assert!(tree.height() <= 2 || kept > 300, "{} levels for {kept} keys", tree.height());
+        assert_eq!(tree.check(), []);
+        assert!(keys.iter().all(|key| tree.get(MAIN, &key.to_be_bytes()).unwrap().is_some()));
+    });
+}
