@@ -213,6 +213,7 @@ fn scrub(explorer: Explorer) -> Result<Report, Box<Failure>> {
         drop(kv);
         // As if the process had died again.
         media.put(closed_at, &0_u64);
+        media.flush(closed_at, 8);
         media.fence();
         let kv = open(&media).expect("a whole table");
         assert!(kv.stats().void_ranges < 10, "{:?}", kv.stats());
