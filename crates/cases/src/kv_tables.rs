@@ -298,11 +298,15 @@ fn merges(explorer: Explorer) -> Result<Report, Box<Failure>> {
                     kv.delete(&key(number)).expect("room");
                 });
             }
-            twin.step("reclaim", |_| {}, || {
-                for _ in 0..3 {
-                    kv.reclaim().expect("room");
-                }
-            });
+            twin.step(
+                "reclaim",
+                |_| {},
+                || {
+                    for _ in 0..3 {
+                        kv.reclaim().expect("room");
+                    }
+                },
+            );
         },
         |media, seen| observe(&media, seen),
     )

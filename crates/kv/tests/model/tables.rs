@@ -286,3 +286,20 @@ fn merging_again_after_a_batch_that_was_cut_short() {
         assert_eq!(kv.check(), [], "{step}");
     }
 }
+
+#[test]
+fn a_batch_has_so_many_savepoints() {
+    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let kv = Kv::create(&store, "kv").unwrap();
+    let mut batch = kv.batch();
+    let first = batch.savepoint().unwrap();
+    (1..65_535).for_each(|_| assert!(batch.savepoint().is_ok()));
+    assert!(matches!(batch.savepoint(), Err(Error::SavepointsExhausted { max: 65_535 })));
+    batch.put(b"key", b"value").unwrap();
+    batch.roll_back(first).unwrap();
+    batch.put(b"key", b"other").unwrap();
+    kv.settle(batch.commit().unwrap()).unwrap();
+    assert_eq!(kv.get(b"key").unwrap().as_deref(), Some(&b"other"[..]));
+    assert_eq!(kv.check(), []);
+}

@@ -124,3 +124,59 @@ fn a_thinned_out_tree_gives_its_space_back() {
         assert!(keys.iter().all(|key| tree.get(MAIN, &key.to_be_bytes()).unwrap().is_some()));
     });
 }
+
+/// Keys that come in descending order, and keys of which few come often (Zipf's distribution with
+/// exponent one), beside a map.
+#[test]
+fn descending_keys_and_zipf_keys() {
+    const KEYS: u64 = 3000;
+    programs(4, |random, _| {
+        let (_store, object) = super::object();
+        let (tree, mut model) = (Tree::open(object).unwrap(), Model::new());
+        let zipf = random.chance(50);
+        for step in 0..6000_u64 {
+            let number = if zipf {
+                (KEYS as f64).powf(random.below(1 << 20) as f64 / f64::from(1 << 20)) as u64
+            } else {
+                KEYS.saturating_sub(step)
+            };
+            let key = number.to_be_bytes().to_vec();
+            let mut batch = tree.batch();
+            if random.chance(20) {
+                assert_eq!(batch.delete(MAIN, &key).unwrap(), model.remove(&key).is_some());
+            } else {
+                let value = vec![step as u8; random.pick(&[8, 100])];
+                assert_eq!(batch.put(MAIN, &key, &value).unwrap(), model.insert(key, value).is_some());
+            }
+            tree.settle(batch.commit().unwrap()).unwrap();
+        }
+        assert_same(&tree.snapshot(), &model);
+        assert_eq!(tree.check(), []);
+    });
+}
+
+/// The last version number is used, and then an error says so and changes nothing.
+#[test]
+fn version_numbers_end_with_an_error() {
+    use crate::tree::layout::{CLOSED_AT, COMMIT_AT};
+    let (store, object) = super::object();
+    drop(Tree::open(object.clone()).unwrap());
+    let header = object.prime() + crate::tree::format::HEADER_AT;
+    let last = (1_u64 << 62) - 1;
+    let state = store.media().load(header + COMMIT_AT) & 1;
+    store.media().store(header + COMMIT_AT, (last - 2) << 1 | state);
+    store.media().store(header + CLOSED_AT, last - 2);
+    let tree = Tree::open(object.clone()).unwrap();
+    for key in [b"a", b"b"] {
+        super::put(&tree, &[(key, b"value")]);
+    }
+    assert_eq!(tree.stats().version, last);
+    let mut batch = tree.batch();
+    assert!(matches!(batch.put(MAIN, b"c", b"value"), Err(crate::Error::VersionsExhausted)));
+    drop(batch);
+    drop(tree);
+    let tree = Tree::open(object).unwrap();
+    assert_eq!((tree.len(), tree.get(MAIN, b"b").unwrap().as_deref()), (2, Some(&b"value"[..])));
+    assert!(matches!(tree.batch().delete(MAIN, b"b"), Err(crate::Error::VersionsExhausted)));
+    assert_eq!(tree.check(), []);
+}
