@@ -1,5 +1,6 @@
 //! Errors of a key-value store.
 
+use crate::Version;
 use everbyte_media::{Damage, ErrorInfo, ErrorKind, Format};
 
 /// An error of the key-value store. Each says what happened, where, and what to do next.
@@ -81,6 +82,14 @@ pub enum Error {
     OtherStore {
         /// The table's name.
         name: String,
+    },
+    /// The reader has fallen too far behind the newest version, and what it sees may be gone.
+    #[error(
+        "version {version} is no longer kept: the reader is further behind than the limit of this store; take another snapshot"
+    )]
+    Expired {
+        /// The reader's version.
+        version: Version,
     },
     /// No version has this name.
     #[error("{object} has no version {name:?}")]
@@ -170,6 +179,7 @@ impl ErrorInfo for Error {
             | Error::TableName { .. }
             | Error::VersionName { .. } => ErrorKind::Invalid,
             Error::NoTable { .. } | Error::TableGone { .. } | Error::NoVersion { .. } => ErrorKind::NotFound,
+            Error::Expired { .. } => ErrorKind::Conflict,
             Error::TableExists { .. } | Error::VersionExists { .. } => ErrorKind::Exists,
             Error::SavepointsExhausted { .. } | Error::TablesExhausted { .. } => ErrorKind::NoSpace,
             Error::NewerFormat { .. } => ErrorKind::Newer,

@@ -9,6 +9,7 @@ use crate::{Error, KvTable, Result, Snapshot};
 use everbyte_store::Error::NoSpan;
 use everbyte_store::raw::AsStore;
 use everbyte_store::{Engine, Finding, Object, ObjectOptions, Store};
+use std::num::NonZeroU64;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
@@ -247,6 +248,14 @@ impl Kv {
             fill(&Tree::open(copy.clone())?, entries, progress)
         };
         store.as_store().create_copy(name, object, least.next_power_of_two(), fill).map(drop)
+    }
+
+    /// Sets how many versions behind the newest one a snapshot or a range may be; `None`, as after
+    /// opening: any number. The next commit gives the space of what only older readers see back,
+    /// and every read of such a reader is [`Error::Expired`] from then on. Versions with names are
+    /// not concerned. `stats().version - stats().oldest` is how far the last reader is behind.
+    pub fn set_reader_limit(&self, versions: Option<NonZeroU64>) {
+        self.tree.set_reader_limit(versions.map_or(0, NonZeroU64::get));
     }
 
     /// Gives space back: one step, as a commit does it, for a table that is not written to. Returns

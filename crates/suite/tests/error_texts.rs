@@ -216,6 +216,7 @@ fn page() -> String {
         TableName => E::TableName { len: 0, max: 255 },
         TableGone => E::TableGone { name: "stock".into() },
         OtherStore => E::OtherStore { name: "stock".into() },
+        Expired => E::Expired { version: everbyte_kv::Version::new(17) },
         NoVersion => E::NoVersion { object: object().to_string(), name: "monday".into() },
         VersionExists => E::VersionExists { object: object().to_string(), name: "monday".into() },
         VersionName => E::VersionName { len: 0, max: 255 },

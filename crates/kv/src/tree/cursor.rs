@@ -26,8 +26,6 @@ pub(crate) struct Cursor<'t> {
     media: Media,
     view: View,
     root: u64,
-    /// Keeps the version: a pin of its own, or the batch it was borrowed from.
-    keeper: Option<TreeSnapshot>,
     batch: PhantomData<&'t ()>,
     /// The inner nodes from the root down, each with the place behind the child the cursor is in.
     stack: Vec<Level>,
@@ -46,9 +44,17 @@ struct Last {
     slot: Slot,
     /// For the bytes of key and value.
     bytes: Vec<u8>,
+    /// Keeps the version: a pin, or the batch that the cursor was borrowed from.
+    keeper: Option<TreeSnapshot>,
 }
 
 impl Last {
+    /// See [`Pinned::require_kept`](crate::tree::handle::Pinned::require_kept).
+    #[inline]
+    fn require_kept(&self) -> Result<()> {
+        self.keeper.as_ref().map_or(Ok(()), |keeper| keeper.0.require_kept())
+    }
+
     #[inline]
     fn node(&self) -> Result<Node<'_>> {
         match &self.leaf {
@@ -90,7 +96,9 @@ impl<'c> Entry<'c> {
     /// Damage.
     #[inline]
     pub(crate) fn compare(&self, key: &[u8]) -> Result<Ordering> {
-        self.0.node()?.compare(&self.0.slot, key)
+        let order = self.0.node()?.compare(&self.0.slot, key);
+        self.0.require_kept()?;
+        order
     }
 
     /// The key alone, verified by its own sum. Nothing of the value is fetched.
@@ -101,8 +109,11 @@ impl<'c> Entry<'c> {
         let mut bytes = std::mem::take(&mut self.0.bytes);
         bytes.clear();
         let node = self.0.node()?;
-        node.key_into(&self.0.slot, &mut bytes)?;
-        node.verify_head(&self.0.slot, Sum::of_table(self.0.slot.table()).and(&bytes))?;
+        let copied = node
+            .key_into(&self.0.slot, &mut bytes)
+            .and_then(|()| node.verify_head(&self.0.slot, Sum::of_table(self.0.slot.table()).and(&bytes)));
+        self.0.require_kept()?;
+        copied?;
         self.0.bytes = bytes;
         Ok(&self.0.bytes)
     }
@@ -113,9 +124,11 @@ impl<'c> Entry<'c> {
     /// Damage.
     #[inline]
     pub(crate) fn read(self) -> Result<(&'c [u8], &'c [u8])> {
-        let Last { media, leaf, slot, bytes } = self.0;
+        let Last { media, leaf, slot, bytes, .. } = &mut *self.0;
         let Some(leaf) = leaf else { return damaged(0, "no entry was handed out") };
-        let (key_len, value_len) = leaf.on(media)?.entry_into(slot, bytes)?;
+        let copied = leaf.on(media)?.entry_into(slot, bytes);
+        self.0.require_kept()?;
+        let ((key_len, value_len), bytes) = (copied?, &self.0.bytes);
         let (key, value) = bytes.split_at(key_len.next_multiple_of(8));
         Ok((&key[..key_len], &value[..value_len]))
     }
@@ -130,14 +143,14 @@ struct Level {
 impl<'t> Cursor<'t> {
     pub(crate) fn new(media: Media, view: View, root: u64, keeper: Option<TreeSnapshot>) -> Cursor<'t> {
         let slot = Slot { start: Version::NONE, end: Version::NONE, place: 0, value: 0 };
-        let last = Last { media: media.clone(), leaf: None, slot, bytes: Vec::new() };
+        let last = Last { media: media.clone(), leaf: None, slot, bytes: Vec::new(), keeper };
         let (stack, leaf, entries, ahead) = (Vec::with_capacity(6), None, Entries::NONE, (0, 0));
-        Cursor { media, view, root, keeper, batch: PhantomData, stack, leaf, entries, ahead, last }
+        Cursor { media, view, root, batch: PhantomData, stack, leaf, entries, ahead, last }
     }
 
     /// Another cursor over the same version, standing nowhere yet.
     pub(crate) fn again(&self) -> Cursor<'t> {
-        Cursor::new(self.media.clone(), self.view.clone(), self.root, self.keeper.clone())
+        Cursor::new(self.media.clone(), self.view.clone(), self.root, self.last.keeper.clone())
     }
 
     /// Stands before the first key that is not less than `key`.
@@ -145,6 +158,12 @@ impl<'t> Cursor<'t> {
     /// # Errors
     /// Damage.
     pub(crate) fn seek(&mut self, key: &[u8]) -> Result<()> {
+        let found = self.find(key);
+        self.last.require_kept()?;
+        found
+    }
+
+    fn find(&mut self, key: &[u8]) -> Result<()> {
         self.reset();
         let mut at = self.root;
         loop {
@@ -215,8 +234,16 @@ impl<'t> Cursor<'t> {
     #[allow(clippy::should_implement_trait)] // lends its buffer, which an Iterator cannot
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Entry<'_>>> {
+        let moved = self.forward();
+        self.last.require_kept()?;
+        Ok(moved?.then_some(Entry(&mut self.last)))
+    }
+
+    /// Hands the next entry to `last`. `false`: there is none.
+    #[inline]
+    fn forward(&mut self) -> Result<bool> {
         loop {
-            let Some(leaf) = &self.leaf else { return Ok(None) };
+            let Some(leaf) = &self.leaf else { return Ok(false) };
             if let Some(index) = self.entries.next() {
                 if self.ahead.0 < self.ahead.1 {
                     (0..AHEAD_LINES).for_each(|line| self.media.prefetch(self.ahead.0 + line * LINE));
@@ -226,10 +253,10 @@ impl<'t> Cursor<'t> {
                 if self.last.leaf.is_none_or(|last| last.at != leaf.at) {
                     self.last.leaf = Some(*leaf);
                 }
-                return Ok(Some(Entry(&mut self.last)));
+                return Ok(true);
             }
             if !self.next_leaf()? {
-                return Ok(None);
+                return Ok(false);
             }
         }
     }
@@ -255,17 +282,24 @@ impl<'t> Cursor<'t> {
     /// # Errors
     /// Damage.
     pub(crate) fn prev(&mut self) -> Result<Option<Entry<'_>>> {
+        let moved = self.back();
+        self.last.require_kept()?;
+        Ok(moved?.then_some(Entry(&mut self.last)))
+    }
+
+    /// Hands the entry before to `last`. `false`: there is none.
+    fn back(&mut self) -> Result<bool> {
         loop {
-            let Some(leaf) = &self.leaf else { return Ok(None) };
+            let Some(leaf) = &self.leaf else { return Ok(false) };
             if let Some(index) = self.entries.prev() {
                 self.last.slot = leaf.on(&self.media)?.slot(index);
                 if self.last.leaf.is_none_or(|last| last.at != leaf.at) {
                     self.last.leaf = Some(*leaf);
                 }
-                return Ok(Some(Entry(&mut self.last)));
+                return Ok(true);
             }
             if !self.prev_leaf()? {
-                return Ok(None);
+                return Ok(false);
             }
         }
     }
@@ -332,6 +366,7 @@ impl<'t> Cursor<'t> {
         let Some(leaf) = &self.last.leaf else { return Ok(None) };
         let mut key = Vec::new();
         leaf.on(&self.media)?.full_key_into(&self.last.slot, &mut key)?;
+        self.last.require_kept()?;
         Ok(Some(key))
     }
 }

@@ -227,6 +227,11 @@ impl Tree {
         Ok(())
     }
 
+    /// Sets how many versions behind the newest a reader may be; 0: any number.
+    pub(crate) fn set_reader_limit(&self, versions: u64) {
+        self.shared.pins.set_limit(versions);
+    }
+
     /// Whether both are the same opened tree.
     pub(crate) fn is_same(&self, other: &Tree) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -318,13 +323,27 @@ pub(crate) struct Pinned {
     pub(crate) seen: Published,
 }
 
+impl Pinned {
+    /// Refuses a version whose reader has fallen too far behind: asked after reading, and before
+    /// what was read counts (PIN-2).
+    #[inline]
+    pub(crate) fn require_kept(&self) -> Result<()> {
+        match self.shared.pins.is_expired(self.seen.version) {
+            false => Ok(()),
+            true => Err(Error::Expired { version: self.seen.version }),
+        }
+    }
+}
+
 impl TreeSnapshot {
     /// The value of `key` at this version.
     ///
     /// # Errors
     /// Damage.
     pub(crate) fn get(&self, table: TableNumber, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.0.shared.get(&self.0.view, self.0.seen.root, table, key)
+        let value = self.0.shared.get(&self.0.view, self.0.seen.root, table, key);
+        self.0.require_kept()?;
+        value
     }
 
     /// Whether both are versions of one opened tree.

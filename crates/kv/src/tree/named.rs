@@ -81,15 +81,14 @@ impl TreeBatch<'_> {
 
     /// Pins a version until [`TreeBatch::release_version`].
     pub(crate) fn hold_version(&self, version: Version) {
-        // Kept in the list of pins, not in the ticket.
-        let _ = self.shared.pins.hold(version);
+        self.shared.pins.hold_named(version);
     }
 }
 
 impl OpenTree {
     /// Takes a pin of [`TreeBatch::hold_version`] back.
     pub(crate) fn release_version(&self, version: Version) {
-        self.pins.release(version);
+        self.pins.release_named(version);
     }
 
     /// Pins the versions that have names (NAME-1, NAME-2).
@@ -100,12 +99,12 @@ impl OpenTree {
             cursor.seek(&TableNumber::VERSIONS.bytes())?;
             while let Some(entry) = cursor.next()?.filter(|entry| entry.table() == TableNumber::VERSIONS) {
                 let record = VersionRecord::parse(entry.read()?.1)?;
-                let _ = self.pins.hold(record.version);
+                self.pins.hold_named(record.version);
             }
             Ok(())
         };
         if hold().is_err() {
-            let _ = self.pins.hold(Version::new(1));
+            self.pins.hold_named(Version::new(1));
         }
     }
 }

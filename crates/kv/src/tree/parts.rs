@@ -155,7 +155,9 @@ impl TreeSnapshot {
     /// # Errors
     /// Damage.
     pub(crate) fn len_of(&self, table: TableNumber, key: &[u8]) -> Result<Option<u64>> {
-        self.0.shared.len_of(&self.0.view, self.0.seen.root, table, key)
+        let len = self.0.shared.len_of(&self.0.view, self.0.seen.root, table, key);
+        self.0.require_kept()?;
+        len
     }
 
     /// As [`Tree::part_of`], at this version.
@@ -168,7 +170,9 @@ impl TreeSnapshot {
         key: &[u8],
         choose: &mut dyn FnMut(u64) -> Range<u64>,
     ) -> Result<Option<Vec<u8>>> {
-        self.0.shared.part_of(&self.0.view, self.0.seen.root, table, key, choose)
+        let part = self.0.shared.part_of(&self.0.view, self.0.seen.root, table, key, choose);
+        self.0.require_kept()?;
+        part
     }
 }
 

@@ -5,6 +5,10 @@
 //! consistent order, either the writer sees the pin or the reader sees the newer version and pins
 //! that instead. So (PIN-1) nothing a pinned version sees is reclaimed.
 //!
+//! A limit may say how far behind a reader may be. The writer raises `expired` before it reclaims
+//! beyond such a reader's version; the reader looks at `expired` after it has read, and what it
+//! read counts only if its version is not expired (PIN-2).
+//!
 //! Threads: any. `Pinned` may move between threads.
 
 use crate::tree::number::Version;
@@ -44,6 +48,12 @@ pub(crate) struct Pins {
     slots: Box<[CachePadded<AtomicU64>]>,
     /// Pins that found no free slot: how many for each version.
     overflow: Mutex<BTreeMap<u64, usize>>,
+    /// Versions that have names, and how many each.
+    named: Mutex<BTreeMap<u64, usize>>,
+    /// How many versions behind the newest a reader may be; 0: any number.
+    limit: AtomicU64,
+    /// Pins of versions before this one count no more (PIN-2).
+    expired: AtomicU64,
     publishing: Mutex<()>,
 }
 
@@ -67,6 +77,9 @@ impl Pins {
             main_keys: AtomicU64::new(first.keys.main),
             slots: (0..SLOTS).map(|_| CachePadded::new(AtomicU64::new(0))).collect(),
             overflow: Mutex::new(BTreeMap::new()),
+            named: Mutex::new(BTreeMap::new()),
+            limit: AtomicU64::new(0),
+            expired: AtomicU64::new(0),
             publishing: Mutex::new(()),
         }
     }
@@ -136,6 +149,38 @@ impl Pins {
         Ticket { slot: None, version }
     }
 
+    /// Pins a version until [`Pins::release_named`]; no limit ends it.
+    pub(crate) fn hold_named(&self, version: Version) {
+        *self.named.lock().entry(version.get()).or_default() += 1;
+    }
+
+    /// Takes back a pin of [`Pins::hold_named`].
+    pub(crate) fn release_named(&self, version: Version) {
+        release(&mut self.named.lock(), version);
+    }
+
+    /// Sets how many versions behind the newest a reader may be; 0: any number.
+    pub(crate) fn set_limit(&self, versions: u64) {
+        self.limit.store(versions, SeqCst);
+    }
+
+    /// Ends the pins of readers that are too far behind. The writer calls this before it reclaims.
+    pub(crate) fn expire(&self) {
+        let limit = self.limit.load(SeqCst);
+        let newest = self.published().version.get();
+        if limit > 0 && self.oldest() + limit < newest {
+            self.expired.fetch_max(newest - limit, SeqCst);
+        }
+    }
+
+    /// Whether what a reader at `version` has read until now may have been reclaimed (PIN-2).
+    #[inline]
+    pub(crate) fn is_expired(&self, version: Version) -> bool {
+        fence(std::sync::atomic::Ordering::Acquire);
+        let expired = self.expired.load(SeqCst);
+        version.get() < expired && !self.named.lock().contains_key(&version.get())
+    }
+
     pub(crate) fn unpin(&self, ticket: &Ticket) {
         match ticket.slot {
             Some(slot) => self.slots[slot].store(0, std::sync::atomic::Ordering::Release),
@@ -145,13 +190,7 @@ impl Pins {
 
     /// Takes one pin of the list of pins back.
     pub(crate) fn release(&self, version: Version) {
-        let mut overflow = self.overflow.lock();
-        if let Some(count) = overflow.get_mut(&version.get()) {
-            *count -= 1;
-            if *count == 0 {
-                overflow.remove(&version.get());
-            }
-        }
+        release(&mut self.overflow.lock(), version);
     }
 
     /// The oldest version that a reader may be at or may still pin: versions that ended at or
@@ -160,9 +199,20 @@ impl Pins {
         let overflow = self.overflow.lock();
         let published = self.published().version;
         fence(SeqCst);
-        let pinned = self.slots.iter().map(|slot| slot.load(SeqCst)).filter(|&version| version != 0).min();
-        let crowded = overflow.keys().next().copied();
-        published.min(Version::new(pinned.unwrap_or(u64::MAX))).min(Version::new(crowded.unwrap_or(u64::MAX))).get()
+        let expired = self.expired.load(SeqCst).max(1);
+        let pinned = self.slots.iter().map(|slot| slot.load(SeqCst)).filter(|&version| version >= expired).min();
+        let crowded = overflow.range(expired..).next().map(|(&version, _)| version);
+        let named = self.named.lock().keys().next().copied();
+        [pinned, crowded, named].into_iter().flatten().fold(published.get(), u64::min)
+    }
+}
+
+fn release(pins: &mut BTreeMap<u64, usize>, version: Version) {
+    if let Some(count) = pins.get_mut(&version.get()) {
+        *count -= 1;
+        if *count == 0 {
+            pins.remove(&version.get());
+        }
     }
 }
 

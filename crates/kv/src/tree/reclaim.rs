@@ -57,6 +57,7 @@ impl TreeBatch<'_> {
 
     /// Works through the front of the graveyard: frees and drops go into this batch's ledger.
     pub(crate) fn reclaim(&mut self) -> Result<()> {
+        self.shared.pins.expire();
         self.swept.clone_from(&self.writer.sweep);
         let before = self.frees.len();
         for _ in 0..=self.graves.len() / SWEEP_SHARE {

@@ -303,3 +303,33 @@ fn a_batch_has_so_many_savepoints() {
     assert_eq!(kv.get(b"key").unwrap().as_deref(), Some(&b"other"[..]));
     assert_eq!(kv.check(), []);
 }
+
+/// A reader that never ends does not keep the space of all that is written; a version with a name
+/// stays readable.
+#[test]
+fn a_reader_that_falls_behind_the_limit_is_told() {
+    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let kv = Kv::create(&store, "kv").unwrap();
+    (0..50_u8).for_each(|key| kv.put(&[key], &[1; 900]).unwrap());
+    kv.name_version("kept").unwrap();
+    let (slow, named) = (kv.snapshot(), kv.open_version("kept").unwrap());
+    let mut range = slow.range::<[u8]>(..);
+    assert!(range.next().unwrap().is_ok());
+    kv.set_reader_limit(std::num::NonZeroU64::new(100));
+    for round in 0..300_u64 {
+        assert!(slow.get(&[7]).is_ok() || round > 100, "{round}");
+        kv.put(&[(round % 50) as u8], &[2; 900]).unwrap();
+    }
+    assert!(matches!(slow.get(&[7]), Err(Error::Expired { .. })));
+    assert!(matches!(slow.len_of(&[7]), Err(Error::Expired { .. })));
+    assert!(matches!(range.next().unwrap(), Err(Error::Expired { .. })));
+    assert!(slow.range::<[u8]>(..).next().unwrap().is_err());
+    assert_eq!(named.get(&[7]).unwrap().unwrap(), [1; 900]);
+    kv.remove_version("kept").unwrap();
+    assert!(matches!(named.get(&[7]), Err(Error::Expired { .. })));
+    while kv.reclaim().unwrap() {}
+    assert_eq!(kv.stats().oldest, kv.stats().version.get(), "nothing holds an old version");
+    assert_eq!(kv.snapshot().get(&[7]).unwrap().unwrap(), [2; 900]);
+    assert_eq!(kv.check(), []);
+}
