@@ -180,6 +180,11 @@ impl Space {
         }
     }
 
+    /// [`Space::give_pages`] of pages whose extent was not marked as shared (FS-21).
+    pub(crate) fn give_unshared(&self, first: u64, count: u64) {
+        self.free.lock().give(first, count);
+    }
+
     /// One extent more leads to these pages, which are in use; [`Space::give_runs`] ends that.
     pub(crate) fn share_runs(&self, runs: &[(u64, u64)]) {
         let mut shared = self.shared.lock();

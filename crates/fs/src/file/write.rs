@@ -1,8 +1,8 @@
 //! Writing: each call is whole or absent after a crash.
 
 use super::{
-    in_place, inline, is_inline, is_shared, large, lock, own_tail, publish_size, read_page, require_range, store_times,
-    supply, zero_tail,
+    in_place, inline, is_inline, is_shared, large, lock, own_tail, publish_size, read_page, replace, require_range,
+    store_times, supply, zero_tail,
 };
 use crate::core::Core;
 use crate::extents::{Extents, Piece};
@@ -74,6 +74,11 @@ pub(crate) fn write(core: &Core, node: &Node, state: &mut NodeState, at: u64, by
             let page_at = core.at(piece.place.page + (at / PAGE - first));
             return change_bytes(core, node, page_at + at % PAGE, bytes);
         }
+    }
+    if end <= size
+        && let Some(outcome) = replace::exactly(core, node, extents, at, bytes)
+    {
+        return outcome;
     }
     if at >= size {
         own_tail(core, node, extents, size)?;
