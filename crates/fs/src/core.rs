@@ -17,8 +17,9 @@ use crate::nodes::Nodes;
 use crate::space::Space;
 use crate::sums::Sums;
 use crate::table::InodeTable;
-use crate::{Clock, Ino, PageSize, Result};
+use crate::{Clock, Ino, PageSize, Result, VolumeRecovery};
 use everbyte_media::WriteGuard;
+use everbyte_store::Claim;
 use parking_lot::{Mutex, RwLock};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -47,6 +48,10 @@ pub(crate) struct Core {
     pub sums: Sums,
     /// Sealed pages are verified when they are read.
     pub verifies: bool,
+    /// The work that opening the volume did.
+    pub recovery: VolumeRecovery,
+    /// Makes a second opening an error.
+    pub _claim: Claim,
 }
 
 impl Core {

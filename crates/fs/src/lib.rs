@@ -81,7 +81,7 @@ mod update;
 mod volume;
 mod xattr;
 
-pub use attributes::{Entry, Owner};
+pub use attributes::{Entry, Found, Owner};
 #[doc(hidden)]
 pub use change::Change;
 pub use create::{LINKS_MAX, NewFile, TARGET_MAX};
