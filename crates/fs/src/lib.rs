@@ -61,6 +61,7 @@ mod options;
 #[doc(hidden)]
 pub mod order;
 mod page_size;
+mod parts;
 mod pieces;
 mod quota;
 mod recover;

@@ -7,6 +7,7 @@
 use crate::free_pages::FreePages;
 use crate::layout::{PAGE, Place, STATE_SNAPSHOT, State, inode};
 use crate::order::{Blank, Fresh};
+use crate::parts::Apart;
 use crate::quota::usage::{Charge, Delta, Owner, Quotas};
 use crate::shared_pages::SharedPages;
 use crate::{Clock, Error, PageSize, Result};
@@ -18,8 +19,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// The pages of an open volume.
 pub(crate) struct Space {
     object: Object,
-    pub(super) free: Mutex<FreePages>,
-    shared: Mutex<SharedPages>,
+    pub(super) free: Apart<Mutex<FreePages>>,
+    shared: Apart<Mutex<SharedPages>>,
     /// Serialises growth of the object.
     pub(super) growing: Mutex<()>,
     /// The pages and inodes of users, groups and projects.
@@ -32,7 +33,7 @@ pub(crate) struct Space {
 
 impl Space {
     pub(crate) fn new(object: Object, free: FreePages, shared: SharedPages, clock: Clock) -> Space {
-        let (free, shared) = (Mutex::new(free), Mutex::new(shared));
+        let (free, shared) = (Apart::new(Mutex::new(free)), Apart::new(Mutex::new(shared)));
         let (quotas, growing) = (Quotas::new(clock), Mutex::new(()));
         let limit = AtomicU64::new(0);
         Space { object, free, shared, growing, quotas, limit, is_unsure: AtomicBool::new(false) }
@@ -165,6 +166,9 @@ impl Space {
 
     /// [`Space::give_pages`] of several runs.
     pub(crate) fn give_runs(&self, runs: &[(u64, u64)]) {
+        if runs.is_empty() {
+            return;
+        }
         let mut shared = self.shared.lock();
         let mut free = self.free.lock();
         if shared.is_empty() || seeded("fs-share-freed") {

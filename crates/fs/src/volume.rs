@@ -11,7 +11,6 @@ use crate::space::Space;
 use crate::{Error, OpenVolume, PageSize, Result, VolumeOptions, format, quota, saved, size};
 use everbyte_media::WriteWindows;
 use everbyte_store::{Engine, Object, ObjectOptions, Store};
-use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -75,7 +74,7 @@ impl Volume {
             table: scan.table,
             nodes: Nodes::new(&recovery.damaged, options.files),
             maps: Default::default(),
-            tree: RwLock::new(()),
+            tree: Default::default(),
             freeze: Freeze::new(&media, options.relaxed),
             snapshots: Default::default(),
             clock: options.clock,

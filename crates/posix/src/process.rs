@@ -26,6 +26,7 @@ pub struct Process {
 /// The owner of a process's record locks, which open files refer to, and the volume in use. An open
 /// file refers to both by one count, since threads of a process change it together.
 #[derive(Debug)]
+#[repr(align(128))] // apart from the count
 pub(crate) struct LockOwner {
     pub files: Files,
     pub id: u64,
