@@ -60,6 +60,7 @@ mod nodes;
 mod options;
 #[doc(hidden)]
 pub mod order;
+mod own_pages;
 mod page_size;
 mod parts;
 mod pieces;

@@ -11,7 +11,7 @@
 use crate::hash::Seeded;
 use crate::layout::{State, inode};
 use crate::node::{Indexed, Node};
-use crate::parts::{Apart, PARTS};
+use crate::parts::Apart;
 use crate::recover;
 use crate::space::Space;
 use crate::table::InodeTable;
@@ -23,6 +23,11 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// Parts of a table with room for many nodes: so many that one rarely has the new files of two
+/// threads.
+const PARTS: usize = 256;
+/// Parts of a table with room for few nodes.
+const FEW_PARTS: usize = 16;
 /// Numbers that follow each other and lie in one part: those that a thread takes at once.
 const ADJACENT: u64 = crate::table::BATCH as u64;
 /// Places that the hand passes for one new node at most.
@@ -30,9 +35,12 @@ const STEPS: usize = 64;
 
 /// The nodes in memory.
 pub(crate) struct Nodes {
-    parts: [Apart<Mutex<NodeTable>>; PARTS],
+    parts: Box<[Apart<Mutex<NodeTable>>]>,
     /// Nodes of a part that may stay although no thread uses them.
     limit: usize,
+    /// Numbers that follow each other and lie in one part: [`ADJACENT`], or 1 where a part has room
+    /// for few nodes, so that all parts are in use.
+    adjacent: u64,
     damaged: HashSet<Ino>,
 }
 
@@ -49,12 +57,15 @@ struct NodeTable {
 impl Nodes {
     /// No nodes. About `files` of them may stay although no thread uses them.
     pub(crate) fn new(damaged: &[Ino], files: usize) -> Nodes {
-        let limit = files.div_ceil(PARTS).max(1);
-        Nodes { parts: Default::default(), limit, damaged: damaged.iter().copied().collect() }
+        let is_large = files >= PARTS * 16 * ADJACENT as usize;
+        let (parts, adjacent) = if is_large { (PARTS, ADJACENT) } else { (FEW_PARTS, 1) };
+        let limit = files.div_ceil(parts).max(1);
+        let parts = (0..parts).map(|_| Apart::default()).collect();
+        Nodes { parts, limit, adjacent, damaged: damaged.iter().copied().collect() }
     }
 
     fn part(&self, ino: Ino) -> &Mutex<NodeTable> {
-        &self.parts[(ino.0 / ADJACENT % PARTS as u64) as usize]
+        &self.parts[(ino.0 / self.adjacent % self.parts.len() as u64) as usize]
     }
 
     /// Forgets a node whose inode was freed; the next file of that number gets one of its own.
@@ -88,7 +99,7 @@ impl Nodes {
     /// What is in memory; a file that a thread changes meanwhile is left out.
     pub(crate) fn indexed(&self) -> Indexed {
         let mut indexed = Indexed::default();
-        for part in &self.parts {
+        for part in self.parts.iter() {
             let part = part.lock();
             part.places.iter().flatten().for_each(|node| node.count(&mut indexed));
             indexed.bytes += part.places.capacity() * size_of::<Option<Arc<Node>>>();

@@ -32,7 +32,7 @@ pub(super) fn exactly(core: &Core, node: &Node, extents: &mut Extents, at: u64, 
         return None;
     }
     let word_at = extents.place_at(core, node.at, piece);
-    let page = match core.take_pages(count) {
+    let page = match core.take_replacement(count) {
         Ok((page, taken)) if taken == count => page,
         Ok((page, taken)) => {
             core.give_pages(page, taken);
