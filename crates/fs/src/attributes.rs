@@ -1,12 +1,13 @@
 //! Attributes of files, and lookups.
 
 use crate::core::Core;
-use crate::layout::{Inode, OwnerLine, PAGE_LINES, inode};
+use crate::layout::{Inode, PAGE_LINES, inode};
 use crate::names::{self, Line};
 use crate::node::Node;
 use crate::volume::Volume;
 use crate::{Attributes, Error, FileKind, Held, Ino, Result};
 use everbyte_media::Damage;
+use std::mem::offset_of;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -220,8 +221,11 @@ fn find(core: &Core, directory: &Node, name: &[u8]) -> Result<Option<Found>> {
 }
 
 fn owner(core: &Core, node: &Node) -> Result<Owner> {
-    let line: OwnerLine = core.media().get(node.at + inode::OWNER);
-    if !everbyte_media::sums_agree(line.checksum, line.sum()) {
+    // The line alone: the inode is four.
+    let mut line = [0; (inode::INLINE - inode::OWNER) as usize];
+    core.media().read(node.at + inode::OWNER, &mut line);
+    let field = |at: usize| u32::from_le_bytes(line[at..at + 4].try_into().expect("four bytes"));
+    if !everbyte_media::sums_agree(field(0), crc32c::crc32c(&line[4..])) {
         return Err(owner_damage(core, node));
     }
     core.object().require_readable()?;
@@ -230,8 +234,8 @@ fn owner(core: &Core, node: &Node) -> Result<Owner> {
         ino: node.ino,
         kind: node.kind(core)?,
         permissions: state.mode & 0o7777,
-        uid: line.uid,
-        gid: line.gid,
+        uid: field(offset_of!(Inode, uid) - inode::OWNER as usize),
+        gid: field(offset_of!(Inode, gid) - inode::OWNER as usize),
         generation: state.generation,
         has_xattrs: node.word(core, inode::ATTRIBUTES) != 0,
     })

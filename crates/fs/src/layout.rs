@@ -260,24 +260,6 @@ pub struct Inode {
 const _: () = assert!(size_of::<Inode>() == 256);
 const _: () = assert!(std::mem::offset_of!(Inode, inline) == 128);
 
-/// The second line of an inode, which its checksum covers: the fields of [`Inode`] from there on.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub(crate) struct OwnerLine {
-    pub checksum: u32,
-    pub uid: u32,
-    pub gid: u32,
-    rest: [u32; 13],
-}
-const _: () = assert!(size_of::<OwnerLine>() as u64 == inode::INLINE - inode::OWNER);
-
-impl OwnerLine {
-    /// [`Inode::owner_sum`].
-    pub(crate) fn sum(&self) -> u32 {
-        crc32c::crc32c(&self.as_bytes()[4..])
-    }
-}
-
 /// Offsets of the words of an inode.
 pub mod inode {
     use super::Inode;

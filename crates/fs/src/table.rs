@@ -1,8 +1,8 @@
 //! [`InodeTable`]: the inodes of a volume, found by number.
 //!
 //! A page of words leads to pages of words, and those to groups of 256 inodes; a new group is
-//! published by one word. The numbers of free inodes are known in memory alone: each thread has some
-//! of them, adjacent ones if it can, and the others are shared.
+//! published by one word. The numbers of free inodes are known in memory alone: each thread has
+//! some of them, adjacent ones if it can, and the others are shared.
 
 use crate::layout::{
     GROUP_INODES, GROUP_PAGES, INODE, Inode, PAGE, Place, STATE_INLINE, State, TABLE_AT, TABLE_WORDS, inode,

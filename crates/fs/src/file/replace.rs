@@ -6,8 +6,8 @@
 //!   2. the word of the place is published
 //!   3. the pages that the slot led to before become free
 //!
-//! No lock is taken between the stores past the cache and their fence: a locked instruction waits for
-//! all of them.
+//! No lock is taken between the stores past the cache and their fence: a locked instruction waits
+//! for all of them.
 
 use super::{large, store_times};
 use crate::core::Core;

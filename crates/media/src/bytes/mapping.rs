@@ -36,8 +36,8 @@ struct Pieces {
     protected: Mutex<Vec<(Range<u64>, rustix::mm::MprotectFlags)>>,
 }
 
-/// Bytes by which a long read prefetches ahead, and that it prefetches at its start: more lines than
-/// the loop has in flight by itself. Fewer make reads at random slower, more those in order.
+/// Bytes by which a long read prefetches ahead, and that it prefetches at its start: more lines
+/// than the loop has in flight by itself. Fewer make reads at random slower, more those in order.
 const AHEAD: u64 = 24 * isa::LINE;
 
 /// States of a piece.
