@@ -204,9 +204,17 @@ impl InodeTable {
     /// Reserves a free inode; nothing on media changes unless a group is added.
     pub(crate) fn take(&self, space: &Space) -> Result<Ino> {
         loop {
-            let Some(ino) = self.pop() else {
-                self.add_group(space)?;
-                continue;
+            let ino = match self.pop() {
+                Some(ino) => ino,
+                None => {
+                    let added = self.add_group(space);
+                    // Another thread may have given one, or taken those of the new group.
+                    let Some(ino) = self.pop() else {
+                        added?;
+                        continue;
+                    };
+                    ino
+                }
             };
             let at = self.at(ino).expect("the number is the table's");
             if State::of(space.media().load(at + inode::STATE)).mode == 0 {
@@ -231,11 +239,13 @@ impl InodeTable {
             return Some(ino);
         }
         drop(own); // two threads that take from each other wait for no lock while they hold one
-        let mut parts = (1..PARTS).map(|step| self.own[(home + step) % PARTS].lock());
-        let taken = parts.find_map(|mut part| {
-            let kept = part.len() / 2;
-            (!part.is_empty()).then(|| part.split_off(kept))
-        })?;
+        // Those that the other thread has freed last stay its own.
+        let most = self.own.iter().max_by_key(|own| own.lock().len())?;
+        let taken: Vec<Ino> = {
+            let mut most = most.lock();
+            let half = most.len().div_ceil(2);
+            most.drain(..half).collect()
+        };
         let mut own = self.own[home].lock();
         own.extend(taken);
         own.pop()
