@@ -60,8 +60,8 @@ pub mod broker {
 /// File volumes; see `everbyte-fs`.
 pub mod fs {
     pub use everbyte_fs::{
-        Allocate, Attributes, Entry, Error, FileKind, Held, Indexed, Ino, NewFile, OpenVolume, Owner, Present, Rename,
-        Result, SetAttributes, SetXattr, Update, Usage, Volume, VolumeOptions, VolumeRecovery, VolumeSnapshot,
+        Allocate, Attributes, Entry, Error, FileKind, Found, Held, Indexed, Ino, NewFile, OpenVolume, Owner, Present,
+        Rename, Result, SetAttributes, SetXattr, Update, Usage, Volume, VolumeOptions, VolumeRecovery, VolumeSnapshot,
     };
 }
 

@@ -1,12 +1,15 @@
 //! Attributes of files, and lookups.
 
 use crate::core::Core;
-use crate::layout::{Inode, PAGE_LINES, State, inode};
+use crate::layout::{Inode, PAGE_LINES, inode};
 use crate::names::{self, Line};
 use crate::node::Node;
 use crate::volume::Volume;
-use crate::{Attributes, Error, FileKind, Ino, Result};
+use crate::{Attributes, Error, FileKind, Held, Ino, Result};
 use everbyte_media::Damage;
+use std::mem::offset_of;
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// The attributes that rights to a file depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +28,28 @@ pub struct Owner {
     pub generation: u32,
     /// Whether the file has extended attributes.
     pub has_xattrs: bool,
+}
+
+/// A file that a call has found, with the attributes of that moment. It may be removed; then calls
+/// on it fail, and none reaches another file of its number.
+#[derive(Clone)]
+pub struct Found {
+    pub(crate) node: Arc<Node>,
+    owner: Owner,
+}
+
+impl Deref for Found {
+    type Target = Owner;
+
+    fn deref(&self) -> &Owner {
+        &self.owner
+    }
+}
+
+impl std::fmt::Debug for Found {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.owner.fmt(f)
+    }
 }
 
 /// One entry of a directory.
@@ -64,21 +89,16 @@ impl Volume {
     ///
     /// # Errors
     /// As [`Volume::lookup`].
-    pub fn find(&self, directory: Ino, name: &[u8]) -> Result<Option<Owner>> {
-        let core = &*self.core;
-        if name.len() > crate::NAME_MAX {
-            return Err(Error::NameTooLong { len: name.len() });
-        }
-        let node = core.node(directory)?;
-        loop {
-            let state = node.read(core)?;
-            if let Some(names) = &state.names {
-                // The lock of the directory keeps the name, and the name keeps the inode.
-                return names.get(core, name).map(|named| owner(core, &*core.node(named.ino)?)).transpose();
-            }
-            drop(state);
-            node.write_index(core)?.names(core, &node)?;
-        }
+    pub fn find(&self, directory: Ino, name: &[u8]) -> Result<Option<Found>> {
+        find(&self.core, &*self.core.node(directory)?, name)
+    }
+
+    /// [`Volume::find`] in a directory that a call has found.
+    ///
+    /// # Errors
+    /// As [`Volume::lookup`].
+    pub fn find_in(&self, directory: &Found, name: &[u8]) -> Result<Option<Found>> {
+        find(&self.core, &directory.node, name)
     }
 
     /// The attributes that rights to a file depend on; without its pages.
@@ -90,6 +110,14 @@ impl Volume {
         let node = core.node(ino)?;
         let _state = node.read(core)?;
         owner(core, &node)
+    }
+
+    /// [`Volume::owner`], for calls that go on with the file.
+    ///
+    /// # Errors
+    /// As [`Volume::attributes`].
+    pub fn found(&self, ino: Ino) -> Result<Found> {
+        found(&self.core, self.core.node(ino)?)
     }
 
     /// The directory that holds a directory; the root holds itself.
@@ -157,27 +185,72 @@ impl Volume {
     }
 }
 
+impl Held {
+    /// The file, as of now.
+    ///
+    /// # Errors
+    /// As [`Volume::attributes`].
+    pub fn found(&self) -> Result<Found> {
+        found(&self.core, Arc::clone(&self.node))
+    }
+}
+
+fn found(core: &Core, node: Arc<Node>) -> Result<Found> {
+    let state = node.read(core)?;
+    let owner = owner(core, &node)?;
+    drop(state);
+    Ok(Found { node, owner })
+}
+
+fn find(core: &Core, directory: &Node, name: &[u8]) -> Result<Option<Found>> {
+    if name.len() > crate::NAME_MAX {
+        return Err(Error::NameTooLong { len: name.len() });
+    }
+    loop {
+        let state = directory.read(core)?;
+        if let Some(names) = &state.names {
+            let Some(named) = names.get(core, name) else { return Ok(None) };
+            // The lock of the directory keeps the name, and the name keeps the inode.
+            let node = core.node(named.ino)?;
+            let owner = owner(core, &node)?;
+            return Ok(Some(Found { node, owner }));
+        }
+        drop(state);
+        directory.write_index(core)?.names(core, directory)?;
+    }
+}
+
 fn owner(core: &Core, node: &Node) -> Result<Owner> {
-    let inode = whole(core, node)?;
+    // The line alone: the inode is four.
+    let mut line = [0; (inode::INLINE - inode::OWNER) as usize];
+    core.media().read(node.at + inode::OWNER, &mut line);
+    let field = |at: usize| u32::from_le_bytes(line[at..at + 4].try_into().expect("four bytes"));
+    if !everbyte_media::sums_agree(field(0), crc32c::crc32c(&line[4..])) {
+        return Err(owner_damage(core, node));
+    }
     core.object().require_readable()?;
-    let state = State::of(inode.state);
+    let state = node.state_word(core);
     Ok(Owner {
         ino: node.ino,
         kind: node.kind(core)?,
         permissions: state.mode & 0o7777,
-        uid: inode.uid,
-        gid: inode.gid,
+        uid: field(offset_of!(Inode, uid) - inode::OWNER as usize),
+        gid: field(offset_of!(Inode, gid) - inode::OWNER as usize),
         generation: state.generation,
-        has_xattrs: inode.attributes != 0,
+        has_xattrs: node.word(core, inode::ATTRIBUTES) != 0,
     })
+}
+
+fn owner_damage(core: &Core, node: &Node) -> Error {
+    let damage = Damage::at(node.at + inode::OWNER, format!("the owner of inode {} fails its checksum", node.ino));
+    damage.of_object(core.name()).into()
 }
 
 /// The inode, whose second line agrees with its checksum.
 pub(crate) fn whole(core: &Core, node: &Node) -> Result<Inode> {
     let inode = node.inode(core);
     if !everbyte_media::sums_agree(inode.checksum, inode.owner_sum()) {
-        let damage = Damage::at(node.at + inode::OWNER, format!("the owner of inode {} fails its checksum", node.ino));
-        return Err(damage.of_object(core.name()).into());
+        return Err(owner_damage(core, node));
     }
     Ok(inode)
 }

@@ -14,12 +14,14 @@ use crate::layout::Head;
 use crate::maps::Maps;
 use crate::node::Node;
 use crate::nodes::Nodes;
+use crate::parts::PartedLock;
 use crate::space::Space;
 use crate::sums::Sums;
 use crate::table::InodeTable;
-use crate::{Clock, Ino, PageSize, Result};
+use crate::{Clock, Ino, PageSize, Result, VolumeRecovery};
 use everbyte_media::WriteGuard;
-use parking_lot::{Mutex, RwLock};
+use everbyte_store::Claim;
+use parking_lot::Mutex;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -33,7 +35,7 @@ pub(crate) struct Core {
     /// The mapped ranges of files.
     pub maps: Maps,
     /// See the header of this file.
-    pub tree: RwLock<()>,
+    pub tree: PartedLock<8>,
     /// Held by each call that changes the volume.
     pub freeze: Freeze,
     /// Serialises making and removing snapshots, and changes of quotas and of the size.
@@ -47,6 +49,10 @@ pub(crate) struct Core {
     pub sums: Sums,
     /// Sealed pages are verified when they are read.
     pub verifies: bool,
+    /// The work that opening the volume did.
+    pub recovery: VolumeRecovery,
+    /// Makes a second opening an error.
+    pub _claim: Claim,
 }
 
 impl Core {

@@ -16,7 +16,8 @@ use crate::quota::usage::{Delta, Owner};
 use crate::table::Body;
 use crate::volume::Volume;
 use crate::xattr;
-use crate::{Error, FileKind, Ino, Result};
+use crate::{Error, FileKind, Found, Held, Ino, Result};
+use std::sync::Arc;
 
 /// Links that an inode may have.
 pub const LINKS_MAX: u64 = 1 << 31;
@@ -59,25 +60,19 @@ impl Volume {
     /// [`Error::NameTooLong`], [`Error::TooManyLinks`], [`Error::TooLarge`] for a long target,
     /// [`Error::NoSpace`], [`Error::NoInodes`]: nothing has changed.
     pub fn make(&self, directory: Ino, name: &[u8], new: &NewFile<'_>) -> Result<Ino> {
-        let core = &*self.core;
-        let _change = core.freeze.enter();
-        require_name(name)?;
-        if new.target.len() > TARGET_MAX {
-            return Err(Error::TooLarge { len: new.target.len() as u64, max: TARGET_MAX as u64 });
-        }
-        let _tree = core.tree.read();
-        let node = core.node(directory)?;
-        let mut state = node.write(core)?;
-        require_absent(core, &node, &mut state, name)?;
-        let is_directory = new.kind == FileKind::Directory;
-        if is_directory {
-            require_links(core, &node)?;
-        }
-        let line = state.free_line(core, &node, name)?;
-        let ino = core.table.take(core)?;
-        make(core, &node, &mut state, ino, line, name, new).inspect_err(|_| core.table.give(ino))?;
-        state.names(core, &node)?.insert(name, ino, line);
-        Ok(ino)
+        make_in(&self.core, &*self.core.node(directory)?, name, new, Ok)
+    }
+
+    /// [`Volume::make`] in a directory that a call has found. The file is held from the start.
+    ///
+    /// # Errors
+    /// As [`Volume::make`].
+    pub fn make_held(&self, directory: &Found, name: &[u8], new: &NewFile<'_>) -> Result<Held> {
+        make_in(&self.core, &directory.node, name, new, |ino| {
+            let node = self.core.node(ino)?;
+            node.hold(&self.core)?;
+            Ok(Held { core: Arc::clone(&self.core), node })
+        })
     }
 
     /// Makes a file without a name, which lives until the result is dropped, or gets a name by
@@ -85,7 +80,7 @@ impl Volume {
     ///
     /// # Errors
     /// As [`Volume::make`].
-    pub fn make_unnamed(&self, new: &NewFile<'_>) -> Result<crate::Held> {
+    pub fn make_unnamed(&self, new: &NewFile<'_>) -> Result<Held> {
         self.make_without_name(None, new)
     }
 
@@ -93,11 +88,11 @@ impl Volume {
     ///
     /// # Errors
     /// As [`Volume::make`].
-    pub fn make_unnamed_in(&self, directory: Ino, new: &NewFile<'_>) -> Result<crate::Held> {
+    pub fn make_unnamed_in(&self, directory: Ino, new: &NewFile<'_>) -> Result<Held> {
         self.make_without_name(Some(directory), new)
     }
 
-    fn make_without_name(&self, directory: Option<Ino>, new: &NewFile<'_>) -> Result<crate::Held> {
+    fn make_without_name(&self, directory: Option<Ino>, new: &NewFile<'_>) -> Result<Held> {
         let core = &*self.core;
         let _change = core.freeze.enter();
         let directory = directory.map(|ino| core.node(ino)).transpose()?;
@@ -117,7 +112,11 @@ impl Volume {
             prepared.give_back(core);
             core.table.give(ino);
         })?;
-        self.hold(ino)
+        let held = self.hold(ino)?;
+        let _state = held.node.lock_last();
+        held.node.leave(); // its last holder frees it
+        drop(_state);
+        Ok(held)
     }
 
     /// Gives a file one more name. Ordered on return.
@@ -154,6 +153,33 @@ impl Volume {
         names.names(core, &parent)?.insert(name, ino, line);
         Ok(())
     }
+}
+
+/// Makes a file in a directory, and calls `made` before the name may be withdrawn.
+fn make_in<T>(
+    core: &Core,
+    node: &Node,
+    name: &[u8],
+    new: &NewFile<'_>,
+    made: impl FnOnce(Ino) -> Result<T>,
+) -> Result<T> {
+    let _change = core.freeze.enter();
+    require_name(name)?;
+    if new.target.len() > TARGET_MAX {
+        return Err(Error::TooLarge { len: new.target.len() as u64, max: TARGET_MAX as u64 });
+    }
+    let _tree = core.tree.read();
+    let mut state = node.write(core)?;
+    require_absent(core, node, &mut state, name)?;
+    let is_directory = new.kind == FileKind::Directory;
+    if is_directory {
+        require_links(core, node)?;
+    }
+    let line = state.free_line(core, node, name)?;
+    let ino = core.table.take(core)?;
+    make(core, node, &mut state, ino, line, name, new).inspect_err(|_| core.table.give(ino))?;
+    state.names(core, node)?.insert(name, ino, line);
+    made(ino)
 }
 
 fn require_absent(core: &Core, node: &Node, state: &mut NodeState, name: &[u8]) -> Result<()> {

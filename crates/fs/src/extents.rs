@@ -17,7 +17,7 @@ use crate::layout::{
 };
 use crate::order::{Blank, Fresh, NewRun, publish};
 pub(crate) use crate::pieces::Piece;
-use crate::pieces::Pieces;
+use crate::pieces::{PieceAt, Pieces};
 use crate::space::Space;
 use everbyte_media::{Damage, Flusher, Media};
 use everbyte_store::Object;
@@ -162,6 +162,23 @@ impl Extents {
     pub(crate) fn find(&self, page: u64) -> Option<(u64, Piece)> {
         let (first, piece) = self.pieces.before(page + 1)?;
         (page < first + piece.len).then_some((first, piece))
+    }
+
+    /// The piece of exactly these pages, with its place in the index.
+    #[inline]
+    pub(crate) fn exact(&self, first: u64, len: u64) -> Option<(PieceAt, Piece)> {
+        self.pieces.exact(first, len)
+    }
+
+    /// Offset of the word that holds the place of a piece.
+    pub(crate) fn place_at(&self, space: &Space, inode_at: u64, piece: Piece) -> u64 {
+        self.slot_at(space, inode_at, piece.slot) + 8
+    }
+
+    /// Brings the index up to a word of a place that is published.
+    #[inline]
+    pub(crate) fn replace(&mut self, at: PieceAt, place: Place) {
+        self.pieces.replace(at, place);
     }
 
     /// The first piece that begins at `page` or behind it.

@@ -1,48 +1,31 @@
 //! [`Freeze`]: keeps all changes of a volume waiting while a snapshot is made.
 //!
-//! A call that changes the volume enters before it takes any lock, and stays until it returns. A
-//! thread enters at the part of the lock that is its own, so that threads do not write to one line.
+//! A call that changes the volume enters before it takes any lock, and stays until it returns.
 //! With relaxed commit a call adopts what others have left unfenced as it enters (FS-40).
 
+use crate::parts::{PARTS, PartedLock};
 use crate::relaxed::Relaxed;
 use everbyte_media::Media;
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-const PARTS: usize = 16;
-
-/// A part of the lock, in lines of its own.
-#[derive(Default)]
-#[repr(align(128))]
-struct Part(RwLock<()>);
+use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 
 /// The lock.
 pub(crate) struct Freeze {
-    parts: [Part; PARTS],
+    lock: PartedLock<PARTS>,
     /// Set with relaxed commit.
     relaxed: Option<(Media, Relaxed)>,
-}
-
-thread_local! {
-    /// The part of this thread.
-    static HOME: Cell<usize> = {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        Cell::new(NEXT.fetch_add(1, Ordering::Relaxed) % PARTS)
-    };
 }
 
 impl Freeze {
     /// The lock of a volume; with `relaxed` it commits relaxed.
     pub(crate) fn new(media: &Media, relaxed: bool) -> Freeze {
-        Freeze { parts: Default::default(), relaxed: relaxed.then(|| (media.clone(), Relaxed::default())) }
+        Freeze { lock: PartedLock::default(), relaxed: relaxed.then(|| (media.clone(), Relaxed::default())) }
     }
 
     /// Begins a call that changes the volume; it ends when the result is dropped. A thread may
     /// enter again while it is inside.
     #[inline]
     pub(crate) fn enter(&self) -> RwLockReadGuard<'_, ()> {
-        let entered = self.parts[HOME.get()].0.read_recursive();
+        let entered = self.lock.read();
         self.adopt();
         entered
     }
@@ -66,8 +49,8 @@ impl Freeze {
 
     /// Waits until all calls that change the volume have ended; none begins before the result is
     /// dropped.
-    pub(crate) fn stop(&self) -> Vec<RwLockWriteGuard<'_, ()>> {
-        let stopped = self.parts.iter().map(|part| part.0.write()).collect();
+    pub(crate) fn stop(&self) -> [RwLockWriteGuard<'_, ()>; PARTS] {
+        let stopped = self.lock.write();
         self.adopt();
         stopped
     }

@@ -4,28 +4,19 @@
 
 use crate::Result;
 use crate::layout::{LANE_LEN, LANES_PAGE, PAGE};
+use crate::parts::{Apart, thread_number};
 use everbyte_log::Journal;
 use everbyte_media::Media;
 use parking_lot::{Mutex, MutexGuard};
-use std::cell::Cell;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The lanes of an open volume.
-pub(crate) struct Lanes(Vec<Mutex<Journal>>);
+pub(crate) struct Lanes(Vec<Apart<Mutex<Journal>>>);
 
 /// The bytes of lane `index` of the volume at `start`.
 fn range(start: u64, index: u32) -> Range<u64> {
     let at = start + LANES_PAGE * PAGE + u64::from(index) * LANE_LEN;
     at..at + LANE_LEN
-}
-
-thread_local! {
-    /// The lane that this thread tries first.
-    static HOME: Cell<usize> = {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        Cell::new(NEXT.fetch_add(1, Ordering::Relaxed))
-    };
 }
 
 impl Lanes {
@@ -65,14 +56,14 @@ impl Lanes {
             let found = Journal::recover(media, range(start, index), allowed.clone())?;
             undone += usize::from(found.outcome() == everbyte_log::Outcome::Undo);
             found.undo();
-            lanes.push(Mutex::new(found.finish()));
+            lanes.push(Apart::new(Mutex::new(found.finish())));
         }
         Ok((Lanes(lanes), undone))
     }
 
     /// A free lane; waits for one if all are taken.
     pub(crate) fn take(&self) -> MutexGuard<'_, Journal> {
-        let home = HOME.get() % self.0.len();
+        let home = thread_number() % self.0.len();
         let order = (home..self.0.len()).chain(0..home);
         order.filter_map(|index| self.0[index].try_lock()).next().unwrap_or_else(|| self.0[home].lock())
     }

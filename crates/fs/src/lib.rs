@@ -60,7 +60,9 @@ mod nodes;
 mod options;
 #[doc(hidden)]
 pub mod order;
+mod own_pages;
 mod page_size;
+mod parts;
 mod pieces;
 mod quota;
 mod recover;
@@ -81,7 +83,7 @@ mod update;
 mod volume;
 mod xattr;
 
-pub use attributes::{Entry, Owner};
+pub use attributes::{Entry, Found, Owner};
 #[doc(hidden)]
 pub use change::Change;
 pub use create::{LINKS_MAX, NewFile, TARGET_MAX};

@@ -11,13 +11,21 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+/// In [`Node::holds`]: the file has lost its last name, and its last holder frees it.
+const NAMELESS: u32 = 1 << 31;
+/// In [`Node::holds`]: the file was freed, or a call is about to free it. After such a call has
+/// failed the flag stays until the next holder has looked under the lock of the file.
+const LEAVING: u32 = 1 << 30;
+/// The number of holders.
+const HOLDERS: u32 = LEAVING - 1;
+
 /// An inode in use, in a line of its own: threads that use others do not wait for it.
 #[repr(align(64))]
 pub(crate) struct Node {
     pub ino: Ino,
     /// Offset of the inode in the store.
     pub at: u64,
-    /// Callers that keep the file alive.
+    /// Callers that keep the file alive, with [`NAMELESS`] and [`LEAVING`].
     holds: AtomicU32,
     /// The inode was freed, and its number may hold another file. Guarded by the lock of the state.
     is_removed: AtomicBool,
@@ -177,21 +185,45 @@ impl Node {
         indexed.bytes += 2 * size_of::<Node>() + bytes + names;
     }
 
-    /// Keeps the file alive until [`Node::release`].
-    pub(crate) fn hold(&self) {
-        self.holds.fetch_add(1, Ordering::AcqRel);
+    /// Keeps the file alive until [`Node::release`]; the caller has seen it alive.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] if it was removed since.
+    #[inline]
+    pub(crate) fn hold(&self, space: &Space) -> Result<()> {
+        match self.holds.fetch_add(1, Ordering::AcqRel) & LEAVING {
+            0 => Ok(()),
+            _ => self.hold_slowly(space),
+        }
     }
 
-    /// Ends a [`Node::hold`]. Returns the lock of the file, and whether no other hold is left.
-    pub(crate) fn release(&self) -> (RwLockWriteGuard<'_, NodeState>, bool) {
-        let state = self.state.write();
-        let is_last = self.holds.fetch_sub(1, Ordering::AcqRel) == 1;
-        (state, is_last)
+    /// A call was about to free the file: it has done so, or was refused.
+    #[cold]
+    fn hold_slowly(&self, space: &Space) -> Result<()> {
+        let is_live = self.read(space).map(|_state| _ = self.holds.fetch_and(!LEAVING, Ordering::AcqRel));
+        is_live.inspect_err(|_| _ = self.holds.fetch_sub(1, Ordering::AcqRel))
     }
 
-    /// Whether a caller keeps the file alive.
-    pub(crate) fn is_held(&self) -> bool {
-        self.holds.load(Ordering::Acquire) > 0
+    /// Ends a [`Node::hold`]. Whether the caller has to free the file, if no other thread holds it
+    /// meanwhile: see [`Node::leave`].
+    #[inline]
+    pub(crate) fn release(&self) -> bool {
+        let before = self.holds.fetch_sub(1, Ordering::AcqRel);
+        before & HOLDERS == 1 && before & NAMELESS != 0
+    }
+
+    /// Locks the file, whatever its state is, for a caller that [`Node::release`] has told to.
+    pub(crate) fn lock_last(&self) -> RwLockWriteGuard<'_, NodeState> {
+        self.state.write()
+    }
+
+    /// The file loses its last name, or has lost it; the caller holds its lock. `false`: a caller
+    /// keeps it alive, and the last one frees it. Else no thread holds it from now on, unless it is
+    /// found alive later.
+    pub(crate) fn leave(&self) -> bool {
+        let mark = |holds: u32| Some(holds | if holds & HOLDERS == 0 { LEAVING } else { NAMELESS });
+        let before = self.holds.fetch_update(Ordering::AcqRel, Ordering::Acquire, mark);
+        before.is_ok_and(|holds| holds & HOLDERS == 0)
     }
 
     /// Locks the file to read it, with its extents loaded.

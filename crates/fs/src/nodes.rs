@@ -11,6 +11,7 @@
 use crate::hash::Seeded;
 use crate::layout::{State, inode};
 use crate::node::{Indexed, Node};
+use crate::parts::Apart;
 use crate::recover;
 use crate::space::Space;
 use crate::table::InodeTable;
@@ -22,22 +23,26 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-const PARTS: usize = 16;
+/// Parts of a table with room for many nodes: so many that one rarely has the new files of two
+/// threads.
+const PARTS: usize = 256;
+/// Parts of a table with room for few nodes.
+const FEW_PARTS: usize = 16;
+/// Numbers that follow each other and lie in one part: those that a thread takes at once.
+const ADJACENT: u64 = crate::table::BATCH as u64;
 /// Places that the hand passes for one new node at most.
 const STEPS: usize = 64;
 
 /// The nodes in memory.
 pub(crate) struct Nodes {
-    parts: [Part; PARTS],
+    parts: Box<[Apart<Mutex<NodeTable>>]>,
     /// Nodes of a part that may stay although no thread uses them.
     limit: usize,
+    /// Numbers that follow each other and lie in one part: [`ADJACENT`], or 1 where a part has room
+    /// for few nodes, so that all parts are in use.
+    adjacent: u64,
     damaged: HashSet<Ino>,
 }
-
-/// A part of the nodes, in lines of its own: threads that use others do not wait for them.
-#[derive(Default)]
-#[repr(align(128))]
-struct Part(Mutex<NodeTable>);
 
 /// Nodes by number: each lies at the place of its hash, or behind it without a gap.
 #[derive(Default)]
@@ -52,12 +57,15 @@ struct NodeTable {
 impl Nodes {
     /// No nodes. About `files` of them may stay although no thread uses them.
     pub(crate) fn new(damaged: &[Ino], files: usize) -> Nodes {
-        let limit = files.div_ceil(PARTS).max(1);
-        Nodes { parts: Default::default(), limit, damaged: damaged.iter().copied().collect() }
+        let is_large = files >= PARTS * 16 * ADJACENT as usize;
+        let (parts, adjacent) = if is_large { (PARTS, ADJACENT) } else { (FEW_PARTS, 1) };
+        let limit = files.div_ceil(parts).max(1);
+        let parts = (0..parts).map(|_| Apart::default()).collect();
+        Nodes { parts, limit, adjacent, damaged: damaged.iter().copied().collect() }
     }
 
     fn part(&self, ino: Ino) -> &Mutex<NodeTable> {
-        &self.parts[(ino.0 % PARTS as u64) as usize].0
+        &self.parts[(ino.0 / self.adjacent % self.parts.len() as u64) as usize]
     }
 
     /// Forgets a node whose inode was freed; the next file of that number gets one of its own.
@@ -91,8 +99,8 @@ impl Nodes {
     /// What is in memory; a file that a thread changes meanwhile is left out.
     pub(crate) fn indexed(&self) -> Indexed {
         let mut indexed = Indexed::default();
-        for part in &self.parts {
-            let part = part.0.lock();
+        for part in self.parts.iter() {
+            let part = part.lock();
             part.places.iter().flatten().for_each(|node| node.count(&mut indexed));
             indexed.bytes += part.places.capacity() * size_of::<Option<Arc<Node>>>();
         }
@@ -132,7 +140,7 @@ impl Drop for Nodes {
     /// Frees all nodes in the order of their addresses: in that of their hashes each of a million
     /// would be a miss of the caches.
     fn drop(&mut self) {
-        let places = self.parts.iter_mut().flat_map(|part| std::mem::take(&mut part.0.get_mut().places));
+        let places = self.parts.iter_mut().flat_map(|part| std::mem::take(&mut part.get_mut().places));
         let mut all: Vec<Arc<Node>> = places.flatten().collect();
         all.sort_unstable_by_key(|node| Arc::as_ptr(node).addr());
     }

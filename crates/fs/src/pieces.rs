@@ -21,6 +21,10 @@ pub(crate) struct Piece {
     pub slot: u32,
 }
 
+/// A place in the index, until that changes: chunk, and index in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PieceAt(usize, usize);
+
 const FIRST_BITS: u32 = 36;
 const PAGE_BITS: u32 = 36;
 
@@ -172,6 +176,25 @@ impl Pieces {
             None => chunks[..chunk].last().and_then(|chunk| chunk.last()),
         };
         packed.map(|packed| packed.both())
+    }
+
+    /// The piece of exactly these pages, and its place in the index.
+    #[inline]
+    pub(crate) fn exact(&self, first: u64, len: u64) -> Option<(PieceAt, Piece)> {
+        let (chunk, index) = self.position(first);
+        let (begins, piece) = self.chunks().get(chunk)?.get(index)?.both();
+        ((begins, piece.len) == (first, len)).then_some((PieceAt(chunk, index), piece))
+    }
+
+    /// A piece that [`Pieces::exact`] has found has another place now.
+    #[inline]
+    pub(crate) fn replace(&mut self, PieceAt(chunk, index): PieceAt, place: Place) {
+        let packed = match self {
+            Pieces::Few(few) => &mut few[index],
+            Pieces::Many(many) => &mut many.chunks[chunk][index],
+        };
+        let (first, piece) = packed.both();
+        *packed = Packed::of(first, Piece { place, ..piece });
     }
 
     /// The pieces that begin in `range`.

@@ -93,7 +93,7 @@ pub(crate) fn drop_link(
         FileKind::Directory => 0,
         _ => node.word(core, inode::LINKS).saturating_sub(1),
     };
-    if links > 0 || node.is_held() {
+    if links > 0 || !node.leave() {
         change.set(node.at + inode::LINKS, links);
         change.set(node.at + inode::CHANGED, change.now());
         return Ok(None);

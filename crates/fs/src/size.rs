@@ -66,20 +66,21 @@ impl Core {
     /// Changes the size in memory: from now on no page is taken beyond it. Returns the old one.
     fn require_size(&self, pages: u64) -> Result<u64> {
         let _one = self.growing.lock();
-        let free = self.free.lock();
-        let used = self.end_page() - free.count();
-        if pages > 0 && pages < used {
-            let detail = format!("volume `{}` has {} bytes in use", self.name(), used * PAGE);
-            return Err(Error::BadOption { detail });
-        }
-        Ok(self.limit.swap(pages, Ordering::Relaxed))
+        self.with_all_free(|free| {
+            let used = self.end_page() - free.count();
+            if pages > 0 && pages < used {
+                let detail = format!("volume `{}` has {} bytes in use", self.name(), used * PAGE);
+                return Err(Error::BadOption { detail });
+            }
+            Ok(self.limit.swap(pages, Ordering::Relaxed))
+        })
     }
 }
 
 impl Space {
     /// Free pages that may be taken now.
     pub(crate) fn takeable_count(&self) -> u64 {
-        self.takeable(&self.free.lock())
+        self.with_all_free(|free| self.takeable(free))
     }
 
     /// One past the last page that the volume may have.

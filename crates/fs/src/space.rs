@@ -1,25 +1,29 @@
 //! [`Space`]: the pages of an open volume, which of them are free, and which are shared. The volume
 //! grows when none is free.
 //!
-//! Threads: any. The lock of growth is taken before those of the shared and of the free pages, in
-//! this order, each for one call.
+//! Threads: any. The locks of growth, of the shared pages, of a thread's own free pages, or of all
+//! threads', and of the free pages are taken in this order, each for one call.
 
 use crate::free_pages::FreePages;
 use crate::layout::{PAGE, Place, STATE_SNAPSHOT, State, inode};
 use crate::order::{Blank, Fresh};
+use crate::own_pages::{self, OwnPages};
+use crate::parts::{Apart, PARTS, thread_number};
 use crate::quota::usage::{Charge, Delta, Owner, Quotas};
 use crate::shared_pages::SharedPages;
 use crate::{Clock, Error, PageSize, Result};
 use everbyte_media::{Damage, Media, seeded};
 use everbyte_store::{CLUSTER, ErrorInfo, ErrorKind, Object};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The pages of an open volume.
 pub(crate) struct Space {
     object: Object,
-    pub(super) free: Mutex<FreePages>,
-    shared: Mutex<SharedPages>,
+    /// Free pages of threads.
+    own: [Apart<Mutex<OwnPages>>; PARTS],
+    free: Apart<Mutex<FreePages>>,
+    shared: Apart<Mutex<SharedPages>>,
     /// Serialises growth of the object.
     pub(super) growing: Mutex<()>,
     /// The pages and inodes of users, groups and projects.
@@ -32,10 +36,19 @@ pub(crate) struct Space {
 
 impl Space {
     pub(crate) fn new(object: Object, free: FreePages, shared: SharedPages, clock: Clock) -> Space {
-        let (free, shared) = (Mutex::new(free), Mutex::new(shared));
+        let (free, shared) = (Apart::new(Mutex::new(free)), Apart::new(Mutex::new(shared)));
         let (quotas, growing) = (Quotas::new(clock), Mutex::new(()));
         let limit = AtomicU64::new(0);
-        Space { object, free, shared, growing, quotas, limit, is_unsure: AtomicBool::new(false) }
+        Space {
+            object,
+            own: Default::default(),
+            free,
+            shared,
+            growing,
+            quotas,
+            limit,
+            is_unsure: AtomicBool::new(false),
+        }
     }
 
     /// The state in memory may differ from the media: a file is damaged, or a call has panicked or
@@ -52,12 +65,15 @@ impl Space {
     /// Refuses runs of pages of which one counts as free. A scan has found none, so that only
     /// saved bits are looked at.
     pub(crate) fn require_used(&self, runs: impl Iterator<Item = (u64, u64)>) -> Result<(), Damage> {
-        let free = self.free.lock();
-        if !free.is_saved() {
+        if !self.free.lock().is_saved() {
             return Ok(());
         }
+        let owned: Vec<_> = self.own.iter().map(|own| own.lock()).collect();
+        let free = self.free.lock();
         for (first, count) in runs {
-            if let Some(page) = free.next_free(first).filter(|&page| page < first + count) {
+            let shared = free.next_free(first).filter(|&page| page < first + count);
+            let owned = owned.iter().any(|own| own.has(first, count)).then_some(first);
+            if let Some(page) = shared.or(owned) {
                 return Err(Damage::at(self.at(page), "a page of a file counts as free"));
             }
         }
@@ -99,7 +115,24 @@ impl Space {
 
     /// Pages that are free now.
     pub(crate) fn free_pages(&self) -> FreePages {
-        self.free.lock().clone()
+        self.with_all_free(|free| free.clone())
+    }
+
+    /// Calls `with` for all free pages, while no thread has some of its own (FS-45).
+    pub(super) fn with_all_free<T>(&self, with: impl FnOnce(&mut FreePages) -> T) -> T {
+        let mut all = self.own.each_ref().map(|own| own.lock());
+        let mut free = self.free.lock();
+        for own in &mut all {
+            own.take_all().for_each(|(first, count)| free.give(first, count));
+        }
+        with(&mut free)
+    }
+
+    /// The free pages of this thread; `None`: threads have none, since the volume has a size, which
+    /// changes while the locks of all threads are held.
+    fn own(&self) -> Option<MutexGuard<'_, OwnPages>> {
+        let own = self.own[thread_number() % PARTS].lock();
+        (self.limit.load(Ordering::Relaxed) == 0).then_some(own)
     }
 
     /// Free pages that may be taken: those beyond the size of the volume may not. The caller holds
@@ -114,32 +147,59 @@ impl Space {
     /// Takes up to `wanted` adjacent pages, at least one: the first one, and their number. The
     /// volume grows if none is free.
     pub(crate) fn take_pages(&self, wanted: u64) -> Result<(u64, u64)> {
+        if wanted <= own_pages::SHORT
+            && let Some(mut own) = self.own()
+        {
+            if let Some(taken) = own.take(wanted) {
+                return Ok(taken);
+            }
+            let run = self.free.lock().take(own_pages::RUN);
+            if let Some(run) = run {
+                own.put_run(run);
+                return Ok(own.take(wanted).expect("a run has pages"));
+            }
+        }
         self.take_or_grow(wanted, |free, takeable| free.take(takeable.min(wanted)))
+    }
+
+    /// [`Space::take_pages`] for pages that replace as many others.
+    pub(crate) fn take_replacement(&self, wanted: u64) -> Result<(u64, u64)> {
+        let freed = if wanted == 1 { self.own().and_then(|mut own| own.take_freed()) } else { None };
+        freed.map_or_else(|| self.take_pages(wanted), |page| Ok((page, 1)))
     }
 
     /// Takes pages; the volume grows by `wanted` where they cannot be taken. `take` is given the
     /// number of pages that may be, at least one.
     fn take_or_grow<T>(&self, wanted: u64, take: impl Fn(&mut FreePages, u64) -> Option<T>) -> Result<T> {
-        let attempt = || {
-            let mut free = self.free.lock();
-            let takeable = self.takeable(&free);
-            if takeable > 0 { take(&mut free, takeable) } else { None }
+        let attempt = |free: &mut FreePages| {
+            let takeable = self.takeable(free);
+            if takeable > 0 { take(free, takeable) } else { None }
         };
+        if let Some(taken) = attempt(&mut self.free.lock()) {
+            return Ok(taken);
+        }
         loop {
-            if let Some(taken) = attempt() {
+            if let Some(taken) = self.with_all_free(attempt) {
                 return Ok(taken);
             }
             if let Err(error) = self.grow(wanted) {
-                return attempt().ok_or(error); // another thread has grown the volume meanwhile
+                return self.with_all_free(attempt).ok_or(error); // another thread has grown the volume meanwhile
             }
         }
     }
 
     /// Takes the free pages that follow each other from `page` on, up to `wanted`; their number.
     pub(crate) fn take_pages_at(&self, page: u64, wanted: u64) -> u64 {
+        let own = match self.own() {
+            Some(mut own) => own.take_at(page, wanted),
+            None => 0,
+        };
+        if own == wanted {
+            return own;
+        }
         let mut free = self.free.lock();
         let takeable = self.takeable(&free);
-        free.take_from(page, wanted.min(takeable))
+        own + free.take_from(page + own, (wanted - own).min(takeable))
     }
 
     /// Takes `wanted` pages, in as few runs as there are.
@@ -165,11 +225,15 @@ impl Space {
 
     /// [`Space::give_pages`] of several runs.
     pub(crate) fn give_runs(&self, runs: &[(u64, u64)]) {
-        let mut shared = self.shared.lock();
-        let mut free = self.free.lock();
-        if shared.is_empty() || seeded("fs-share-freed") {
-            return runs.iter().for_each(|&(page, count)| free.give(page, count));
+        if runs.is_empty() {
+            return;
         }
+        let mut shared = self.shared.lock();
+        if shared.is_empty() || seeded("fs-share-freed") {
+            drop(shared); // pages that have one extent are not shared meanwhile: see there
+            return runs.iter().for_each(|&(page, count)| self.give_unshared(page, count));
+        }
+        let mut free = self.free.lock();
         for &(first, count) in runs {
             for (page, count, others) in shared.parts(first, count) {
                 match others {
@@ -178,6 +242,20 @@ impl Space {
                 }
             }
         }
+    }
+
+    /// [`Space::give_pages`] of pages whose extent was not marked as shared (FS-21).
+    pub(crate) fn give_unshared(&self, first: u64, count: u64) {
+        if count == 1
+            && let Some(mut own) = self.own()
+        {
+            if let Some(many) = own.give(first) {
+                let mut free = self.free.lock();
+                many.for_each(|page| free.give(page, 1));
+            }
+            return;
+        }
+        self.free.lock().give(first, count);
     }
 
     /// One extent more leads to these pages, which are in use; [`Space::give_runs`] ends that.
@@ -209,13 +287,15 @@ impl Space {
     /// Takes an aligned run of the pages of a large page; the first one. `None`: the volume has
     /// none and cannot grow by one.
     pub(crate) fn take_large(&self, size: PageSize) -> Result<Option<u64>> {
-        let attempt = || {
-            let mut free = self.free.lock();
-            if self.takeable(&free) < size.pages() { None } else { free.take_large(size.pages()) }
+        let attempt = |free: &mut FreePages| {
+            if self.takeable(free) < size.pages() { None } else { free.take_large(size.pages()) }
         };
+        if let Some(page) = attempt(&mut self.free.lock()) {
+            return Ok(Some(page));
+        }
         // The volume may end inside of a large page; a part of that may be in use.
         for _ in 0..2 {
-            if let Some(page) = attempt() {
+            if let Some(page) = self.with_all_free(attempt) {
                 return Ok(Some(page));
             }
             let end = self.end_page();
@@ -224,7 +304,7 @@ impl Space {
                 outcome => outcome?,
             }
         }
-        Ok(attempt())
+        Ok(self.with_all_free(attempt))
     }
 
     /// An extent leads to these pages no more, and the fence of the change that removed it has
@@ -252,7 +332,7 @@ impl Space {
     /// that does not fit, as many as do. The last clusters may pass the size of the volume.
     pub(crate) fn grow(&self, wanted: u64) -> Result<()> {
         let _one = self.growing.lock();
-        if wanted == 1 && self.takeable(&self.free.lock()) > 0 {
+        if wanted == 1 && self.takeable_count() > 0 {
             return Ok(()); // another thread has grown it
         }
         self.require_room()?;

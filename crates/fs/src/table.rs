@@ -1,27 +1,77 @@
 //! [`InodeTable`]: the inodes of a volume, found by number.
 //!
 //! A page of words leads to pages of words, and those to groups of 256 inodes; a new group is
-//! published by one word. The numbers of free inodes are known in memory alone.
+//! published by one word. The numbers of free inodes are known in memory alone: each thread has
+//! some of them, adjacent ones if it can, and the others are shared.
 
 use crate::layout::{
     GROUP_INODES, GROUP_PAGES, INODE, Inode, PAGE, Place, STATE_INLINE, State, TABLE_AT, TABLE_WORDS, inode,
 };
 use crate::order::{self, Blank, Fresh};
+use crate::parts::{Apart, PARTS, thread_number};
 use crate::space::Space;
 use crate::{Error, FileKind, Ino, Result};
 use everbyte_media::{Damage, Media};
 use everbyte_store::Object;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use zerocopy::FromZeros;
 
 /// Groups that a volume can have: 67 million inodes.
 const GROUPS_MAX: u64 = TABLE_WORDS * TABLE_WORDS;
 
+/// Free inodes that a thread takes at once.
+pub(crate) const BATCH: usize = 64;
+
 /// The table of an open volume.
 pub(crate) struct InodeTable {
-    /// Offset of each group in the store.
-    groups: RwLock<Vec<u64>>,
-    free: Mutex<Vec<Ino>>,
+    groups: Groups,
+    /// Free inodes of each thread; the last one is taken first.
+    own: [Apart<Mutex<Vec<Ino>>>; PARTS],
+    /// The others. Locked alone, or by a thread that has locked its own.
+    others: Mutex<Vec<Ino>>,
+    /// Held by a thread that adds a group.
+    adding: Mutex<()>,
+}
+
+/// Offset of each group in the store. Groups are added and never removed, so that a look-up takes
+/// no lock.
+struct Groups {
+    /// Words of groups, which are stored before `len` covers them.
+    pages: Box<[OnceLock<Box<[AtomicU64]>>]>,
+    len: AtomicU64,
+}
+
+impl Groups {
+    fn new(all: &[u64]) -> Groups {
+        let pages = (0..TABLE_WORDS).map(|_| OnceLock::new()).collect();
+        let groups = Groups { pages, len: AtomicU64::new(0) };
+        all.iter().for_each(|&at| groups.push(at));
+        groups
+    }
+
+    fn len(&self) -> u64 {
+        self.len.load(Ordering::Acquire) // pairs with `push`
+    }
+
+    #[inline]
+    fn get(&self, index: u64) -> Option<u64> {
+        if index >= self.len() {
+            return None;
+        }
+        let page = self.pages[(index / TABLE_WORDS) as usize].get()?;
+        Some(page[(index % TABLE_WORDS) as usize].load(Ordering::Relaxed))
+    }
+
+    /// One thread at a time.
+    fn push(&self, at: u64) {
+        let index = self.len();
+        let words = || (0..TABLE_WORDS).map(|_| AtomicU64::new(0)).collect();
+        let page = self.pages[(index / TABLE_WORDS) as usize].get_or_init(words);
+        page[(index % TABLE_WORDS) as usize].store(at, Ordering::Relaxed);
+        self.len.store(index + 1, Ordering::Release);
+    }
 }
 
 /// The fields of a new inode.
@@ -95,57 +145,76 @@ impl InodeTable {
                 groups.push(start + group * PAGE);
             }
         }
-        Ok(InodeTable { groups: RwLock::new(groups), free: Mutex::new(Vec::new()) })
+        Ok(InodeTable {
+            groups: Groups::new(&groups),
+            own: Default::default(),
+            others: Mutex::default(),
+            adding: Mutex::default(),
+        })
     }
 
     /// Offset of an inode in the store; `None`: the volume has no inode of that number.
     pub(crate) fn at(&self, ino: Ino) -> Option<u64> {
-        let groups = self.groups.read();
-        let group = groups.get(usize::try_from(ino.0 / GROUP_INODES).ok()?)?;
+        let group = self.groups.get(ino.0 / GROUP_INODES)?;
         (ino.0 > 0).then(|| group + ino.0 % GROUP_INODES * INODE)
     }
 
     /// Every number that the table has, in order.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = Ino> + use<> {
-        let count = self.groups.read().len() as u64;
+        let count = self.groups.len();
         (1..count * GROUP_INODES).map(Ino)
     }
 
     /// Groups that exist.
     pub(crate) fn len(&self) -> u64 {
-        self.groups.read().len() as u64
+        self.groups.len()
+    }
+
+    /// Calls `each` for the free inodes of every thread, and for the others.
+    fn each_free(&self, mut each: impl FnMut(&[Ino])) {
+        self.own.iter().for_each(|own| each(&own.lock()));
+        each(&self.others.lock());
     }
 
     /// A bit for each inode of the groups that exist; a set bit: it is free.
     pub(crate) fn free_bits(&self) -> Vec<u64> {
         let mut bits = vec![0; (self.len() * GROUP_INODES / 64) as usize];
-        self.free.lock().iter().for_each(|ino| bits[(ino.0 / 64) as usize] |= 1 << (ino.0 % 64));
+        self.each_free(|free| free.iter().for_each(|ino| bits[(ino.0 / 64) as usize] |= 1 << (ino.0 % 64)));
         bits
     }
 
     /// Free inodes of the groups that exist.
     pub(crate) fn free_count(&self) -> u64 {
-        self.free.lock().len() as u64
+        let mut count = 0;
+        self.each_free(|free| count += free.len() as u64);
+        count
     }
 
     /// An inode becomes free, or a reserved one was not used.
     pub(crate) fn give(&self, ino: Ino) {
-        self.free.lock().push(ino);
+        self.own[thread_number() % PARTS].lock().push(ino);
     }
 
     /// Free inodes, as a scan found them: the lowest is taken first.
     pub(crate) fn give_all(&self, mut free: Vec<Ino>) {
         free.reverse();
-        *self.free.lock() = free;
+        *self.others.lock() = free;
     }
 
     /// Reserves a free inode; nothing on media changes unless a group is added.
     pub(crate) fn take(&self, space: &Space) -> Result<Ino> {
         loop {
-            let popped = self.free.lock().pop();
-            let Some(ino) = popped else {
-                self.add_group(space)?;
-                continue;
+            let ino = match self.pop() {
+                Some(ino) => ino,
+                None => {
+                    let added = self.add_group(space);
+                    // Another thread may have given one, or taken those of the new group.
+                    let Some(ino) = self.pop() else {
+                        added?;
+                        continue;
+                    };
+                    ino
+                }
             };
             let at = self.at(ino).expect("the number is the table's");
             if State::of(space.media().load(at + inode::STATE)).mode == 0 {
@@ -155,14 +224,41 @@ impl InodeTable {
         }
     }
 
+    /// A free inode of this thread, or else some of the shared ones, or else of another thread.
+    fn pop(&self) -> Option<Ino> {
+        let home = thread_number() % PARTS;
+        let mut own = self.own[home].lock();
+        if let Some(ino) = own.pop() {
+            return Some(ino);
+        }
+        let mut others = self.others.lock();
+        let kept = others.len().saturating_sub(BATCH);
+        own.extend(others.drain(kept..));
+        drop(others);
+        if let Some(ino) = own.pop() {
+            return Some(ino);
+        }
+        drop(own); // two threads that take from each other wait for no lock while they hold one
+        // Those that the other thread has freed last stay its own.
+        let most = self.own.iter().max_by_key(|own| own.lock().len())?;
+        let taken: Vec<Ino> = {
+            let mut most = most.lock();
+            let half = most.len().div_ceil(2);
+            most.drain(..half).collect()
+        };
+        let mut own = self.own[home].lock();
+        own.extend(taken);
+        own.pop()
+    }
+
     /// Adds a group: zeroed pages first, then the word that leads to them. After a crash in between
     /// the pages are free.
     fn add_group(&self, space: &Space) -> Result<()> {
-        let mut groups = self.groups.write();
-        if !self.free.lock().is_empty() {
+        let _one = self.adding.lock();
+        if !self.others.lock().is_empty() {
             return Ok(()); // another thread has added one
         }
-        let index = groups.len() as u64;
+        let index = self.groups.len();
         if index == GROUPS_MAX {
             return Err(Error::NoInodes { volume: space.name().into() });
         }
@@ -182,8 +278,9 @@ impl InodeTable {
             let page = Place::of(media.load(root_word)).expect("the table was read").page;
             publish(media, space.at(page) + index % TABLE_WORDS * 8, inodes);
         }
-        groups.push(space.at(group));
-        self.free.lock().extend((index * GROUP_INODES..(index + 1) * GROUP_INODES).rev().map(Ino));
+        self.groups.push(space.at(group));
+        let numbers = index * GROUP_INODES..(index + 1) * GROUP_INODES;
+        self.others.lock().extend(numbers.rev().map(Ino));
         Ok(())
     }
 }

@@ -10,8 +10,7 @@ use crate::recover::{self, VolumeRecovery};
 use crate::space::Space;
 use crate::{Error, OpenVolume, PageSize, Result, VolumeOptions, format, quota, saved, size};
 use everbyte_media::WriteWindows;
-use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
-use parking_lot::RwLock;
+use everbyte_store::{Engine, Object, ObjectOptions, Store};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -19,14 +18,6 @@ use std::sync::atomic::Ordering;
 #[derive(Clone)]
 pub struct Volume {
     pub(crate) core: Arc<Core>,
-    opened: Arc<Opened>,
-}
-
-/// The result of opening the volume.
-struct Opened {
-    recovery: VolumeRecovery,
-    /// Makes a second opening an error.
-    _claim: Claim,
 }
 
 impl Volume {
@@ -83,7 +74,7 @@ impl Volume {
             table: scan.table,
             nodes: Nodes::new(&recovery.damaged, options.files),
             maps: Default::default(),
-            tree: RwLock::new(()),
+            tree: Default::default(),
             freeze: Freeze::new(&media, options.relaxed),
             snapshots: Default::default(),
             clock: options.clock,
@@ -91,16 +82,18 @@ impl Volume {
             page_size,
             sums: Default::default(),
             verifies: options.verify,
+            recovery,
+            _claim: claim,
         };
         // The limits of a damaged list are none: `check` tells.
         let limits = quota::list::read(Pages::of(core.object())).unwrap_or_default();
         core.limit.store(size::read(Pages::of(core.object())).unwrap_or(0), Ordering::Relaxed);
         core.quotas.load(scan.used);
         core.quotas.set_limits(&limits);
-        if !recovery.damaged.is_empty() {
+        if !core.recovery.damaged.is_empty() {
             core.require_scan();
         }
-        Ok(Volume { core: Arc::new(core), opened: Arc::new(Opened { recovery, _claim: claim }) })
+        Ok(Volume { core: Arc::new(core) })
     }
 
     /// Closes the volume, and saves its free pages and inodes, so that the next opening reads no
@@ -112,7 +105,7 @@ impl Volume {
     /// [`Error::InUse`] while other clones of the volume, or [`crate::Held`] files, exist: the last
     /// of them may be closed. A failed write or sync poisons the store.
     pub fn close(self) -> Result<()> {
-        let Volume { core, opened } = self;
+        let Volume { core } = self;
         let name = core.name().to_owned();
         let core = Arc::into_inner(core).ok_or(Error::InUse { volume: name })?;
         let media = core.media();
@@ -124,13 +117,12 @@ impl Volume {
             }
             media.barrier()?;
         }
-        drop(opened); // the next opening may begin
-        Ok(())
+        Ok(()) // the next opening may begin
     }
 
     /// The work that opening the volume did.
     pub fn recovery(&self) -> &VolumeRecovery {
-        &self.opened.recovery
+        &self.core.recovery
     }
 
     /// The object that it lies in.

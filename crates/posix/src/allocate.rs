@@ -67,7 +67,7 @@ impl OpenFile {
             return Err(Errno::ENODEV.into());
         }
         let description = &*self.description;
-        description.files.change(self.path(), |volume| {
+        description.files().change(self.path(), |volume| {
             let ino = self.ino();
             drop_set_ids(&description.user, volume, ino, description.held.permissions())?;
             let changed = match change {
@@ -99,7 +99,7 @@ impl OpenFile {
             return Err(Errno::EFBIG.into());
         }
         to.require_writing()?;
-        let files = &to.description.files;
+        let files = to.description.files();
         let done = files.logged(to.path(), || {
             let volume = files.volume();
             drop_set_ids(&to.description.user, volume, to.ino(), to.description.held.permissions())?;
@@ -120,7 +120,7 @@ impl OpenFile {
     pub fn clone_range(&self, at: u64, to: &OpenFile, to_at: u64, len: u64) -> Result<u64> {
         require_copy(self, to)?;
         to.require_writing()?;
-        let files = &to.description.files;
+        let files = to.description.files();
         let done = files.logged(to.path(), || {
             let volume = files.volume();
             drop_set_ids(&to.description.user, volume, to.ino(), to.description.held.permissions())?;
@@ -143,7 +143,7 @@ fn require_copy(from: &OpenFile, to: &OpenFile) -> Result<()> {
     if !from.flags().reads() || !to.flags().writes() || to.flags().contains(OpenFlags::APPEND) {
         return Err(Errno::EBADF.into());
     }
-    match from.description.files.is(&to.description.files) {
+    match from.description.files().is(to.description.files()) {
         true => Ok(()),
         false => Err(Errno::EXDEV.into()),
     }

@@ -184,7 +184,7 @@ impl Process {
     ) -> Result<T> {
         loop {
             let file = self.file(volume, at, last_link)?;
-            if let Some(_held) = self.files().hold(file.ino, file.generation)? {
+            if let Some(_held) = self.files().hold(&file)? {
                 return call(volume, &file);
             }
         }

@@ -45,7 +45,7 @@ impl OpenFile {
         if self.kind() != FileKind::Directory {
             return Err(Errno::ENOTDIR.into());
         }
-        let entries = self.description.files.look(self.path(), |volume| {
+        let entries = self.description.files().look(self.path(), |volume| {
             let ino = self.ino();
             let parent = match volume.parent(ino) {
                 Ok(parent) => parent,

@@ -28,7 +28,7 @@ pub enum Seek {
 
 impl OpenFile {
     fn files(&self) -> &Files {
-        &self.description.files
+        self.description.files()
     }
 
     /// The path that it was opened by.
@@ -60,7 +60,7 @@ impl OpenFile {
     /// [`Errno::EBADF`] if it is not open for reading, [`Errno::EISDIR`]; [`Errno::EIO`].
     pub fn read_at(&self, into: &mut [u8], at: u64) -> Result<usize> {
         self.require_reading()?;
-        let len = self.files().logged(self.path(), || Ok(self.files().volume().read(self.ino(), at, into)?))?;
+        let len = self.files().logged(self.path(), || Ok(self.description.held.read(at, into)?))?;
         if !into.is_empty() {
             self.accessed();
         }
@@ -157,9 +157,9 @@ impl OpenFile {
                 drop_set_ids(&self.description.user, volume, self.ino(), self.description.held.permissions())?;
             }
             if flags.contains(OpenFlags::APPEND) {
-                return Ok(volume.append(self.ino(), bytes)? + len);
+                return Ok(self.description.held.append(bytes)? + len);
             }
-            volume.write(self.ino(), at, bytes)?;
+            self.description.held.write(at, bytes)?;
             Ok(at + len)
         })?;
         self.written()?;

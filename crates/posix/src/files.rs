@@ -11,7 +11,7 @@
 
 use crate::locks::Locks;
 use crate::{Errno, Error, Result};
-use everbyte_fs::{Held, Ino, SealCursor, StepLimits, Volume};
+use everbyte_fs::{Found, Held, SealCursor, StepLimits, Volume};
 use everbyte_media::{ErrorInfo, ErrorKind};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::cell::Cell;
@@ -85,7 +85,6 @@ struct VolumeInUse {
     poisoned: AtomicBool,
     walks: [Walks; WALKS],
     locks: Locks,
-    next_id: AtomicU64,
 }
 
 const WALKS: usize = 8;
@@ -103,6 +102,23 @@ thread_local! {
     };
 }
 
+/// Numbers that a thread takes at once: threads do not write to one line for each.
+const IDS: u64 = 1 << 10;
+
+/// A number that no other process of a volume and no other open file has.
+pub(crate) fn new_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    thread_local! {
+        static OWN: Cell<u64> = const { Cell::new(0) };
+    }
+    let own = match OWN.get() {
+        used if used.is_multiple_of(IDS) => NEXT.fetch_add(1, Ordering::Relaxed) * IDS,
+        free => free,
+    };
+    OWN.set(own + 1);
+    own
+}
+
 impl Files {
     /// Begins to use a volume.
     pub fn new(volume: Volume, options: FilesOptions) -> Files {
@@ -114,7 +130,6 @@ impl Files {
             options,
             walks: Default::default(),
             locks: Locks::default(),
-            next_id: AtomicU64::new(1),
         }))
     }
 
@@ -169,11 +184,6 @@ impl Files {
 
     pub(crate) fn locks(&self) -> &Locks {
         &self.0.locks
-    }
-
-    /// A number that no other process and no other open file of this volume has.
-    pub(crate) fn new_id(&self) -> u64 {
-        self.0.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(crate) fn is_read_only(&self) -> bool {
@@ -254,12 +264,11 @@ impl Files {
         }
     }
 
-    /// Holds a file that a name has led to. `None`: it was removed meanwhile, and its number may
-    /// hold another file.
-    pub(crate) fn hold(&self, ino: Ino, generation: u32) -> Result<Option<Held>> {
-        match self.volume().hold(ino) {
-            Ok(held) if self.volume().owner(ino)?.generation == generation => Ok(Some(held)),
-            Ok(_) | Err(everbyte_fs::Error::Stale { .. }) => Ok(None),
+    /// Holds a file that a name has led to. `None`: it was removed meanwhile.
+    pub(crate) fn hold(&self, found: &Found) -> Result<Option<Held>> {
+        match self.volume().hold_found(found) {
+            Ok(held) => Ok(Some(held)),
+            Err(everbyte_fs::Error::Stale { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

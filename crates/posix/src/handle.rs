@@ -4,7 +4,7 @@
 use crate::open::{OpenFile, OpenFlags};
 use crate::process::Process;
 use crate::walk::{At, LastLink};
-use crate::{Errno, Result};
+use crate::{Errno, Error, Result};
 use everbyte_fs::{FileKind, Ino};
 
 /// A persistent handle: it leads to the same file after renames and restarts, or to none.
@@ -73,8 +73,14 @@ impl Process {
             if handle.volume != volume.uuid() {
                 return Err(Errno::ESTALE.into());
             }
-            let held = self.files().hold(handle.ino, handle.generation)?.ok_or(Errno::ESTALE)?;
-            let file = volume.owner(held.ino())?;
+            let file = volume.found(handle.ino).map_err(|error| match error {
+                everbyte_fs::Error::Stale { .. } => Errno::ESTALE.into(),
+                error => Error::from(error),
+            })?;
+            if file.generation != handle.generation {
+                return Err(Errno::ESTALE.into());
+            }
+            let held = self.files().hold(&file)?.ok_or(Errno::ESTALE)?;
             self.require_openable(volume, &file, flags)?;
             if flags.contains(OpenFlags::TRUNC) && file.kind == FileKind::Regular {
                 volume.resize(file.ino, 0)?;

@@ -5,13 +5,15 @@
 //! request waits for the owners in its way; it fails at once where one of these waits, over any
 //! number of others, for the requesting owner.
 //!
-//! Threads: one lock guards all. A release wakes every waiter.
+//! Threads: one lock guards all. A release wakes every waiter. Where no file has a lock, a release
+//! takes none: each open file ends with two of them.
 
 use crate::{Errno, Result};
 use everbyte_fs::Ino;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The kind of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +40,9 @@ pub struct RangeLock {
 pub(crate) struct Locks {
     table: Mutex<LockTable>,
     released: Condvar,
+    /// A file may have a lock. Set under the lock of the table before the first lock is added, and
+    /// cleared under it.
+    is_used: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -143,6 +148,7 @@ impl Locks {
         loop {
             let in_way: HashSet<u64> = table.conflicts(space, ino, &new).map(|lock| lock.owner).collect();
             if in_way.is_empty() {
+                self.is_used.store(true, Ordering::Release);
                 table.add(space, ino, new);
                 // A lock that became shared may let others in.
                 self.released.notify_all();
@@ -190,11 +196,16 @@ impl Locks {
     }
 
     pub(crate) fn release(&self, space: LockSpace, ino: Ino, owner: u64, range: &Range<u64>) {
-        let mut table = self.table.lock();
-        if table.ranges.is_empty() && table.whole.is_empty() {
+        // An owner that has a lock sees the flag that it has set itself, or the thread that it got
+        // the open file from.
+        if !self.is_used.load(Ordering::Acquire) {
             return;
         }
+        let mut table = self.table.lock();
         table.release(space, ino, owner, range);
+        if table.ranges.is_empty() && table.whole.is_empty() {
+            self.is_used.store(false, Ordering::Release);
+        }
         self.released.notify_all();
     }
 }

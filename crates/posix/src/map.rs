@@ -57,7 +57,7 @@ impl OpenFile {
         if len == 0 || !at.is_multiple_of(4096) {
             return Err(Errno::EINVAL.into());
         }
-        let files = &description.files;
+        let files = description.files();
         if stores {
             files.require_writable()?;
         }

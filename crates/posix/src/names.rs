@@ -6,7 +6,7 @@ use crate::process::Process;
 use crate::user::Rights;
 use crate::walk::{At, Last, LastLink, Walked};
 use crate::{Errno, Result};
-use everbyte_fs::{Error as FsError, FileKind, Ino, NewFile, Owner, Rename, Volume};
+use everbyte_fs::{Error as FsError, FileKind, Found, Ino, NewFile, Owner, Rename, Volume};
 
 const STICKY: u16 = 0o1000;
 const SETGID: u16 = 0o2000;
@@ -255,7 +255,7 @@ impl Process {
     fn require_rename(&self, volume: &Volume, from: &Walked<'_>, to: &Walked<'_>, flags: RenameFlags) -> Result<()> {
         let exchanges = flags.contains(RenameFlags::EXCHANGE);
         from.require_name()?;
-        let moved = from.found.ok_or(Errno::ENOENT)?;
+        let moved = from.found.as_ref().ok_or(Errno::ENOENT)?;
         to.require_name()?;
         if to.found.is_some() && flags.contains(RenameFlags::NOREPLACE) {
             return Err(Errno::EEXIST.into());
@@ -263,7 +263,7 @@ impl Process {
         if exchanges && to.found.is_none() {
             return Err(Errno::ENOENT.into());
         }
-        let exchanged = to.found.filter(|_| exchanges);
+        let exchanged = to.found.as_ref().filter(|_| exchanges);
         if exchanged.is_some_and(|other| other.kind != FileKind::Directory && to.has_slash) {
             return Err(Errno::ENOTDIR.into());
         }
@@ -271,7 +271,7 @@ impl Process {
             return Err(Errno::ENOTDIR.into());
         }
         if from.directory.ino != to.directory.ino {
-            if is_above(volume, &moved, &to.directory)? {
+            if is_above(volume, moved, &to.directory)? {
                 return Err(Errno::EINVAL.into());
             }
             if let Some(other) = &to.found
@@ -280,10 +280,10 @@ impl Process {
                 return Err(if exchanges { Errno::EINVAL } else { Errno::ENOTEMPTY }.into());
             }
         }
-        if to.found.is_some_and(|other| other.ino == moved.ino) {
+        if to.found.as_ref().is_some_and(|other| other.ino == moved.ino) {
             return Ok(()); // nothing will change
         }
-        self.require_removal(volume, &from.directory, &moved)?;
+        self.require_removal(volume, &from.directory, moved)?;
         match &to.found {
             Some(other) => {
                 self.require_removal(volume, &to.directory, other)?;
@@ -300,7 +300,7 @@ impl Process {
         // The entry `..` of a directory that moves is changed.
         if from.directory.ino != to.directory.ino {
             for file in [Some(moved), exchanged].into_iter().flatten().filter(|file| file.kind == FileKind::Directory) {
-                self.user().require(volume, &file, Rights::WRITE)?;
+                self.user().require(volume, file, Rights::WRITE)?;
             }
         }
         Ok(())
@@ -313,7 +313,7 @@ impl Process {
         volume: &Volume,
         at: At<'a>,
         is_directory: bool,
-    ) -> Result<(Owner, std::borrow::Cow<'a, [u8]>)> {
+    ) -> Result<(Found, std::borrow::Cow<'a, [u8]>)> {
         let walked = self.walk(volume, at, LastLink::Name)?;
         let Last::Name(name) = walked.last else { return Err(Errno::EEXIST.into()) };
         if walked.found.is_some() {

@@ -1,11 +1,11 @@
 //! Opening of files: [`OpenFlags`], [`OpenFile`].
 
 use crate::attributes::drop_set_ids;
-use crate::files::Files;
+use crate::files::{Files, new_id};
 use crate::names::gone_directory;
 use crate::process::{LockOwner, Process};
 use crate::user::{Rights, User};
-use crate::walk::{At, Last, LastLink};
+use crate::walk::{At, Last, LastLink, Start};
 use crate::{Errno, Result};
 use everbyte_fs::{Error as FsError, FileKind, Held, Ino, Owner, Volume};
 use parking_lot::Mutex;
@@ -81,13 +81,15 @@ impl OpenFlags {
 #[derive(Debug)]
 pub struct OpenFile {
     pub(crate) description: Arc<Description>,
-    pub(crate) locks: Arc<LockOwner>,
+    /// The process, if it is not the one that opened the file.
+    inheritor: Option<Arc<LockOwner>>,
 }
 
 /// The state that clones of an open file share.
 #[derive(Debug)]
 pub(crate) struct Description {
-    pub files: Files,
+    /// The process that opened it, and the volume.
+    owner: Arc<LockOwner>,
     /// The path that it was opened by, for the log.
     pub path: Box<[u8]>,
     /// The user that opened it.
@@ -162,18 +164,13 @@ impl Process {
             self.files().require_writable()?;
             self.user().require(volume, &walked.directory, Rights::CHANGE)?;
             let new = self.new_attributes(volume, &walked.directory, FileKind::Regular, permissions)?;
-            let made = new.with(self, FileKind::Regular, |new| volume.make(walked.directory.ino, name, new));
-            let ino = match made {
-                Ok(ino) => ino,
-                Err(FsError::Exists) if is_exclusive => return Err(Errno::EEXIST.into()),
-                Err(FsError::Exists) => return Ok(None),
-                Err(error) => return Err(gone_directory(error)),
-            };
+            let made = new.with(self, FileKind::Regular, |new| volume.make_held(&walked.directory, name, new));
             // The mode of a new file does not limit the process that made it.
-            return match volume.hold(ino) {
+            return match made {
                 Ok(held) => Ok(Some(self.opened(at.path, held, FileKind::Regular, flags, false))),
-                Err(FsError::Stale { .. }) => Ok(None),
-                Err(error) => Err(error.into()),
+                Err(FsError::Exists) if is_exclusive => Err(Errno::EEXIST.into()),
+                Err(FsError::Exists) => Ok(None),
+                Err(error) => Err(gone_directory(error)),
             };
         };
         if is_exclusive {
@@ -183,7 +180,7 @@ impl Process {
             return Err(Errno::ENOTDIR.into());
         }
         self.require_openable(volume, &file, flags)?;
-        let Some(held) = self.files().hold(file.ino, file.generation)? else { return Ok(None) };
+        let Some(held) = self.files().hold(&file)? else { return Ok(None) };
         if flags.contains(OpenFlags::TRUNC) && file.kind == FileKind::Regular {
             drop_set_ids(self.user(), volume, file.ino, file.permissions)?;
             volume.resize(file.ino, 0)?;
@@ -228,17 +225,24 @@ impl Process {
 
     pub(crate) fn opened(&self, path: &[u8], held: Held, kind: FileKind, flags: OpenFlags, linkable: bool) -> OpenFile {
         let description = Description {
-            files: self.files().clone(),
+            owner: Arc::clone(self.lock_owner()),
             path: path.into(),
             user: self.user().clone(),
             held,
             kind,
             flags: AtomicU32::new(flags.bits()),
             offset: Mutex::new(0),
-            id: self.files().new_id(),
+            id: new_id(),
             linkable,
         };
-        OpenFile { description: Arc::new(description), locks: Arc::clone(self.lock_owner()) }
+        OpenFile { description: Arc::new(description), inheritor: None }
+    }
+}
+
+impl Description {
+    /// The volume in use.
+    pub(crate) fn files(&self) -> &Files {
+        &self.owner.files
     }
 }
 
@@ -274,7 +278,12 @@ impl OpenFile {
     }
 
     pub(crate) fn owner(&self) -> Result<Owner> {
-        Ok(self.description.files.volume().owner(self.ino())?)
+        Ok(self.description.files().volume().owner(self.ino())?)
+    }
+
+    /// The owner of the record locks that its process has.
+    pub(crate) fn process_id(&self) -> u64 {
+        self.inheritor.as_ref().unwrap_or(&self.description.owner).id
     }
 
     pub(crate) fn may_be_linked(&self) -> bool {
@@ -284,30 +293,30 @@ impl OpenFile {
     /// A descriptor of the same open file: it shares offset, flags and locks.
     #[must_use]
     pub fn duplicate(&self) -> OpenFile {
-        OpenFile { description: Arc::clone(&self.description), locks: Arc::clone(&self.locks) }
+        OpenFile { description: Arc::clone(&self.description), inheritor: self.inheritor.clone() }
     }
 
     /// The same open file in another process, as `fork` leaves it to the child.
     #[must_use]
     pub fn inherited(&self, by: &Process) -> OpenFile {
-        OpenFile { description: Arc::clone(&self.description), locks: Arc::clone(by.lock_owner()) }
+        OpenFile { description: Arc::clone(&self.description), inheritor: Some(Arc::clone(by.lock_owner())) }
     }
 }
 
-impl<'a, P: Into<At<'a>>> From<(&OpenFile, P)> for At<'a> {
-    fn from((start, path): (&OpenFile, P)) -> At<'a> {
-        At { start: Some(start.ino()), ..path.into() }
+impl<'a, P: Into<At<'a>>> From<(&'a OpenFile, P)> for At<'a> {
+    fn from((start, path): (&'a OpenFile, P)) -> At<'a> {
+        At { start: Start::Held(&start.description.held), ..path.into() }
     }
 }
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
-        self.description.files.locks().release_records(self.ino(), self.locks.id);
+        self.description.files().locks().release_records(self.ino(), self.process_id());
     }
 }
 
 impl Drop for Description {
     fn drop(&mut self) {
-        self.files.locks().release_all(self.held.ino(), self.id);
+        self.files().locks().release_all(self.held.ino(), self.id);
     }
 }

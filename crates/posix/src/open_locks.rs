@@ -25,7 +25,7 @@ impl OpenFile {
     pub fn lock_whole(&self, kind: LockKind, waits: bool) -> Result<()> {
         self.require_opened()?;
         let owner = self.description.id;
-        let locks = self.description.files.locks();
+        let locks = self.description.files().locks();
         locks.set(LockSpace::Whole, self.ino(), RangeLock { kind, range: 0..u64::MAX, owner }, waits)
     }
 
@@ -35,13 +35,13 @@ impl OpenFile {
     /// [`Errno::EBADF`] for an open path.
     pub fn unlock_whole(&self) -> Result<()> {
         self.require_opened()?;
-        self.description.files.locks().release(LockSpace::Whole, self.ino(), self.description.id, &(0..u64::MAX));
+        self.description.files().locks().release(LockSpace::Whole, self.ino(), self.description.id, &(0..u64::MAX));
         Ok(())
     }
 
     fn lock_owner(&self, by: LockBy) -> u64 {
         match by {
-            LockBy::Process => self.locks.id,
+            LockBy::Process => self.process_id(),
             LockBy::OpenFile => self.description.id,
         }
     }
@@ -65,7 +65,7 @@ impl OpenFile {
         }
         require_range(&range)?;
         let new = RangeLock { kind, range, owner: self.lock_owner(by) };
-        self.description.files.locks().set(LockSpace::Ranges, self.ino(), new, waits)
+        self.description.files().locks().set(LockSpace::Ranges, self.ino(), new, waits)
     }
 
     /// Ends the locks of a range.
@@ -75,7 +75,7 @@ impl OpenFile {
     pub fn unlock_range(&self, by: LockBy, range: Range<u64>) -> Result<()> {
         self.require_opened()?;
         require_range(&range)?;
-        self.description.files.locks().release(LockSpace::Ranges, self.ino(), self.lock_owner(by), &range);
+        self.description.files().locks().release(LockSpace::Ranges, self.ino(), self.lock_owner(by), &range);
         Ok(())
     }
 
@@ -87,7 +87,7 @@ impl OpenFile {
         self.require_opened()?;
         require_range(&range)?;
         let new = RangeLock { kind, range, owner: self.lock_owner(by) };
-        Ok(self.description.files.locks().first_conflict(self.ino(), &new))
+        Ok(self.description.files().locks().first_conflict(self.ino(), &new))
     }
 }
 

@@ -1,6 +1,6 @@
 //! [`Process`]: the caller of a call. It has a user, a mask for new files, and a working directory.
 
-use crate::files::Files;
+use crate::files::{Files, new_id};
 use crate::user::{Rights, User};
 use crate::walk::{At, LastLink};
 use crate::{Errno, Result};
@@ -23,10 +23,19 @@ pub struct Process {
     makes_for: Option<(u32, u32)>,
 }
 
-/// The owner of a process's record locks, which open files refer to.
+/// The owner of a process's record locks, which open files refer to, and the volume in use. An open
+/// file refers to both by one count, since threads of a process change it together.
 #[derive(Debug)]
+#[repr(align(128))] // apart from the count
 pub(crate) struct LockOwner {
+    pub files: Files,
     pub id: u64,
+}
+
+impl LockOwner {
+    fn new(files: &Files) -> Arc<LockOwner> {
+        Arc::new(LockOwner { files: files.clone(), id: new_id() })
+    }
 }
 
 impl Files {
@@ -42,7 +51,7 @@ impl Files {
 impl Process {
     fn new(files: Files, user: User) -> Result<Process> {
         let working = files.volume().hold(Ino::ROOT)?;
-        let locks = Arc::new(LockOwner { id: files.new_id() });
+        let locks = LockOwner::new(&files);
         Ok(Process { files, user, mask: 0o022, working, locks, makes_for: None })
     }
 
@@ -54,7 +63,7 @@ impl Process {
             user: self.user.clone(),
             mask: self.mask,
             working: self.working.clone(),
-            locks: Arc::new(LockOwner { id: self.files.new_id() }),
+            locks: LockOwner::new(&self.files),
             makes_for: self.makes_for,
         }
     }
@@ -103,8 +112,8 @@ impl Process {
         self.makes_for.unwrap_or((self.user.uid, self.user.gid))
     }
 
-    pub(crate) fn working_ino(&self) -> Ino {
-        self.working.ino()
+    pub(crate) fn working(&self) -> &Held {
+        &self.working
     }
 
     pub(crate) fn lock_owner(&self) -> &Arc<LockOwner> {
@@ -123,7 +132,7 @@ impl Process {
                 return Err(Errno::ENOTDIR.into());
             }
             self.user.require(volume, &directory, Rights::EXECUTE)?;
-            self.files.hold(directory.ino, directory.generation)?.ok_or_else(|| Errno::ENOENT.into())
+            self.files.hold(&directory)?.ok_or_else(|| Errno::ENOENT.into())
         })?;
         Ok(())
     }

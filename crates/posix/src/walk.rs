@@ -6,7 +6,7 @@
 use crate::process::Process;
 use crate::user::Rights;
 use crate::{Errno, Result};
-use everbyte_fs::{FileKind, Ino, NAME_MAX, Owner, Volume};
+use everbyte_fs::{FileKind, Found, Held, Ino, NAME_MAX, Volume};
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -20,23 +20,34 @@ const LINKS_MAX: usize = 40;
 /// number of one that the caller holds) with one of these.
 #[derive(Clone, Copy, Debug)]
 pub struct At<'a> {
-    pub(crate) start: Option<Ino>,
+    pub(crate) start: Start<'a>,
     pub(crate) path: &'a [u8],
     /// The start itself is meant, of whatever type.
     pub(crate) is_start: bool,
+}
+
+/// The directory that a path begins in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Start<'a> {
+    /// The working directory.
+    Working,
+    /// One that the caller holds.
+    Ino(Ino),
+    /// An open one.
+    Held(&'a Held),
 }
 
 impl At<'_> {
     /// The file of this number itself, which the caller holds, as with `AT_EMPTY_PATH`. No
     /// directory is searched, and a symbolic link is not followed.
     pub fn file(ino: Ino) -> At<'static> {
-        At { start: Some(ino), path: b"", is_start: true }
+        At { start: Start::Ino(ino), path: b"", is_start: true }
     }
 }
 
 impl<'a> From<&'a [u8]> for At<'a> {
     fn from(path: &'a [u8]) -> At<'a> {
-        At { start: None, path, is_start: false }
+        At { start: Start::Working, path, is_start: false }
     }
 }
 
@@ -72,7 +83,7 @@ impl<'a> From<&'a Path> for At<'a> {
 
 impl<'a, P: Into<At<'a>>> From<(Ino, P)> for At<'a> {
     fn from((start, path): (Ino, P)) -> At<'a> {
-        At { start: Some(start), ..path.into() }
+        At { start: Start::Ino(start), ..path.into() }
     }
 }
 
@@ -93,10 +104,10 @@ pub(crate) enum Last<'a> {
 #[derive(Debug)]
 pub(crate) struct Walked<'a> {
     /// The directory that the last component was looked up in.
-    pub directory: Owner,
+    pub directory: Found,
     pub last: Last<'a>,
     /// The file, if there is one.
-    pub found: Option<Owner>,
+    pub found: Option<Found>,
     /// Slashes follow the last component.
     pub has_slash: bool,
 }
@@ -126,7 +137,7 @@ pub(crate) enum LastLink {
 
 impl Process {
     /// The file that a path leads to.
-    pub(crate) fn file(&self, volume: &Volume, at: At<'_>, last_link: LastLink) -> Result<Owner> {
+    pub(crate) fn file(&self, volume: &Volume, at: At<'_>, last_link: LastLink) -> Result<Found> {
         let walked = self.walk(volume, at, last_link)?;
         let found = walked.found.ok_or(Errno::ENOENT)?;
         match walked.has_slash && found.kind != FileKind::Directory {
@@ -145,9 +156,9 @@ impl Process {
     /// [`Process::walk`] that leaves a last component which is too long to the caller: it is
     /// absent.
     pub(crate) fn walk_to<'a>(&self, volume: &Volume, at: At<'a>, last_link: LastLink) -> Result<Walked<'a>> {
-        if let (Some(ino), true) = (at.start, at.is_start) {
-            let found = volume.owner(ino)?;
-            return Ok(Walked { directory: found, last: Last::Dot, found: Some(found), has_slash: false });
+        if at.is_start {
+            let found = self.start(volume, at)?;
+            return Ok(Walked { directory: found.clone(), last: Last::Dot, found: Some(found), has_slash: false });
         }
         if at.path.is_empty() {
             return Err(Errno::ENOENT.into());
@@ -161,13 +172,12 @@ impl Process {
         let mut path = Cow::Borrowed(at.path);
         let mut next = 0;
         let mut links = 0;
-        let start = if path[0] == b'/' { Ino::ROOT } else { at.start.unwrap_or(self.working_ino()) };
-        let mut directory = volume.owner(start)?;
+        let mut directory = if path[0] == b'/' { self.root(volume)? } else { self.start(volume, at)? };
         loop {
             let (component, end, is_last) = component(&path, next);
             if component.is_empty() {
                 // Slashes alone.
-                let found = Some(directory);
+                let found = Some(directory.clone());
                 return Ok(Walked { directory, last: Last::Root, found, has_slash: true });
             }
             if directory.kind != FileKind::Directory {
@@ -177,11 +187,12 @@ impl Process {
             let has_slash = is_last && end < path.len();
             match &path[component.clone()] {
                 b"." if is_last => {
-                    return Ok(Walked { directory, last: Last::Dot, found: Some(directory), has_slash });
+                    let found = Some(directory.clone());
+                    return Ok(Walked { directory, last: Last::Dot, found, has_slash });
                 }
                 b"." => (),
                 b".." => {
-                    let parent = gone_is_absent(volume.parent(directory.ino).and_then(|ino| volume.owner(ino)))?;
+                    let parent = gone_is_absent(volume.parent(directory.ino).and_then(|ino| volume.found(ino)))?;
                     if is_last {
                         return Ok(Walked { directory, last: Last::DotDot, found: Some(parent), has_slash });
                     }
@@ -190,10 +201,10 @@ impl Process {
                 name if name.len() > NAME_MAX && !is_last => return Err(Errno::ENAMETOOLONG.into()),
                 name => {
                     let found = match name.len() {
-                        ..=NAME_MAX => gone_is_absent(volume.find(directory.ino, name))?,
+                        ..=NAME_MAX => gone_is_absent(volume.find_in(&directory, name))?,
                         _ => None,
                     };
-                    let is_link = found.is_some_and(|found| found.kind == FileKind::Link);
+                    let is_link = found.as_ref().is_some_and(|found| found.kind == FileKind::Link);
                     let follows = match last_link {
                         LastLink::Follow => true,
                         LastLink::Keep => has_slash,
@@ -208,7 +219,7 @@ impl Process {
                         let link = found.expect("it is a link");
                         let mut target = gone_is_absent(volume.read_link(link.ino))?;
                         if target.first() == Some(&b'/') {
-                            directory = volume.owner(Ino::ROOT)?;
+                            directory = self.root(volume)?;
                         }
                         target.extend_from_slice(&path[end..]);
                         if target.is_empty() {
@@ -229,6 +240,21 @@ impl Process {
             }
             next = end;
         }
+    }
+}
+
+impl Process {
+    /// The directory that a relative path begins in.
+    fn start(&self, volume: &Volume, at: At<'_>) -> Result<Found> {
+        Ok(match at.start {
+            Start::Working => self.working().found(),
+            Start::Ino(ino) => volume.found(ino),
+            Start::Held(held) => held.found(),
+        }?)
+    }
+
+    fn root(&self, volume: &Volume) -> Result<Found> {
+        Ok(if self.working().ino() == Ino::ROOT { self.working().found() } else { volume.found(Ino::ROOT) }?)
     }
 }
 

@@ -238,7 +238,7 @@ impl OpenFile {
     /// As [`Process::xattr`]; [`Errno::EBADF`] for an open path.
     pub fn xattr(&self, by: &Process, name: &[u8]) -> Result<Vec<u8>> {
         self.require_opened()?;
-        self.description.files.look(self.path(), |volume| get(by.user(), volume, &self.owner()?, name))
+        self.description.files().look(self.path(), |volume| get(by.user(), volume, &self.owner()?, name))
     }
 
     /// The names of the extended attributes, as a call of `by`.
@@ -247,7 +247,7 @@ impl OpenFile {
     /// As [`Process::xattrs`]; [`Errno::EBADF`] for an open path.
     pub fn xattrs(&self, by: &Process) -> Result<Vec<Vec<u8>>> {
         self.require_opened()?;
-        self.description.files.look(self.path(), |volume| list(by.user(), volume, &self.owner()?))
+        self.description.files().look(self.path(), |volume| list(by.user(), volume, &self.owner()?))
     }
 
     /// Sets an extended attribute, as a call of `by`.
@@ -256,7 +256,7 @@ impl OpenFile {
     /// As [`Process::set_xattr`]; [`Errno::EBADF`] for an open path.
     pub fn set_xattr(&self, by: &Process, name: &[u8], value: &[u8], mode: SetXattr) -> Result<()> {
         self.require_opened()?;
-        self.description.files.change(self.path(), |volume| set(by.user(), volume, &self.owner()?, name, value, mode))
+        self.description.files().change(self.path(), |volume| set(by.user(), volume, &self.owner()?, name, value, mode))
     }
 
     /// Removes an extended attribute, as a call of `by`.
@@ -265,6 +265,6 @@ impl OpenFile {
     /// As [`Process::remove_xattr`]; [`Errno::EBADF`] for an open path.
     pub fn remove_xattr(&self, by: &Process, name: &[u8]) -> Result<()> {
         self.require_opened()?;
-        self.description.files.change(self.path(), |volume| remove(by.user(), volume, &self.owner()?, name))
+        self.description.files().change(self.path(), |volume| remove(by.user(), volume, &self.owner()?, name))
     }
 }

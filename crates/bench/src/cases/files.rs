@@ -47,6 +47,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     volumes(bench, folder.path())?;
     remounts(bench, folder.path())?;
     synced::run(bench, disk.path())?;
+    latencies::run_on_disk(bench, disk.path())?;
     super::files_windows::run(bench, folder.path())?;
     super::files_barriers::run(bench, folder.path())
 }

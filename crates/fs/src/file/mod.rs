@@ -28,6 +28,7 @@ mod large;
 mod map;
 mod map_range;
 mod read;
+mod replace;
 mod resize;
 mod seek;
 mod share;

@@ -6,7 +6,7 @@ use crate::extents::Pages;
 use crate::layout::{PAGE, inode};
 use crate::node::Node;
 use crate::volume::Volume;
-use crate::{Error, FileKind, Ino, Result, sums};
+use crate::{Error, FileKind, Held, Ino, Result, sums};
 
 impl Volume {
     /// Reads bytes of a regular file from offset `at` on; returns their number, which is less than
@@ -16,13 +16,7 @@ impl Volume {
     /// [`Error::Stale`], [`Error::IsADirectory`], [`Error::NotAFile`]; [`Error::Store`] if a page
     /// of the volume could not be read.
     pub fn read(&self, ino: Ino, at: u64, into: &mut [u8]) -> Result<usize> {
-        let core = &*self.core;
-        let node = core.node(ino)?;
-        match node.kind(core)? {
-            FileKind::Regular => read(core, &node, at, into),
-            FileKind::Directory => Err(Error::IsADirectory { ino }),
-            _ => Err(Error::NotAFile { ino }),
-        }
+        read_regular(&self.core, &*self.core.node(ino)?, at, into)
     }
 
     /// The target of a symbolic link.
@@ -39,6 +33,24 @@ impl Volume {
         let len = read(core, &node, 0, &mut target)?;
         target.truncate(len);
         Ok(target)
+    }
+}
+
+impl Held {
+    /// [`Volume::read`] of this file.
+    ///
+    /// # Errors
+    /// As [`Volume::read`].
+    pub fn read(&self, at: u64, into: &mut [u8]) -> Result<usize> {
+        read_regular(&self.core, &self.node, at, into)
+    }
+}
+
+fn read_regular(core: &Core, node: &Node, at: u64, into: &mut [u8]) -> Result<usize> {
+    match node.kind(core)? {
+        FileKind::Regular => read(core, node, at, into),
+        FileKind::Directory => Err(Error::IsADirectory { ino: node.ino }),
+        _ => Err(Error::NotAFile { ino: node.ino }),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Writing: each call is whole or absent after a crash.
 
 use super::{
-    in_place, inline, is_inline, is_shared, large, lock, own_tail, publish_size, read_page, require_range, store_times,
-    supply, zero_tail,
+    in_place, inline, is_inline, is_shared, large, lock, own_tail, publish_size, read_page, replace, require_range,
+    store_times, supply, zero_tail,
 };
 use crate::core::Core;
 use crate::extents::{Extents, Piece};
@@ -10,7 +10,7 @@ use crate::layout::{INLINE, PAGE, PLACE_UNWRITTEN, Place, inode};
 use crate::node::{Node, NodeState};
 use crate::order::{Blank, Copier, Fresh, NewRun, coalesced};
 use crate::volume::Volume;
-use crate::{Ino, PageSize, Result, seal};
+use crate::{Held, Ino, PageSize, Result, seal};
 use everbyte_media::seeded;
 use std::ops::Range;
 
@@ -26,11 +26,7 @@ impl Volume {
     /// [`crate::Error::NoSpace`], [`crate::Error::TooLarge`], [`crate::Error::Stale`],
     /// [`crate::Error::IsADirectory`], [`crate::Error::NotAFile`]: nothing has changed.
     pub fn write(&self, ino: Ino, at: u64, bytes: &[u8]) -> Result<()> {
-        let core = &*self.core;
-        let _change = core.freeze.enter();
-        let node = core.node(ino)?;
-        let mut state = lock(core, &node)?;
-        write(core, &node, &mut state, at, bytes)
+        write_at(&self.core, &*self.core.node(ino)?, at, bytes)
     }
 
     /// Writes all of `bytes` behind the end of a regular file, in one step with finding the end;
@@ -39,14 +35,40 @@ impl Volume {
     /// # Errors
     /// As [`Volume::write`].
     pub fn append(&self, ino: Ino, bytes: &[u8]) -> Result<u64> {
-        let core = &*self.core;
-        let _change = core.freeze.enter();
-        let node = core.node(ino)?;
-        let mut state = lock(core, &node)?;
-        let at = node.word(core, inode::SIZE);
-        write(core, &node, &mut state, at, bytes)?;
-        Ok(at)
+        append_to(&self.core, &*self.core.node(ino)?, bytes)
     }
+}
+
+impl Held {
+    /// [`Volume::write`] to this file.
+    ///
+    /// # Errors
+    /// As [`Volume::write`].
+    pub fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        write_at(&self.core, &self.node, at, bytes)
+    }
+
+    /// [`Volume::append`] to this file.
+    ///
+    /// # Errors
+    /// As [`Volume::write`].
+    pub fn append(&self, bytes: &[u8]) -> Result<u64> {
+        append_to(&self.core, &self.node, bytes)
+    }
+}
+
+fn write_at(core: &Core, node: &Node, at: u64, bytes: &[u8]) -> Result<()> {
+    let _change = core.freeze.enter();
+    let mut state = lock(core, node)?;
+    write(core, node, &mut state, at, bytes)
+}
+
+fn append_to(core: &Core, node: &Node, bytes: &[u8]) -> Result<u64> {
+    let _change = core.freeze.enter();
+    let mut state = lock(core, node)?;
+    let at = node.word(core, inode::SIZE);
+    write(core, node, &mut state, at, bytes)?;
+    Ok(at)
 }
 
 /// Writes to a file whose lock the caller holds.
@@ -74,6 +96,11 @@ pub(crate) fn write(core: &Core, node: &Node, state: &mut NodeState, at: u64, by
             let page_at = core.at(piece.place.page + (at / PAGE - first));
             return change_bytes(core, node, page_at + at % PAGE, bytes);
         }
+    }
+    if end <= size
+        && let Some(outcome) = replace::exactly(core, node, extents, at, bytes)
+    {
+        return outcome;
     }
     if at >= size {
         own_tail(core, node, extents, size)?;

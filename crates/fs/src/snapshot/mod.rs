@@ -213,7 +213,7 @@ fn free(core: &Core, ino: Ino, pages: &mut Vec<(u64, u64)>) -> Result<Option<Ino
     let mut state = node.write_index(core)?;
     let media = core.media();
     let _section = media.section();
-    if node.is_held() {
+    if !node.leave() {
         media.store(node.at + inode::LINKS, 0);
         media.flush(node.at + inode::LINKS, 8);
         return Ok(None);

@@ -7,6 +7,7 @@ mod locks;
 mod maps;
 mod opening;
 mod quotas;
+mod relaxed;
 mod times;
 
 use everbyte_fs::{Volume, VolumeOptions};
