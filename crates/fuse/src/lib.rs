@@ -20,6 +20,7 @@ mod requests;
 mod sealer;
 mod serving;
 mod shared_files;
+mod workers;
 
 pub use error::{Error, Result};
 pub use mount::Mount;

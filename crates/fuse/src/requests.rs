@@ -12,6 +12,7 @@
 
 use crate::convert::{self, attributes, errno};
 use crate::nodes::Nodes;
+use crate::workers::Workers;
 use everbyte_posix::{
     AllocateMode, At, Attributes, Errno as Refusal, Error, FileKind, Files, Ino, OpenFile, OpenFlags, Process,
     RenameFlags, Result, Seek, SetXattr,
@@ -74,6 +75,7 @@ pub(crate) struct VolumeRequests {
     open_files: RwLock<HashMap<u64, Arc<OpenFile>>>,
     next_handle: AtomicU64,
     writeback: bool,
+    workers: Workers,
 }
 
 impl VolumeRequests {
@@ -85,6 +87,7 @@ impl VolumeRequests {
             open_files: RwLock::default(),
             next_handle: AtomicU64::new(1),
             writeback,
+            workers: Workers::default(),
         }
     }
 
@@ -331,6 +334,7 @@ impl Filesystem for VolumeRequests {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let _turn = self.workers.turn();
         match self.find(ino(parent), name.as_bytes()) {
             Err(error) if error == Refusal::ENOENT => reply.entry(&CACHED, &convert::absent(), Generation(0)),
             found => answer_entry(reply, found),
@@ -338,10 +342,12 @@ impl Filesystem for VolumeRequests {
     }
 
     fn forget(&self, _request: &Request, number: INodeNo, count: u64) {
+        let _turn = self.workers.turn();
         self.nodes.forget(ino(number), count);
     }
 
     fn getattr(&self, _request: &Request, number: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
+        let _turn = self.workers.turn();
         answer_attributes(reply, self.attributes_of(ino(number)));
     }
 
@@ -363,10 +369,12 @@ impl Filesystem for VolumeRequests {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
+        let _turn = self.workers.turn();
         answer_attributes(reply, self.set(request, ino(number), mode, uid, gid, size, [accessed, modified]));
     }
 
     fn readlink(&self, _request: &Request, number: INodeNo, reply: ReplyData) {
+        let _turn = self.workers.turn();
         match self.root.read_link(At::file(ino(number))) {
             Ok(target) => reply.data(&target),
             Err(error) => reply.error(errno(&error)),
@@ -383,6 +391,7 @@ impl Filesystem for VolumeRequests {
         device: u32,
         reply: ReplyEntry,
     ) {
+        let _turn = self.workers.turn();
         let Some(kind) = convert::kind(mode) else { return reply.error(Errno::EINVAL) };
         let (place, device) = ((ino(parent), name.as_bytes()), convert::device(device));
         let made = self.maker(request, umask).make_node(place, kind, (mode & 0o7777) as u16, device);
@@ -390,20 +399,24 @@ impl Filesystem for VolumeRequests {
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
+        let _turn = self.workers.turn();
         let place = (ino(parent), name.as_bytes());
         let made = self.maker(request, umask).make_directory(place, (mode & 0o7777) as u16);
         answer_entry(reply, made.and_then(|made| self.tell(made)));
     }
 
     fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.workers.turn();
         answer(reply, self.root.remove((ino(parent), name.as_bytes())));
     }
 
     fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.workers.turn();
         answer(reply, self.root.remove_directory((ino(parent), name.as_bytes())));
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let _turn = self.workers.turn();
         let (place, target) = ((ino(parent), name.as_bytes()), target.as_os_str().as_bytes());
         let made = self.maker(request, 0).make_link(target, place);
         answer_entry(reply, made.and_then(|made| self.tell(made)));
@@ -419,18 +432,21 @@ impl Filesystem for VolumeRequests {
         flags: KernelRename,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.workers.turn();
         let Some(flags) = RenameFlags::from_bits(flags.bits()) else { return reply.error(Errno::EINVAL) };
         let (from, to) = ((ino(parent), name.as_bytes()), (ino(new_parent), new_name.as_bytes()));
         answer(reply, self.maker(request, 0).rename(from, to, flags));
     }
 
     fn link(&self, _request: &Request, number: INodeNo, new_parent: INodeNo, new_name: &OsStr, reply: ReplyEntry) {
+        let _turn = self.workers.turn();
         let number = ino(number);
         let linked = self.root.link(At::file(number), (ino(new_parent), new_name.as_bytes()));
         answer_entry(reply, linked.and_then(|()| self.tell(number)));
     }
 
     fn open(&self, _request: &Request, number: INodeNo, flags: KernelFlags, reply: ReplyOpen) {
+        let _turn = self.workers.turn();
         match self.open_number(ino(number), flags.0) {
             Ok(handle) => reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE),
             Err(error) => reply.error(errno(&error)),
@@ -447,6 +463,7 @@ impl Filesystem for VolumeRequests {
         flags: i32,
         reply: ReplyCreate,
     ) {
+        let _turn = self.workers.turn();
         match self.create_file(request, (ino(parent), name.as_bytes()), mode, umask, flags) {
             Ok((of, handle)) => {
                 let keep = FopenFlags::FOPEN_KEEP_CACHE;
@@ -467,6 +484,7 @@ impl Filesystem for VolumeRequests {
         _owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        let _turn = self.workers.turn();
         READ.with_borrow_mut(|bytes| {
             let len = size.min(TRANSFER) as usize;
             if bytes.len() < len {
@@ -491,6 +509,7 @@ impl Filesystem for VolumeRequests {
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        let _turn = self.workers.turn();
         match self.write_bytes(ino(number), handle, offset, bytes, write_flags) {
             Ok(written) => reply.written(written),
             Err(error) => reply.error(errno(&error)),
@@ -512,12 +531,14 @@ impl Filesystem for VolumeRequests {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.workers.turn();
         let closed = self.open_files.write().remove(&handle.0);
         drop(closed);
         reply.ok();
     }
 
     fn fsync(&self, _request: &Request, _number: INodeNo, handle: FileHandle, _data: bool, reply: ReplyEmpty) {
+        let _turn = self.workers.turn();
         answer(reply, self.open_file(handle).and_then(|file| file.sync()));
     }
 
@@ -534,6 +555,7 @@ impl Filesystem for VolumeRequests {
         cookie: u64,
         mut reply: ReplyDirectory,
     ) {
+        let _turn = self.workers.turn();
         let listed = self.list(ino(number), cookie, |entry| {
             reply.add(INodeNo(entry.ino.0), entry.next, convert::file_type(entry.kind), OsStr::from_bytes(&entry.name))
         });
@@ -551,6 +573,7 @@ impl Filesystem for VolumeRequests {
         cookie: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
+        let _turn = self.workers.turn();
         let listed = self.list(ino(number), cookie, |entry| {
             let is_dot = matches!(entry.name.as_slice(), b"." | b"..");
             // The kernel does not count the dots.
@@ -574,6 +597,7 @@ impl Filesystem for VolumeRequests {
     }
 
     fn statfs(&self, _request: &Request, _number: INodeNo, reply: ReplyStatfs) {
+        let _turn = self.workers.turn();
         let of = self.files.status();
         let (size, free) = (of.block_size as u32, of.free_blocks);
         // More inodes are made where none is free, one page for a number of them.
@@ -592,14 +616,17 @@ impl Filesystem for VolumeRequests {
         _position: u32,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.workers.turn();
         answer(reply, self.set_attribute(request, ino(number), name.as_bytes(), value, flags));
     }
 
     fn getxattr(&self, _request: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let _turn = self.workers.turn();
         answer_bytes(reply, self.root.link_xattr(At::file(ino(number)), name.as_bytes()), size);
     }
 
     fn listxattr(&self, request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
+        let _turn = self.workers.turn();
         let is_seen = |name: &Vec<u8>| request.uid() == 0 || !name.starts_with(b"trusted.");
         let names = self.root.link_xattrs(At::file(ino(number)));
         let joined = names.map(|names| {
@@ -644,6 +671,7 @@ impl Filesystem for VolumeRequests {
         mode: i32,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.workers.turn();
         let mode = AllocateMode::from_bits_retain(mode as u32);
         let done = self.open_file(handle).and_then(|file| file.allocate(mode, offset, length));
         answer(reply, done.and_then(|()| self.drop_privileges(ino(number), request.uid() != 0)));
@@ -658,6 +686,7 @@ impl Filesystem for VolumeRequests {
         whence: i32,
         reply: ReplyLseek,
     ) {
+        let _turn = self.workers.turn();
         let sought = self.open_file(handle).and_then(|file| match (u64::try_from(offset), whence) {
             (Ok(at), libc::SEEK_DATA) => file.seek(Seek::Data(at)),
             (Ok(at), libc::SEEK_HOLE) => file.seek(Seek::Hole(at)),
@@ -682,6 +711,7 @@ impl Filesystem for VolumeRequests {
         _flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
+        let _turn = self.workers.turn();
         // The answer has 32 bits.
         let len = len.min(1 << 30);
         let copied = || {

@@ -101,8 +101,9 @@ fn runner(system: &System, call: Call, direct: bool) -> Result<Option<Runner<'st
     let mut bytes = vec![b'y'; 2 * PAGE];
     let start = bytes.as_ptr().align_offset(PAGE); // O_DIRECT needs it
     let page = start..start + PAGE;
-    if direct && file.read_exact_at(&mut bytes[page.clone()], 0).is_err() {
-        return Ok(None);
+    let mut is_refused = || file.read_exact_at(&mut bytes[page.clone()], 0).is_err();
+    if direct && (is_refused() || (call == Call::Write && file.write_all_at(&bytes[page.clone()], 0).is_err())) {
+        return Ok(None); // a file below takes no buffer that is not aligned
     }
     if call == Call::Read && !direct {
         let mut part = vec![0; 1 << 20];
