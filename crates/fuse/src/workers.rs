@@ -6,6 +6,8 @@
 //! and more join while requests queue:
 //!   1. a thread that found [`CROWDED`] requests in a row without waiting lets another one join
 //!   2. a thread that waited for [`QUIET`] requests in a row rests, unless it is the last
+//!   3. the last one follows the program to its core: each [`LOOK`] requests it looks where that
+//!      runs, and lets the kernel run it there alone; a thread among several runs anywhere
 //!
 //! Invariants
 //!   FU-4  At least one thread that answers has not been put to rest: a thread rests only while
@@ -15,6 +17,7 @@
 //! Threads: any. A lock is taken to rest, to wake and to end, and never for a request alone.
 
 use parking_lot::{Condvar, Mutex};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,6 +29,8 @@ const AT_ONCE: Duration = Duration::from_micros(2);
 const CROWDED: u32 = 4;
 /// Requests in a row that were waited for, before a thread rests.
 const QUIET: u32 = 16;
+/// Requests between two looks at the core of the program.
+const LOOK: u32 = 64;
 
 thread_local! {
     static SELF: RefCell<Option<Worker>> = const { RefCell::new(None) };
@@ -48,6 +53,8 @@ struct Shared {
     call: Condvar,
     /// `resting` without the threads that were called, to look at without the lock.
     idle: AtomicUsize,
+    /// `active`, to look at without the lock.
+    waiting: AtomicUsize,
 }
 
 /// The threads of one mount.
@@ -60,20 +67,29 @@ struct Worker {
     answered: Instant,
     crowded: u32,
     quiet: u32,
+    /// Requests since the last look.
+    unseen: u32,
+    /// Where the thread could run at first.
+    anywhere: Option<CpuSet>,
+    /// The core that it follows a program to.
+    core: Option<usize>,
 }
 
 /// A request at work; the thread may rest at its drop, after the answer.
 pub(crate) struct Turn(());
 
 impl Workers {
-    /// Begins a request in this thread.
-    pub(crate) fn turn(&self) -> Turn {
+    /// Begins a request in this thread; `caller` is the thread that asks, 0 if there is none.
+    pub(crate) fn turn(&self, caller: u32) -> Turn {
         SELF.with_borrow_mut(|own| match own {
-            Some(own) if Arc::ptr_eq(&own.of.0, &self.0) => own.begin(),
+            Some(own) if Arc::ptr_eq(&own.of.0, &self.0) => own.begin(caller),
             // A thread serves one mount.
             _ => {
-                self.0.state.lock().active += 1;
-                *own = Some(Worker { of: self.clone(), answered: Instant::now(), crowded: 0, quiet: 0 });
+                let mut state = self.0.state.lock();
+                state.active += 1;
+                self.0.waiting.store(state.active, Ordering::Relaxed);
+                drop(state);
+                *own = Some(Worker::new(self));
             }
         });
         Turn(())
@@ -96,6 +112,7 @@ impl Workers {
             return;
         }
         state.active -= 1;
+        self.0.waiting.store(state.active, Ordering::Relaxed);
         state.resting += 1;
         self.0.idle.store(state.resting - state.called, Ordering::Relaxed);
         while state.called == 0 && !state.has_ended {
@@ -104,11 +121,38 @@ impl Workers {
         state.called = state.called.saturating_sub(1);
         state.resting -= 1;
         state.active += 1;
+        self.0.waiting.store(state.active, Ordering::Relaxed);
     }
 }
 
 impl Worker {
-    fn begin(&mut self) {
+    fn new(of: &Workers) -> Worker {
+        let (answered, anywhere) = (Instant::now(), sched_getaffinity(None).ok());
+        Worker { of: of.clone(), answered, crowded: 0, quiet: 0, unseen: 0, anywhere, core: None }
+    }
+
+    /// Runs on the core of the caller, or anywhere.
+    fn follow(&mut self, caller: u32) {
+        let Some(anywhere) = &self.anywhere else { return };
+        let is_last = self.of.0.waiting.load(Ordering::Relaxed) == 1;
+        let core = if is_last { core_of(caller).filter(|&core| anywhere.is_set(core)) } else { None };
+        if core != self.core {
+            let mut set = *anywhere;
+            if let Some(core) = core {
+                set = CpuSet::new();
+                set.set(core);
+            }
+            let _ = sched_setaffinity(None, &set); // slower then, and not wrong
+            self.core = core;
+        }
+    }
+
+    fn begin(&mut self, caller: u32) {
+        self.unseen += 1;
+        if self.unseen >= LOOK && caller != 0 {
+            self.unseen = 0;
+            self.follow(caller);
+        }
         if self.answered.elapsed() < AT_ONCE {
             (self.crowded, self.quiet) = (self.crowded + 1, 0);
         } else {
@@ -140,10 +184,18 @@ impl Drop for Worker {
     /// The thread ends, and with it the mount: the others are to see that, too (FU-5).
     fn drop(&mut self) {
         let mut state = self.of.0.state.lock();
-        state.active -= 1;
+        state.active = state.active.saturating_sub(1);
+        self.of.0.waiting.store(state.active, Ordering::Relaxed);
         state.has_ended = true;
         self.of.0.call.notify_all();
     }
+}
+
+/// The core that a thread has run on last.
+fn core_of(thread: u32) -> Option<usize> {
+    let text = std::fs::read_to_string(format!("/proc/{thread}/stat")).ok()?;
+    // The name of the program may hold blanks; the core is the 37th word behind it.
+    text.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -154,7 +206,7 @@ mod tests {
 
     /// A request that was waited for.
     fn quiet(workers: &Workers) {
-        let turn = workers.turn();
+        let turn = workers.turn(0);
         SELF.with_borrow_mut(|own| own.as_mut().unwrap().quiet = QUIET);
         drop(turn);
     }
@@ -169,9 +221,29 @@ mod tests {
     }
 
     #[test]
+    fn the_last_thread_follows_its_caller_and_one_of_several_does_not() {
+        thread::spawn(|| {
+            let (workers, anywhere) = (Workers::default(), sched_getaffinity(None).unwrap());
+            drop(workers.turn(0));
+            let me = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+            let look = || {
+                SELF.with_borrow_mut(|own| own.as_mut().unwrap().unseen = LOOK);
+                drop(workers.turn(me));
+            };
+            look();
+            assert_eq!(sched_getaffinity(None).unwrap().count(), 1);
+            workers.0.waiting.store(2, Ordering::Relaxed);
+            look();
+            assert_eq!(sched_getaffinity(None).unwrap(), anywhere);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
     fn a_thread_rests_until_requests_queue() {
         let workers = Workers::default();
-        drop(workers.turn());
+        drop(workers.turn(0));
         let (done, is_done) = channel();
         let other = workers.clone();
         let thread = thread::spawn(move || {
@@ -186,7 +258,7 @@ mod tests {
         for _ in 0..CROWDED {
             // As if the request had been there when the last one was answered.
             SELF.with_borrow_mut(|own| own.as_mut().unwrap().answered = Instant::now() + AT_ONCE);
-            drop(workers.turn());
+            drop(workers.turn(0));
         }
         thread.join().unwrap().recv().unwrap();
     }
@@ -202,7 +274,7 @@ mod tests {
             quiet(&second);
         });
         thread::spawn(move || {
-            drop(first.turn());
+            drop(first.turn(0));
             while first.0.idle.load(Ordering::Relaxed) == 0 {
                 thread::yield_now();
             }

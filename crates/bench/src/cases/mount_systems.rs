@@ -44,12 +44,7 @@ pub(super) fn daemon(words: &[String]) -> Result {
     let opened = Store::create(path, &create)?;
     let options = VolumeOptions { span: Some(16 << 30), ..VolumeOptions::default() };
     let volume = Volume::create(&opened, "files", &options)?;
-    let mount = Mount::new(
-        volume,
-        folder,
-        &format!("{store}:files"),
-        &MountOptions { threads: std::env::var("NT").ok().map(|n| n.parse().unwrap()), ..MountOptions::default() },
-    )?;
+    let mount = Mount::new(volume, folder, &format!("{store}:files"), &MountOptions::default())?;
     ready(folder);
     mount.run()?;
     Ok(opened.close()?)
