@@ -5,7 +5,7 @@
 //! core; with one they stay on the core of the program. So one thread waits while one program asks,
 //! and more join while requests queue:
 //!   1. a thread that found [`CROWDED`] requests in a row without waiting lets another one join
-//!   2. a thread that waited for [`QUIET`] requests in a row rests, unless it is the last
+//!   2. a thread that waited for [`QUIET`] requests more than it found rests, unless it is the last
 //!   3. the last one follows the program to its core: each [`LOOK`] requests it looks where that
 //!      runs, and lets the kernel run it there alone; a thread among several runs anywhere
 //!
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 const AT_ONCE: Duration = Duration::from_micros(2);
 /// Requests in a row that had been waiting, before another thread joins.
 const CROWDED: u32 = 4;
-/// Requests in a row that were waited for, before a thread rests.
+/// Requests that were waited for, less those that had been waiting, before a thread rests.
 const QUIET: u32 = 16;
 /// Requests between two looks at the core of the program.
 const LOOK: u32 = 64;
@@ -154,7 +154,7 @@ impl Worker {
             self.follow(caller);
         }
         if self.answered.elapsed() < AT_ONCE {
-            (self.crowded, self.quiet) = (self.crowded + 1, 0);
+            (self.crowded, self.quiet) = (self.crowded + 1, self.quiet.saturating_sub(1));
         } else {
             (self.crowded, self.quiet) = (0, self.quiet + 1);
         }
@@ -174,6 +174,7 @@ impl Drop for Turn {
             if own.quiet >= QUIET {
                 own.quiet = 0;
                 own.of.rest();
+                own.unseen = LOOK; // the next request tells where to run
             }
             own.answered = Instant::now();
         });
