@@ -8,7 +8,7 @@
 //!   3. the median of each; counters of ours over all its rounds, per operation
 
 use crate::host;
-use crate::report::{Outcome, Reporter};
+use crate::report::{Bar, Outcome, Reporter};
 use everbyte_media::{Counts, Media};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -134,13 +134,15 @@ pub struct Bench<'r> {
     pub backend: String,
     /// The device profile.
     pub profile: String,
+    /// The bars of the next metric that is reported.
+    pub bars: Vec<Bar>,
     reporter: &'r mut Reporter,
 }
 
 impl<'r> Bench<'r> {
     /// A bench of the case of that name.
     pub fn new(plan: Plan, case: &'static str, reporter: &'r mut Reporter) -> Bench<'r> {
-        Bench { plan, case, backend: "shm".into(), profile: "dram".into(), reporter }
+        Bench { plan, case, backend: "shm".into(), profile: "dram".into(), bars: Vec::new(), reporter }
     }
 
     /// Says which media the next metrics run on.
@@ -157,6 +159,7 @@ impl<'r> Bench<'r> {
     /// operations of a round (0: no bound).
     pub fn metric(&mut self, metric: &str, unit: Unit, most: u64, mut runners: Vec<Runner<'_>>) -> Outcome {
         if !self.wants(metric) {
+            self.bars.clear();
             let unmeasured = [(String::new(), vec![f64::NAN])];
             return Outcome::new(self.case, metric, unit, &unmeasured, None, &self.backend, &self.profile);
         }
@@ -198,7 +201,8 @@ impl<'r> Bench<'r> {
         measured: Vec<(String, Vec<f64>)>,
         counts: Option<(Counts, u64)>,
     ) -> Outcome {
-        let outcome = Outcome::new(self.case, metric, unit, &measured, counts, &self.backend, &self.profile);
+        let mut outcome = Outcome::new(self.case, metric, unit, &measured, counts, &self.backend, &self.profile);
+        outcome.bars = std::mem::take(&mut self.bars);
         self.reporter.report(&outcome);
         outcome
     }

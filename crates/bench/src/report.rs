@@ -5,6 +5,22 @@ use crate::host::host;
 use everbyte_media::Counts;
 use serde_json::{Map, Value, json};
 
+/// A figure that ours should reach: so many times as good as one rival.
+#[derive(Clone, Debug)]
+pub struct Bar {
+    /// The rival's name.
+    pub against: String,
+    /// The least ratio, above 1 where ours must be better.
+    pub least: f64,
+}
+
+impl Bar {
+    /// A bar against a rival.
+    pub fn new(against: impl Into<String>, least: f64) -> Bar {
+        Bar { against: against.into(), least }
+    }
+}
+
 /// One metric, measured.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -22,6 +38,8 @@ pub struct Outcome {
     pub rivals: Vec<(String, f64)>,
     /// Our counters over so many operations.
     pub counts: Option<(Counts, u64)>,
+    /// The bars of this metric.
+    pub bars: Vec<Bar>,
     backend: String,
     profile: String,
     rounds: usize,
@@ -50,6 +68,7 @@ impl Outcome {
             spread: (quarter(3) - quarter(1)) / 2.0 / middle,
             rivals: measured[1..].iter().map(|(name, values)| (name.clone(), median(values))).collect(),
             counts,
+            bars: Vec::new(),
             backend: backend.into(),
             profile: profile.into(),
             rounds: ours.len(),
@@ -68,7 +87,20 @@ impl Outcome {
     /// How many times better than the best rival ours is.
     pub fn ratio(&self) -> Option<f64> {
         let (_, rival) = self.best_rival()?;
-        Some(if self.unit.more_is_better() { self.ours / rival } else { rival / self.ours })
+        Some(self.ratio_to(*rival))
+    }
+
+    fn ratio_to(&self, rival: f64) -> f64 {
+        if self.unit.more_is_better() { self.ours / rival } else { rival / self.ours }
+    }
+
+    /// Each bar whose rival was measured, with the ratio, and whether it is met.
+    pub fn reached(&self) -> impl Iterator<Item = (&Bar, f64, bool)> {
+        self.bars.iter().filter_map(|bar| {
+            let (_, rival) = self.rivals.iter().find(|(name, _)| *name == bar.against)?;
+            let ratio = self.ratio_to(*rival);
+            Some((bar, ratio, ratio >= bar.least))
+        })
     }
 
     /// The line for programs.
@@ -86,6 +118,8 @@ impl Outcome {
             })
         });
         let rivals: Map<String, Value> = self.rivals.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        let bar = |(bar, ratio, met): (&Bar, f64, bool)| json!({ "against": bar.against, "least": bar.least, "ratio": ratio, "met": met });
+        let bars: Vec<Value> = self.reached().map(bar).collect();
         let host = host();
         json!({
             "case": self.case,
@@ -96,6 +130,7 @@ impl Outcome {
             "rival_value": rival.map(|(_, value)| value),
             "ratio": self.ratio(),
             "rivals": rivals,
+            "bars": bars,
             "counters_per_op": counters,
             "spread": self.spread,
             "rounds": self.rounds,
@@ -158,6 +193,10 @@ impl Reporter {
             ratio,
             rivals.join(", "),
         );
+        for (bar, ratio, met) in outcome.reached() {
+            let (least, word) = (bar.least, if met { "met" } else { "missed" });
+            println!("{:<8} {:<24} {word}: {ratio:.2}x of {}, at least {least:.2}x", "", "", bar.against);
+        }
     }
 
     pub(crate) fn skipped(&mut self, case: &str, metric: &str, why: &str) {
@@ -193,5 +232,14 @@ mod tests {
         assert_eq!((more.ratio(), &more.best_rival().unwrap().0[..]), (Some(0.25), "slow"));
         assert_eq!(more.json()["ratio"], 0.25);
         assert_eq!(more.json()["rivals"]["mid"], 22.0);
+    }
+
+    #[test]
+    fn a_bar_is_met_or_missed_against_its_rival_alone() {
+        let measured = [("ours".to_string(), vec![10.0]), ("slow".into(), vec![44.0]), ("fast".into(), vec![8.0])];
+        let mut outcome = Outcome::new("case", "m", Unit::Nanoseconds, &measured, None, "shm", "dram");
+        outcome.bars = vec![Bar::new("slow", 4.0), Bar::new("fast", 1.0), Bar::new("absent", 1.0)];
+        let reached: Vec<(f64, bool)> = outcome.reached().map(|(_, ratio, met)| (ratio, met)).collect();
+        assert_eq!(reached, [(4.4, true), (0.8, false)]);
     }
 }

@@ -6,7 +6,7 @@
 //! locks; the calls run with every right, and files that they make belong to the caller.
 //!
 //! Promises, options, and the limits of FUSE: docs/semantics/posix.md. The protocol is the crate
-//! `fuser`, which no other crate sees.
+//! `fuser`, which no other crate sees (the benches' server that does nothing apart).
 
 #![forbid(unsafe_code)]
 
@@ -20,6 +20,7 @@ mod requests;
 mod sealer;
 mod serving;
 mod shared_files;
+mod workers;
 
 pub use error::{Error, Result};
 pub use mount::Mount;

@@ -12,6 +12,7 @@
 
 use crate::convert::{self, attributes, errno};
 use crate::nodes::Nodes;
+use crate::workers::Workers;
 use everbyte_posix::{
     AllocateMode, At, Attributes, Errno as Refusal, Error, FileKind, Files, Ino, OpenFile, OpenFlags, Process,
     RenameFlags, Result, Seek, SetXattr,
@@ -74,6 +75,7 @@ pub(crate) struct VolumeRequests {
     open_files: RwLock<HashMap<u64, Arc<OpenFile>>>,
     next_handle: AtomicU64,
     writeback: bool,
+    workers: Workers,
 }
 
 impl VolumeRequests {
@@ -85,6 +87,7 @@ impl VolumeRequests {
             open_files: RwLock::default(),
             next_handle: AtomicU64::new(1),
             writeback,
+            workers: Workers::default(),
         }
     }
 
@@ -330,18 +333,21 @@ impl Filesystem for VolumeRequests {
         self.nodes.clear();
     }
 
-    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let _turn = self.workers.turn(request.pid());
         match self.find(ino(parent), name.as_bytes()) {
             Err(error) if error == Refusal::ENOENT => reply.entry(&CACHED, &convert::absent(), Generation(0)),
             found => answer_entry(reply, found),
         }
     }
 
-    fn forget(&self, _request: &Request, number: INodeNo, count: u64) {
+    fn forget(&self, request: &Request, number: INodeNo, count: u64) {
+        let _turn = self.workers.turn(request.pid());
         self.nodes.forget(ino(number), count);
     }
 
-    fn getattr(&self, _request: &Request, number: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
+    fn getattr(&self, request: &Request, number: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
+        let _turn = self.workers.turn(request.pid());
         answer_attributes(reply, self.attributes_of(ino(number)));
     }
 
@@ -363,10 +369,12 @@ impl Filesystem for VolumeRequests {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
+        let _turn = self.workers.turn(request.pid());
         answer_attributes(reply, self.set(request, ino(number), mode, uid, gid, size, [accessed, modified]));
     }
 
-    fn readlink(&self, _request: &Request, number: INodeNo, reply: ReplyData) {
+    fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {
+        let _turn = self.workers.turn(request.pid());
         match self.root.read_link(At::file(ino(number))) {
             Ok(target) => reply.data(&target),
             Err(error) => reply.error(errno(&error)),
@@ -383,6 +391,7 @@ impl Filesystem for VolumeRequests {
         device: u32,
         reply: ReplyEntry,
     ) {
+        let _turn = self.workers.turn(request.pid());
         let Some(kind) = convert::kind(mode) else { return reply.error(Errno::EINVAL) };
         let (place, device) = ((ino(parent), name.as_bytes()), convert::device(device));
         let made = self.maker(request, umask).make_node(place, kind, (mode & 0o7777) as u16, device);
@@ -390,20 +399,24 @@ impl Filesystem for VolumeRequests {
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
+        let _turn = self.workers.turn(request.pid());
         let place = (ino(parent), name.as_bytes());
         let made = self.maker(request, umask).make_directory(place, (mode & 0o7777) as u16);
         answer_entry(reply, made.and_then(|made| self.tell(made)));
     }
 
-    fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.workers.turn(request.pid());
         answer(reply, self.root.remove((ino(parent), name.as_bytes())));
     }
 
-    fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.workers.turn(request.pid());
         answer(reply, self.root.remove_directory((ino(parent), name.as_bytes())));
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let _turn = self.workers.turn(request.pid());
         let (place, target) = ((ino(parent), name.as_bytes()), target.as_os_str().as_bytes());
         let made = self.maker(request, 0).make_link(target, place);
         answer_entry(reply, made.and_then(|made| self.tell(made)));
@@ -419,18 +432,21 @@ impl Filesystem for VolumeRequests {
         flags: KernelRename,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.workers.turn(request.pid());
         let Some(flags) = RenameFlags::from_bits(flags.bits()) else { return reply.error(Errno::EINVAL) };
         let (from, to) = ((ino(parent), name.as_bytes()), (ino(new_parent), new_name.as_bytes()));
         answer(reply, self.maker(request, 0).rename(from, to, flags));
     }
 
-    fn link(&self, _request: &Request, number: INodeNo, new_parent: INodeNo, new_name: &OsStr, reply: ReplyEntry) {
+    fn link(&self, request: &Request, number: INodeNo, new_parent: INodeNo, new_name: &OsStr, reply: ReplyEntry) {
+        let _turn = self.workers.turn(request.pid());
         let number = ino(number);
         let linked = self.root.link(At::file(number), (ino(new_parent), new_name.as_bytes()));
         answer_entry(reply, linked.and_then(|()| self.tell(number)));
     }
 
-    fn open(&self, _request: &Request, number: INodeNo, flags: KernelFlags, reply: ReplyOpen) {
+    fn open(&self, request: &Request, number: INodeNo, flags: KernelFlags, reply: ReplyOpen) {
+        let _turn = self.workers.turn(request.pid());
         match self.open_number(ino(number), flags.0) {
             Ok(handle) => reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE),
             Err(error) => reply.error(errno(&error)),
@@ -447,6 +463,7 @@ impl Filesystem for VolumeRequests {
         flags: i32,
         reply: ReplyCreate,
     ) {
+        let _turn = self.workers.turn(request.pid());
         match self.create_file(request, (ino(parent), name.as_bytes()), mode, umask, flags) {
             Ok((of, handle)) => {
                 let keep = FopenFlags::FOPEN_KEEP_CACHE;
@@ -458,7 +475,7 @@ impl Filesystem for VolumeRequests {
 
     fn read(
         &self,
-        _request: &Request,
+        request: &Request,
         _number: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -467,6 +484,7 @@ impl Filesystem for VolumeRequests {
         _owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        let _turn = self.workers.turn(request.pid());
         READ.with_borrow_mut(|bytes| {
             let len = size.min(TRANSFER) as usize;
             if bytes.len() < len {
@@ -481,7 +499,7 @@ impl Filesystem for VolumeRequests {
 
     fn write(
         &self,
-        _request: &Request,
+        request: &Request,
         number: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -491,6 +509,7 @@ impl Filesystem for VolumeRequests {
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        let _turn = self.workers.turn(request.pid());
         match self.write_bytes(ino(number), handle, offset, bytes, write_flags) {
             Ok(written) => reply.written(written),
             Err(error) => reply.error(errno(&error)),
@@ -498,13 +517,14 @@ impl Filesystem for VolumeRequests {
     }
 
     /// Closing a descriptor does nothing here; the kernel stops asking.
-    fn flush(&self, _request: &Request, _number: INodeNo, _handle: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
+    fn flush(&self, request: &Request, _number: INodeNo, _handle: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
+        let _turn = self.workers.turn(request.pid());
         reply.error(Errno::ENOSYS);
     }
 
     fn release(
         &self,
-        _request: &Request,
+        request: &Request,
         _number: INodeNo,
         handle: FileHandle,
         _flags: KernelFlags,
@@ -512,28 +532,25 @@ impl Filesystem for VolumeRequests {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.workers.turn(request.pid());
         let closed = self.open_files.write().remove(&handle.0);
         drop(closed);
         reply.ok();
     }
 
-    fn fsync(&self, _request: &Request, _number: INodeNo, handle: FileHandle, _data: bool, reply: ReplyEmpty) {
+    fn fsync(&self, request: &Request, _number: INodeNo, handle: FileHandle, _data: bool, reply: ReplyEmpty) {
+        let _turn = self.workers.turn(request.pid());
         answer(reply, self.open_file(handle).and_then(|file| file.sync()));
     }
 
     /// Directories are opened without a request; each listing opens its own.
-    fn opendir(&self, _request: &Request, _number: INodeNo, _flags: KernelFlags, reply: ReplyOpen) {
+    fn opendir(&self, request: &Request, _number: INodeNo, _flags: KernelFlags, reply: ReplyOpen) {
+        let _turn = self.workers.turn(request.pid());
         reply.error(Errno::ENOSYS);
     }
 
-    fn readdir(
-        &self,
-        _request: &Request,
-        number: INodeNo,
-        _handle: FileHandle,
-        cookie: u64,
-        mut reply: ReplyDirectory,
-    ) {
+    fn readdir(&self, request: &Request, number: INodeNo, _handle: FileHandle, cookie: u64, mut reply: ReplyDirectory) {
+        let _turn = self.workers.turn(request.pid());
         let listed = self.list(ino(number), cookie, |entry| {
             reply.add(INodeNo(entry.ino.0), entry.next, convert::file_type(entry.kind), OsStr::from_bytes(&entry.name))
         });
@@ -545,12 +562,13 @@ impl Filesystem for VolumeRequests {
 
     fn readdirplus(
         &self,
-        _request: &Request,
+        request: &Request,
         number: INodeNo,
         _handle: FileHandle,
         cookie: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
+        let _turn = self.workers.turn(request.pid());
         let listed = self.list(ino(number), cookie, |entry| {
             let is_dot = matches!(entry.name.as_slice(), b"." | b"..");
             // The kernel does not count the dots.
@@ -569,11 +587,13 @@ impl Filesystem for VolumeRequests {
         }
     }
 
-    fn fsyncdir(&self, _request: &Request, _number: INodeNo, _handle: FileHandle, _data: bool, reply: ReplyEmpty) {
+    fn fsyncdir(&self, request: &Request, _number: INodeNo, _handle: FileHandle, _data: bool, reply: ReplyEmpty) {
+        let _turn = self.workers.turn(request.pid());
         answer(reply, self.files.sync());
     }
 
-    fn statfs(&self, _request: &Request, _number: INodeNo, reply: ReplyStatfs) {
+    fn statfs(&self, request: &Request, _number: INodeNo, reply: ReplyStatfs) {
+        let _turn = self.workers.turn(request.pid());
         let of = self.files.status();
         let (size, free) = (of.block_size as u32, of.free_blocks);
         // More inodes are made where none is free, one page for a number of them.
@@ -592,14 +612,17 @@ impl Filesystem for VolumeRequests {
         _position: u32,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.workers.turn(request.pid());
         answer(reply, self.set_attribute(request, ino(number), name.as_bytes(), value, flags));
     }
 
-    fn getxattr(&self, _request: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+    fn getxattr(&self, request: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let _turn = self.workers.turn(request.pid());
         answer_bytes(reply, self.root.link_xattr(At::file(ino(number)), name.as_bytes()), size);
     }
 
     fn listxattr(&self, request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
+        let _turn = self.workers.turn(request.pid());
         let is_seen = |name: &Vec<u8>| request.uid() == 0 || !name.starts_with(b"trusted.");
         let names = self.root.link_xattrs(At::file(ino(number)));
         let joined = names.map(|names| {
@@ -615,14 +638,15 @@ impl Filesystem for VolumeRequests {
         answer_bytes(reply, joined, size);
     }
 
-    fn removexattr(&self, _request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn removexattr(&self, request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.workers.turn(request.pid());
         answer(reply, self.root.remove_link_xattr(At::file(ino(number)), name.as_bytes()));
     }
 
     /// None is served: FUSE does not pass on the ones that a volume has a call for (`FICLONE`).
     fn ioctl(
         &self,
-        _request: &Request,
+        request: &Request,
         _number: INodeNo,
         _handle: FileHandle,
         _flags: IoctlFlags,
@@ -631,6 +655,7 @@ impl Filesystem for VolumeRequests {
         _room: u32,
         reply: ReplyIoctl,
     ) {
+        let _turn = self.workers.turn(request.pid());
         reply.error(Errno::ENOTTY);
     }
 
@@ -644,6 +669,7 @@ impl Filesystem for VolumeRequests {
         mode: i32,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.workers.turn(request.pid());
         let mode = AllocateMode::from_bits_retain(mode as u32);
         let done = self.open_file(handle).and_then(|file| file.allocate(mode, offset, length));
         answer(reply, done.and_then(|()| self.drop_privileges(ino(number), request.uid() != 0)));
@@ -651,13 +677,14 @@ impl Filesystem for VolumeRequests {
 
     fn lseek(
         &self,
-        _request: &Request,
+        request: &Request,
         _number: INodeNo,
         handle: FileHandle,
         offset: i64,
         whence: i32,
         reply: ReplyLseek,
     ) {
+        let _turn = self.workers.turn(request.pid());
         let sought = self.open_file(handle).and_then(|file| match (u64::try_from(offset), whence) {
             (Ok(at), libc::SEEK_DATA) => file.seek(Seek::Data(at)),
             (Ok(at), libc::SEEK_HOLE) => file.seek(Seek::Hole(at)),
@@ -682,6 +709,7 @@ impl Filesystem for VolumeRequests {
         _flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
+        let _turn = self.workers.turn(request.pid());
         // The answer has 32 bits.
         let len = len.min(1 << 30);
         let copied = || {

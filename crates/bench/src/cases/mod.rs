@@ -12,6 +12,13 @@ mod heap;
 mod hkv;
 mod kv;
 mod log;
+mod mount;
+mod mount_calls;
+mod mount_null;
+mod mount_personalities;
+mod mount_programs;
+mod mount_systems;
+mod mount_trees;
 mod names;
 mod objects;
 mod patomic;
@@ -52,6 +59,11 @@ pub const ALL: &[BenchCase] = &[
         name: "files",
         about: "files and directories of a volume against tmpfs and ext4 through system calls",
         run: files::run,
+    },
+    BenchCase {
+        name: "mount",
+        about: "a mounted volume against ext4, tmpfs, a FUSE server that does nothing, and other FUSE file systems",
+        run: mount::run,
     },
     BenchCase { name: "tx", about: "undo transactions against libpmemobj", run: tx::run },
     BenchCase {
@@ -114,6 +126,8 @@ pub fn hidden(words: &[String]) -> Option<Result> {
     match words.split_first()? {
         (word, rest) if word == reopen::VICTIM => Some(reopen::victim(rest)),
         (word, rest) if word == space::RESIDENT => Some(space::resident(rest)),
+        (word, rest) if word == mount_systems::DAEMON => Some(mount_systems::daemon(rest)),
+        (word, rest) if word == mount_null::SERVER => Some(mount_null::server(rest)),
         (word, rest) if word == serve::SERVER => Some(serve::server(rest)),
         _ => None,
     }

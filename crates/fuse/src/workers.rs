@@ -1,0 +1,288 @@
+//! [`Workers`]: how many of the threads of a mount wait for requests.
+//!
+//! The kernel hands a request to the thread that has waited longest. With several waiting threads
+//! the requests of one program go round them, over all cores, and each costs the waking of another
+//! core; with one they stay on the core of the program. So one thread waits while one program asks,
+//! and more join while requests queue:
+//!   1. a thread that found [`CROWDED`] requests in a row without waiting lets another one join
+//!   2. a thread that waited for [`QUIET`] requests more than it found rests, unless it is the last
+//!   3. the last one follows the program to its core: each [`LOOK`] requests it looks where that
+//!      runs, and lets the kernel run it there alone; a thread among several runs anywhere
+//!
+//! Invariants
+//!   FU-4  At least one thread that answers has not been put to rest: a thread rests only while
+//!         another one that has answered before does not.
+//!   FU-5  No thread rests once one has ended: the ends of the threads that answered wake all.
+//!
+//! Threads: any. A lock is taken to rest, to wake and to end, and never for a request alone.
+
+use parking_lot::{Condvar, Mutex};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// A request that was read within this time had been waiting: a switch of threads takes longer.
+const AT_ONCE: Duration = Duration::from_micros(2);
+/// Requests in a row that had been waiting, before another thread joins.
+const CROWDED: u32 = 4;
+/// Requests that were waited for, less those that had been waiting, before a thread rests.
+const QUIET: u32 = 16;
+/// Requests between two looks at the core of the program.
+const LOOK: u32 = 64;
+
+thread_local! {
+    static SELF: RefCell<Option<Worker>> = const { RefCell::new(None) };
+}
+
+#[derive(Default)]
+struct State {
+    /// Threads that have answered and neither rest nor have ended.
+    active: usize,
+    /// Threads that rest.
+    resting: usize,
+    /// Resting threads that may go on.
+    called: usize,
+    has_ended: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    call: Condvar,
+    /// `resting` without the threads that were called, to look at without the lock.
+    idle: AtomicUsize,
+    /// `active`, to look at without the lock.
+    waiting: AtomicUsize,
+}
+
+/// The threads of one mount.
+#[derive(Clone, Default)]
+pub(crate) struct Workers(Arc<Shared>);
+
+/// What a thread remembers of its requests.
+struct Worker {
+    of: Workers,
+    answered: Instant,
+    crowded: u32,
+    quiet: u32,
+    /// Requests since the last look.
+    unseen: u32,
+    /// Where the thread could run at first.
+    anywhere: Option<CpuSet>,
+    /// The core that it follows a program to.
+    core: Option<usize>,
+}
+
+/// A request at work; the thread may rest at its drop, after the answer.
+pub(crate) struct Turn(());
+
+impl Workers {
+    /// Begins a request in this thread; `caller` is the thread that asks, 0 if there is none.
+    pub(crate) fn turn(&self, caller: u32) -> Turn {
+        SELF.with_borrow_mut(|own| match own {
+            Some(own) if Arc::ptr_eq(&own.of.0, &self.0) => own.begin(caller),
+            // A thread serves one mount.
+            _ => {
+                let mut state = self.0.state.lock();
+                state.active += 1;
+                self.0.waiting.store(state.active, Ordering::Relaxed);
+                drop(state);
+                *own = Some(Worker::new(self));
+            }
+        });
+        Turn(())
+    }
+
+    /// Lets a resting thread go on.
+    fn call(&self) {
+        let mut state = self.0.state.lock();
+        if state.called < state.resting {
+            state.called += 1;
+            self.0.idle.store(state.resting - state.called, Ordering::Relaxed);
+            self.0.call.notify_one();
+        }
+    }
+
+    /// Waits until the thread is called, unless no other one would be left (FU-4).
+    fn rest(&self) {
+        let mut state = self.0.state.lock();
+        if state.active < 2 || state.has_ended {
+            return;
+        }
+        state.active -= 1;
+        self.0.waiting.store(state.active, Ordering::Relaxed);
+        state.resting += 1;
+        self.0.idle.store(state.resting - state.called, Ordering::Relaxed);
+        while state.called == 0 && !state.has_ended {
+            self.0.call.wait(&mut state);
+        }
+        state.called = state.called.saturating_sub(1);
+        state.resting -= 1;
+        state.active += 1;
+        self.0.waiting.store(state.active, Ordering::Relaxed);
+    }
+}
+
+impl Worker {
+    fn new(of: &Workers) -> Worker {
+        let (answered, anywhere) = (Instant::now(), sched_getaffinity(None).ok());
+        Worker { of: of.clone(), answered, crowded: 0, quiet: 0, unseen: 0, anywhere, core: None }
+    }
+
+    /// Runs on the core of the caller, or anywhere.
+    fn follow(&mut self, caller: u32) {
+        let Some(anywhere) = &self.anywhere else { return };
+        let is_last = self.of.0.waiting.load(Ordering::Relaxed) == 1;
+        let core = if is_last { core_of(caller).filter(|&core| anywhere.is_set(core)) } else { None };
+        if core != self.core {
+            let mut set = *anywhere;
+            if let Some(core) = core {
+                set = CpuSet::new();
+                set.set(core);
+            }
+            let _ = sched_setaffinity(None, &set); // slower then, and not wrong
+            self.core = core;
+        }
+    }
+
+    fn begin(&mut self, caller: u32) {
+        self.unseen += 1;
+        if self.unseen >= LOOK && caller != 0 {
+            self.unseen = 0;
+            self.follow(caller);
+        }
+        if self.answered.elapsed() < AT_ONCE {
+            (self.crowded, self.quiet) = (self.crowded + 1, self.quiet.saturating_sub(1));
+        } else {
+            (self.crowded, self.quiet) = (0, self.quiet + 1);
+        }
+        if self.crowded >= CROWDED {
+            self.crowded = 0;
+            if self.of.0.idle.load(Ordering::Relaxed) > 0 {
+                self.of.call();
+            }
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        SELF.with_borrow_mut(|own| {
+            let Some(own) = own else { return };
+            if own.quiet >= QUIET {
+                own.quiet = 0;
+                own.of.rest();
+                own.unseen = LOOK; // the next request tells where to run
+            }
+            own.answered = Instant::now();
+        });
+    }
+}
+
+impl Drop for Worker {
+    /// The thread ends, and with it the mount: the others are to see that, too (FU-5).
+    fn drop(&mut self) {
+        let mut state = self.of.0.state.lock();
+        state.active = state.active.saturating_sub(1);
+        self.of.0.waiting.store(state.active, Ordering::Relaxed);
+        state.has_ended = true;
+        self.of.0.call.notify_all();
+    }
+}
+
+/// The core that a thread has run on last.
+fn core_of(thread: u32) -> Option<usize> {
+    let text = std::fs::read_to_string(format!("/proc/{thread}/stat")).ok()?;
+    // The name of the program may hold blanks; the core is the 37th word behind it.
+    text.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    /// A request that was waited for.
+    fn quiet(workers: &Workers) {
+        let turn = workers.turn(0);
+        SELF.with_borrow_mut(|own| own.as_mut().unwrap().quiet = QUIET);
+        drop(turn);
+    }
+
+    #[test]
+    fn the_last_thread_never_rests() {
+        let workers = Workers::default();
+        for _ in 0..100 {
+            quiet(&workers);
+        }
+        assert_eq!(workers.0.state.lock().active, 1);
+    }
+
+    #[test]
+    fn the_last_thread_follows_its_caller_and_one_of_several_does_not() {
+        thread::spawn(|| {
+            let (workers, anywhere) = (Workers::default(), sched_getaffinity(None).unwrap());
+            drop(workers.turn(0));
+            let me = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+            let look = || {
+                SELF.with_borrow_mut(|own| own.as_mut().unwrap().unseen = LOOK);
+                drop(workers.turn(me));
+            };
+            look();
+            assert_eq!(sched_getaffinity(None).unwrap().count(), 1);
+            workers.0.waiting.store(2, Ordering::Relaxed);
+            look();
+            assert_eq!(sched_getaffinity(None).unwrap(), anywhere);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_thread_rests_until_requests_queue() {
+        let workers = Workers::default();
+        drop(workers.turn(0));
+        let (done, is_done) = channel();
+        let other = workers.clone();
+        let thread = thread::spawn(move || {
+            quiet(&other);
+            done.send(()).unwrap();
+            is_done
+        });
+        while workers.0.idle.load(Ordering::Relaxed) == 0 {
+            thread::yield_now();
+        }
+        assert_eq!(workers.0.state.lock().active, 1);
+        for _ in 0..CROWDED {
+            // As if the request had been there when the last one was answered.
+            SELF.with_borrow_mut(|own| own.as_mut().unwrap().answered = Instant::now() + AT_ONCE);
+            drop(workers.turn(0));
+        }
+        thread.join().unwrap().recv().unwrap();
+    }
+
+    #[test]
+    fn the_end_of_a_thread_wakes_all() {
+        let workers = Workers::default();
+        let (first, second) = (workers.clone(), workers.clone());
+        let resting = thread::spawn(move || {
+            while second.0.state.lock().active == 0 {
+                thread::yield_now();
+            }
+            quiet(&second);
+        });
+        thread::spawn(move || {
+            drop(first.turn(0));
+            while first.0.idle.load(Ordering::Relaxed) == 0 {
+                thread::yield_now();
+            }
+        })
+        .join()
+        .unwrap();
+        resting.join().unwrap();
+        assert!(workers.0.state.lock().has_ended);
+    }
+}
