@@ -28,7 +28,7 @@ pub(crate) const CASES: &[Case] = &[
 /// The tables now, and at each named version.
 type Named = (All, BTreeMap<String, All>);
 
-/// What a named version holds in its main table, and in its others.
+/// The main table of a named version, and its others.
 fn named(kv: &Kv, name: &str) -> Result<All, String> {
     let text = |error: everbyte_kv::Error| error.to_string();
     let snapshot = kv.open_version(name).map_err(text)?;
@@ -51,7 +51,7 @@ fn observe_named(media: &Media, seen: &Seen) -> Result<Named, String> {
     for version in kv.versions().map_err(text)? {
         names.insert(version.name.clone(), named(&kv, &version.name)?);
     }
-    // What dies from now on, and what has died, is reclaimed as far as no name keeps it.
+    // Dead entries, old and new, are reclaimed as far as no name keeps them.
     for round in 0..3 {
         for key in 0..4 {
             kv.put(&[key], &value(round, 800)).map_err(text)?;

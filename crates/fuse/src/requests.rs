@@ -406,7 +406,7 @@ impl Filesystem for VolumeRequests {
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let _turn = self.workers.turn(request.pid());
+        let _turn = self.workers.long_turn(request.pid());
         answer(reply, self.root.remove((ino(parent), name.as_bytes())));
     }
 
@@ -432,7 +432,7 @@ impl Filesystem for VolumeRequests {
         flags: KernelRename,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.workers.turn(request.pid());
+        let _turn = self.workers.long_turn(request.pid());
         let Some(flags) = RenameFlags::from_bits(flags.bits()) else { return reply.error(Errno::EINVAL) };
         let (from, to) = ((ino(parent), name.as_bytes()), (ino(new_parent), new_name.as_bytes()));
         answer(reply, self.maker(request, 0).rename(from, to, flags));
@@ -532,14 +532,14 @@ impl Filesystem for VolumeRequests {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.workers.turn(request.pid());
+        let _turn = self.workers.long_turn(request.pid());
         let closed = self.open_files.write().remove(&handle.0);
         drop(closed);
         reply.ok();
     }
 
     fn fsync(&self, request: &Request, _number: INodeNo, handle: FileHandle, _data: bool, reply: ReplyEmpty) {
-        let _turn = self.workers.turn(request.pid());
+        let _turn = self.workers.long_turn(request.pid());
         answer(reply, self.open_file(handle).and_then(|file| file.sync()));
     }
 
@@ -588,7 +588,7 @@ impl Filesystem for VolumeRequests {
     }
 
     fn fsyncdir(&self, request: &Request, _number: INodeNo, _handle: FileHandle, _data: bool, reply: ReplyEmpty) {
-        let _turn = self.workers.turn(request.pid());
+        let _turn = self.workers.long_turn(request.pid());
         answer(reply, self.files.sync());
     }
 
@@ -669,7 +669,7 @@ impl Filesystem for VolumeRequests {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.workers.turn(request.pid());
+        let _turn = self.workers.long_turn(request.pid());
         let mode = AllocateMode::from_bits_retain(mode as u32);
         let done = self.open_file(handle).and_then(|file| file.allocate(mode, offset, length));
         answer(reply, done.and_then(|()| self.drop_privileges(ino(number), request.uid() != 0)));
@@ -709,7 +709,7 @@ impl Filesystem for VolumeRequests {
         _flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        let _turn = self.workers.turn(request.pid());
+        let _turn = self.workers.long_turn(request.pid());
         // The answer has 32 bits.
         let len = len.min(1 << 30);
         let copied = || {

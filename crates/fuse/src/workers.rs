@@ -13,6 +13,8 @@
 //!   FU-4  At least one thread that answers has not been put to rest: a thread rests only while
 //!         another one that has answered before does not.
 //!   FU-5  No thread rests once one has ended: the ends of the threads that answered wake all.
+//!   FU-6  A request that may take long does not keep the others from being read: before it, a
+//!         thread that rests is called unless another one waits.
 //!
 //! Threads: any. A lock is taken to rest, to wake and to end, and never for a request alone.
 
@@ -48,7 +50,7 @@ struct State {
 }
 
 #[derive(Default)]
-struct Shared {
+struct Crew {
     state: Mutex<State>,
     call: Condvar,
     /// `resting` without the threads that were called, to look at without the lock.
@@ -59,9 +61,9 @@ struct Shared {
 
 /// The threads of one mount.
 #[derive(Clone, Default)]
-pub(crate) struct Workers(Arc<Shared>);
+pub(crate) struct Workers(Arc<Crew>);
 
-/// What a thread remembers of its requests.
+/// The memory of a thread: its last requests.
 struct Worker {
     of: Workers,
     answered: Instant,
@@ -69,7 +71,7 @@ struct Worker {
     quiet: u32,
     /// Requests since the last look.
     unseen: u32,
-    /// Where the thread could run at first.
+    /// The cores on which the thread could run at first.
     anywhere: Option<CpuSet>,
     /// The core that it follows a program to.
     core: Option<usize>,
@@ -93,6 +95,15 @@ impl Workers {
             }
         });
         Turn(())
+    }
+
+    /// As [`Workers::turn`], for a request that may wait for a disk or work for long (FU-6).
+    pub(crate) fn long_turn(&self, caller: u32) -> Turn {
+        let turn = self.turn(caller);
+        if self.0.waiting.load(Ordering::Relaxed) < 2 && self.0.idle.load(Ordering::Relaxed) > 0 {
+            self.call();
+        }
+        turn
     }
 
     /// Lets a resting thread go on.
@@ -239,6 +250,20 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn a_request_that_may_take_long_calls_a_thread_that_rests() {
+        let workers = Workers::default();
+        drop(workers.turn(0));
+        let other = workers.clone();
+        let thread = thread::spawn(move || quiet(&other));
+        while workers.0.idle.load(Ordering::Relaxed) == 0 {
+            thread::yield_now();
+        }
+        let turn = workers.long_turn(0);
+        thread.join().unwrap();
+        drop(turn);
     }
 
     #[test]

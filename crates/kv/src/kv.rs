@@ -259,7 +259,7 @@ impl Kv {
     }
 
     /// Gives space back: one step, as a commit does it, for a table that is not written to. Returns
-    /// whether there is more to do now. What a snapshot, a range or a named version sees stays. A
+    /// whether there is more to do now. Snapshots, ranges and named versions keep their entries. A
     /// step looks at some 64 entries or nodes and costs at most three fences; settled on return.
     ///
     /// # Errors

@@ -30,7 +30,7 @@ const DATABASE: u64 = 10 << 20;
 const DATABASES: u64 = 10;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum PersonalityKind {
     FileServer,
     WebServer,
     WebProxy,
@@ -40,7 +40,7 @@ enum Kind {
 
 struct Personality {
     name: &'static str,
-    kind: Kind,
+    kind: PersonalityKind,
     threads: usize,
     /// Files in all.
     files: u64,
@@ -55,7 +55,7 @@ pub(super) fn run(bench: &mut Bench<'_>, systems: &[System]) -> Result {
     let all = [
         Personality {
             name: "fileserver",
-            kind: Kind::FileServer,
+            kind: PersonalityKind::FileServer,
             threads: 50,
             files: count(10_000, 2000),
             width: 20,
@@ -63,7 +63,7 @@ pub(super) fn run(bench: &mut Bench<'_>, systems: &[System]) -> Result {
         },
         Personality {
             name: "webserver",
-            kind: Kind::WebServer,
+            kind: PersonalityKind::WebServer,
             threads: 100,
             files: count(20_000, 2000),
             width: 20,
@@ -71,7 +71,7 @@ pub(super) fn run(bench: &mut Bench<'_>, systems: &[System]) -> Result {
         },
         Personality {
             name: "webproxy",
-            kind: Kind::WebProxy,
+            kind: PersonalityKind::WebProxy,
             threads: 100,
             files: count(20_000, 2000),
             width: u64::MAX,
@@ -79,13 +79,13 @@ pub(super) fn run(bench: &mut Bench<'_>, systems: &[System]) -> Result {
         },
         Personality {
             name: "varmail",
-            kind: Kind::VarMail,
+            kind: PersonalityKind::VarMail,
             threads: 16,
             files: count(10_000, 1000),
             width: u64::MAX,
             size: 16 << 10,
         },
-        Personality { name: "oltp", kind: Kind::Oltp, threads: 211, files: 0, width: 1, size: 0 },
+        Personality { name: "oltp", kind: PersonalityKind::Oltp, threads: 211, files: 0, width: 1, size: 0 },
     ];
     let rounds = bench.plan.rounds.min(5);
     let time = bench.plan.pick(Duration::from_secs(2), Duration::from_millis(400), Duration::ZERO);
@@ -144,7 +144,7 @@ impl Personality {
             File::create_new(&path)?.write_all(&bytes[..size(&mut random, self.size)])?;
             shares[number as usize % self.threads].paths.push(path);
         }
-        if self.kind == Kind::Oltp {
+        if self.kind == PersonalityKind::Oltp {
             for number in 0..DATABASES {
                 (0..DATABASE >> 20)
                     .try_fold(File::create_new(Personality::database(&root, number))?, |mut file, _| {
@@ -186,14 +186,14 @@ impl Personality {
         let mean = self.size;
         let log = || OpenOptions::new().append(true).create(true).open(root.join("log"));
         Ok(match self.kind {
-            Kind::FileServer => Box::new(move |share| {
+            PersonalityKind::FileServer => Box::new(move |share| {
                 share.remake(mean, false)?;
                 append(share.any(), false)?;
                 share.read()?;
                 drop(std::fs::metadata(share.any())?);
                 Ok(10) // make, write, close; open, append, close; open, read, close; stat
             }),
-            Kind::WebServer => {
+            PersonalityKind::WebServer => {
                 let mut log = log()?;
                 Box::new(move |share| {
                     (0..10).try_for_each(|_| share.read())?;
@@ -201,7 +201,7 @@ impl Personality {
                     Ok(31)
                 })
             }
-            Kind::WebProxy => {
+            PersonalityKind::WebProxy => {
                 let mut log = log()?;
                 Box::new(move |share| {
                     share.remake(mean, false)?;
@@ -210,7 +210,7 @@ impl Personality {
                     Ok(20)
                 })
             }
-            Kind::VarMail => Box::new(move |share| {
+            PersonalityKind::VarMail => Box::new(move |share| {
                 share.remake(mean, true)?;
                 let path = share.any().to_owned();
                 let read = share.read_of(&path)?;
@@ -221,7 +221,7 @@ impl Personality {
                 share.read()?;
                 Ok(13)
             }),
-            Kind::Oltp => {
+            PersonalityKind::Oltp => {
                 let synced = OFlags::DSYNC.bits() as i32;
                 let flags = if thread > 10 { 0 } else { synced };
                 let open = |path: &Path| File::options().read(true).write(true).custom_flags(flags).open(path);

@@ -142,7 +142,7 @@ fn a_dead_daemon_leaves_open_mapped_and_locked_files_with_errors() {
     let bytes = fs::read(&path).unwrap();
     assert_eq!((&bytes[..5], &bytes[4096..4103], bytes.len()), (&b"store"[..], &b"written"[..], 8192));
     // The lock has gone with its holder.
-    flock(&File::open(&path).unwrap(), FlockOperation::NonBlockingLockExclusive).unwrap();
+    flock(File::open(&path).unwrap(), FlockOperation::NonBlockingLockExclusive).unwrap();
     on.unmount();
     on.check();
 }
