@@ -231,7 +231,8 @@ impl Space {
         let mut shared = self.shared.lock();
         if shared.is_empty() || seeded("fs-share-freed") {
             drop(shared); // pages that have one extent are not shared meanwhile: see there
-            return runs.iter().for_each(|&(page, count)| self.give_unshared(page, count));
+            let mut free = self.free.lock();
+            return runs.iter().for_each(|&(page, count)| free.give(page, count));
         }
         let mut free = self.free.lock();
         for &(first, count) in runs {

@@ -195,6 +195,11 @@ impl InodeTable {
         self.own[thread_number() % PARTS].lock().push(ino);
     }
 
+    /// Many inodes become free: any thread may take them.
+    pub(crate) fn give_many(&self, free: impl Iterator<Item = Ino>) {
+        self.others.lock().extend(free);
+    }
+
     /// Free inodes, as a scan found them: the lowest is taken first.
     pub(crate) fn give_all(&self, mut free: Vec<Ino>) {
         free.reverse();

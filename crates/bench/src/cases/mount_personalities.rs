@@ -122,6 +122,9 @@ struct Share {
     bytes: Vec<u8>,
 }
 
+/// One turn of a thread: the operations that it has done.
+type OneTurn = dyn FnMut(&mut Share) -> Result<u64>;
+
 impl Personality {
     fn database(root: &Path, number: u64) -> PathBuf {
         root.join(format!("database-{number}"))
@@ -182,7 +185,7 @@ impl Personality {
     }
 
     /// One turn of a thread, which tells how many calls of the personality it was.
-    fn turn(&self, root: &Path, thread: usize) -> Result<Box<dyn FnMut(&mut Share) -> Result<u64>>> {
+    fn turn(&self, root: &Path, thread: usize) -> Result<Box<OneTurn>> {
         let mean = self.size;
         let log = || OpenOptions::new().append(true).create(true).open(root.join("log"));
         Ok(match self.kind {
@@ -190,7 +193,7 @@ impl Personality {
                 share.remake(mean, false)?;
                 append(share.any(), false)?;
                 share.read()?;
-                drop(std::fs::metadata(share.any())?);
+                std::fs::metadata(share.any())?;
                 Ok(10) // make, write, close; open, append, close; open, read, close; stat
             }),
             PersonalityKind::WebServer => {

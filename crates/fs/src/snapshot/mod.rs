@@ -203,8 +203,8 @@ fn free_all(core: &Core, root: Ino) {
     core.give_runs(&pages);
     // A damaged inode names the root still (FS-23); one that is held has no link.
     let (roots, others): (Vec<Ino>, Vec<Ino>) = numbers.into_iter().partition(|&ino| ino == root);
-    others.into_iter().for_each(|ino| core.table.give(ino));
-    roots.into_iter().filter(|_| is_free).for_each(|ino| core.table.give(ino));
+    core.table.give_many(others.into_iter());
+    core.table.give_many(roots.into_iter().filter(|_| is_free));
 }
 
 /// Frees an inode of a snapshot, flushed and not fenced. Returns it unless it is held.
