@@ -178,6 +178,9 @@ pub(crate) struct KvArgs {
     /// The name of the key-value store inside it
     #[arg(long, global = true, default_value = "kv")]
     pub table: String,
+    /// A table with a name inside that, instead of the main one
+    #[arg(long = "in", global = true, value_name = "NAME")]
+    pub within: Option<String>,
     /// Backend
     #[arg(long, global = true, value_enum, env = "EVERBYTE_BACKEND")]
     pub backend: Option<Backend>,
@@ -216,6 +219,35 @@ pub(crate) enum KvCommand {
     Import(ImportArgs),
     /// Writes entries to a file
     Export(ExportArgs),
+    /// Lists the tables that have names
+    Tables,
+    /// Removes a table with all its keys
+    DropTable {
+        /// Its name
+        name: String,
+    },
+    /// Lists the versions that have names
+    Versions,
+    /// Gives the present version a name: it stays readable until `forget`
+    Name {
+        /// The name
+        name: String,
+    },
+    /// Removes the name of a version, and gives its space back
+    Forget {
+        /// The name
+        name: String,
+    },
+    /// Brings all tables back to a version that has a name
+    Restore {
+        /// The name
+        name: String,
+    },
+    /// Prints what has changed since a version that has a name: `-` the old entry, `+` the new one
+    Changes {
+        /// The name
+        name: String,
+    },
 }
 
 /// Selects entries.

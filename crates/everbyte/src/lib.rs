@@ -81,7 +81,10 @@ pub mod hkv {
 
 /// An ordered map of bytes; see `everbyte-kv`.
 pub mod kv {
-    pub use everbyte_kv::{Batch, Commit, Entry, Error, Kv, Range, Result, Snapshot, Stats};
+    pub use everbyte_kv::{
+        Batch, BatchTable, Change, Changes, Commit, Entry, Error, Kv, KvTable, NamedVersion, Range, Result, Savepoint,
+        Snapshot, Stats, TableSnapshot, Version,
+    };
 }
 
 /// The place of a store, and how it is opened; see `everbyte-media`.

@@ -19,7 +19,7 @@ pub struct NamedVersion {
     pub name: String,
     /// Its number.
     pub version: Version,
-    /// Keys of all tables.
+    /// Keys of its main table.
     pub keys: u64,
     /// When it got the name, by the clock of that machine.
     pub named_at: SystemTime,
@@ -155,7 +155,7 @@ impl Kv {
             let record = VersionRecord::parse(value)?;
             let name = String::from_utf8_lossy(name).into_owned();
             let named_at = UNIX_EPOCH.checked_add(Duration::from_secs(record.named_at)).unwrap_or(UNIX_EPOCH);
-            versions.push(NamedVersion { name, version: record.version, keys: record.keys, named_at });
+            versions.push(NamedVersion { name, version: record.version, keys: record.main_keys, named_at });
         }
         Ok(versions)
     }

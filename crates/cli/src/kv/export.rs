@@ -11,8 +11,8 @@ use serde_json::json;
 pub(super) fn run(place: &TablePath, args: &ExportArgs, output: &Output) -> Result<(), Failure> {
     let form = exchange::form_of(&args.file, args.format);
     let (store, kv) = place.read()?;
-    let snapshot = kv.snapshot();
-    let bar = progress::bar("exporting", Some(snapshot.len()));
+    let snapshot = place.snapshot(&kv)?;
+    let bar = progress::bar("exporting", Some(snapshot.len()?));
     let write = |line: &mut dyn FnMut(String) -> Result<(), Failure>| {
         let mut count = 0u64;
         for entry in snapshot.prefix(b"") {

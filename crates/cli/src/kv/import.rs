@@ -16,6 +16,7 @@ pub(super) fn run(place: &TablePath, args: &ImportArgs, output: &Output) -> Resu
         open::create(&place.store, &place.open, &Shape::default())?.close()?;
     }
     let (store, kv) = place.write()?;
+    let table = place.named_or_made(&kv)?;
     let bar = progress::bar("importing", len);
     let mut batch = kv.batch();
     let (mut line, mut number, mut loaded, mut pending) = (Vec::new(), 0u64, 0u64, 0u32);
@@ -34,7 +35,10 @@ pub(super) fn run(place: &TablePath, args: &ImportArgs, output: &Output) -> Resu
                 ))
             };
             if let Some((key, value)) = entry.map_err(wrong)? {
-                batch.put(&key, &value)?;
+                match &table {
+                    Some(table) => batch.table(table)?.put(&key, &value)?,
+                    None => batch.put(&key, &value)?,
+                };
                 (loaded, pending) = (loaded + 1, pending + 1);
             }
         }
@@ -49,6 +53,7 @@ pub(super) fn run(place: &TablePath, args: &ImportArgs, output: &Output) -> Resu
         }
     }
     drop(batch);
+    drop(table);
     bar.finish_and_clear();
     close(store, kv)?;
     output.say(format!("imported {loaded} entries"), json!({ "imported": loaded }))

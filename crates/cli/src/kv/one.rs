@@ -10,7 +10,11 @@ use std::io::Read;
 pub(super) fn get(place: &TablePath, key: &str, output: &Output) -> Result<(), Failure> {
     let key = word(key)?;
     let (store, kv) = place.read()?;
-    let Some(value) = kv.get(&key)? else {
+    let value = match place.named(&kv)? {
+        Some(table) => table.get(&key)?,
+        None => kv.get(&key)?,
+    };
+    let Some(value) = value else {
         return Err(Failure::No(format!("no key `{}`", text::escape(&key))));
     };
     if output.is_json() {
@@ -37,7 +41,10 @@ pub(super) fn put(place: &TablePath, key: &str, value: Option<&str>, output: &Ou
         }
     };
     let (store, kv) = place.write()?;
-    kv.put(&key, &value)?;
+    match place.named_or_made(&kv)? {
+        Some(table) => table.put(&key, &value)?,
+        None => kv.put(&key, &value)?,
+    }
     close(store, kv)?;
     if output.is_json() { output.say("", json!({ "stored": 1 })) } else { Ok(()) }
 }
@@ -45,12 +52,18 @@ pub(super) fn put(place: &TablePath, key: &str, value: Option<&str>, output: &Ou
 pub(super) fn del(place: &TablePath, keys: &[String], output: &Output) -> Result<(), Failure> {
     let keys = keys.iter().map(|key| word(key)).collect::<Result<Vec<_>, _>>()?;
     let (store, kv) = place.read()?;
+    let table = place.named(&kv)?;
     let mut absent = Vec::new();
     for key in &keys {
-        if !kv.delete(key)? {
+        let found = match &table {
+            Some(table) => table.delete(key)?,
+            None => kv.delete(key)?,
+        };
+        if !found {
             absent.push(text::escape(key));
         }
     }
+    drop(table);
     close(store, kv)?;
     let deleted = keys.len() - absent.len();
     output.say(format!("deleted {deleted}"), json!({ "deleted": deleted, "absent": absent }))?;

@@ -10,7 +10,7 @@ pub(super) fn run(place: &TablePath, args: &ScanArgs, output: &Output) -> Result
     let bound = |text: &Option<String>| text.as_deref().map(word).transpose();
     let (start, end, prefix) = (bound(&args.start)?, bound(&args.end)?, bound(&args.prefix)?);
     let (store, kv) = place.read()?;
-    let snapshot = kv.snapshot();
+    let snapshot = place.snapshot(&kv)?;
     let limit = args.limit.unwrap_or(usize::MAX);
     let form = if output.is_json() { Form::Jsonl } else { Form::Tsv };
     let mut print = |entry: everbyte_kv::Result<(Vec<u8>, Vec<u8>)>| -> Result<(), Failure> {
@@ -23,7 +23,7 @@ pub(super) fn run(place: &TablePath, args: &ScanArgs, output: &Output) -> Result
         None => {
             let from = start.as_deref().map_or(Bound::Unbounded, Bound::Included);
             let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            snapshot.range::<[u8]>((from, to))
+            snapshot.range((from, to))
         }
     };
     if args.reverse {

@@ -100,3 +100,30 @@ fn tables_are_apart_and_an_absent_one_is_named() {
     let info = place.good(&["info"]);
     assert!(info.contains("one") && info.contains("two"), "{info}");
 }
+
+#[test]
+fn tables_with_names_and_versions_with_names() {
+    let place = Place::with_store();
+    place.good(&["kv", "put", "apple", "red"]);
+    place.good(&["kv", "put", "--in", "stock", "apple", "97"]);
+    assert_eq!(place.good(&["kv", "get", "--in", "stock", "apple"]), "97\n");
+    assert_eq!(place.good(&["kv", "tables"]), "stock\t1 keys\n");
+    place.bad(&["kv", "get", "--in", "nothing", "apple"], 1, &["no table", "nothing"]);
+    place.good(&["kv", "name", "monday"]);
+    place.bad(&["kv", "name", "monday"], 2, &["monday", "already"]);
+    std::fs::write(place.path("in.tsv"), "apple\t96\npear\t5\n").unwrap();
+    place.good(&["kv", "import", "--in", "stock", "in.tsv"]);
+    place.good(&["kv", "del", "apple"]);
+    assert_eq!(place.good(&["kv", "changes", "monday"]), "-apple\tred\n");
+    assert_eq!(place.good(&["kv", "changes", "--in", "stock", "monday"]), "-apple\t97\n+apple\t96\n+pear\t5\n");
+    let said: Value = serde_json::from_str(&place.good(&["kv", "versions", "--json"])).unwrap();
+    assert_eq!((said["versions"][0]["name"].as_str(), said["versions"][0]["keys"].as_u64()), (Some("monday"), Some(1)));
+    place.good(&["kv", "restore", "monday"]);
+    assert_eq!(place.good(&["kv", "scan"]), "apple\tred\n");
+    assert_eq!(place.good(&["kv", "scan", "--in", "stock"]), "apple\t97\n");
+    place.good(&["kv", "drop-table", "stock"]);
+    assert_eq!(place.good(&["kv", "tables", "--json"]), "{\"tables\":[]}\n");
+    place.good(&["kv", "forget", "monday"]);
+    place.bad(&["kv", "restore", "monday"], 1, &["no version", "monday"]);
+    place.good(&["check"]);
+}

@@ -97,7 +97,7 @@ pub(crate) struct Tally {
 /// Figures of a tree since it was opened, and its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {
-    /// Live keys of the newest settled version.
+    /// Live keys of the main table in the newest settled version.
     pub keys: u64,
     /// The newest settled version.
     pub version: Version,
@@ -253,7 +253,7 @@ impl Tree {
     pub(crate) fn stats(&self) -> Stats {
         let (seen, counts) = (self.shared.pins.published(), &self.shared.counts);
         Stats {
-            keys: seen.keys.all,
+            keys: seen.keys.main,
             version: seen.version,
             oldest: self.shared.pins.oldest(),
             commits: counts.commits.load(Relaxed),
