@@ -337,7 +337,7 @@ fn page() -> String {
         Listen => E::Listen { address: "127.0.0.1:6380".into(), source: io::Error::from(io::ErrorKind::AddrInUse) },
         Exposed => E::Exposed { address: "0.0.0.0:6380".into() },
         System => E::System { action: "wait for readiness", source: refused() },
-        Store => E::Store { source: everbyte_kv::Error::Doomed.into() },
+        Store => E::Store { source: everbyte_kv::Error::Doomed },
         Settler => E::Settler,
     });
     texts!(page, "object: transactions", everbyte_object::TryError<everbyte_store::Error>, {
