@@ -157,7 +157,7 @@ impl<'k> Batch<'k> {
             return Err(Error::NoTable { object: self.kv.name().into(), name: name.into() });
         };
         let made = self.made.iter().find(|made| made.number.0 == record.number);
-        let open = made.cloned().unwrap_or_else(|| self.kv.tables.open(&record));
+        let open = made.cloned().unwrap_or_else(|| self.kv.tables.open(&record, self.tree.follows().version));
         Ok(KvTable { kv: self.kv.clone(), open, name: name.into() })
     }
 
@@ -174,7 +174,7 @@ impl<'k> Batch<'k> {
             return Err(Error::TableExists { object: self.kv.name().into(), name: name.into() });
         }
         let record = catalogue::add(&mut self.tree, name, &[])?;
-        let open = Arc::new(OpenTable::new(&record, false));
+        let open = Arc::new(OpenTable::pending(&record));
         self.made.push(Arc::clone(&open));
         Ok(KvTable { kv: self.kv.clone(), open, name: name.into() })
     }

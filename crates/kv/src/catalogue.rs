@@ -45,9 +45,11 @@ pub(crate) struct OpenTable {
 }
 
 /// How many keys a table has.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Counts {
-    /// At the opening, once it is known.
+    /// The version from which on gains are noted.
+    since: Version,
+    /// The keys at that version, once they are known.
     first: Option<u64>,
     /// The sum of the keys gained since then, by version, the oldest first.
     gained: VecDeque<(Version, i64)>,
@@ -65,10 +67,18 @@ const PENDING: u8 = 1;
 const DROPPED: u8 = 2;
 
 impl OpenTable {
-    pub(crate) fn new(record: &TableRecord, live: bool) -> OpenTable {
-        let life = AtomicU8::new(if live { LIVE } else { PENDING });
-        let first = if live { None } else { Some(0) };
-        let counts = Mutex::new(Counts { first, ..Counts::default() });
+    /// One that `newest` sees.
+    fn live(record: &TableRecord, newest: Version) -> OpenTable {
+        OpenTable::new(record, LIVE, Counts { since: newest, first: None, gained: VecDeque::new() })
+    }
+
+    /// One that a batch makes.
+    pub(crate) fn pending(record: &TableRecord) -> OpenTable {
+        OpenTable::new(record, PENDING, Counts { since: record.created, first: Some(0), gained: VecDeque::new() })
+    }
+
+    fn new(record: &TableRecord, life: u8, counts: Counts) -> OpenTable {
+        let (life, counts) = (AtomicU8::new(life), Mutex::new(counts));
         OpenTable { number: TableNumber(record.number), created: record.created, life, counts }
     }
 
@@ -99,17 +109,20 @@ impl OpenTable {
         }
     }
 
-    /// The keys at `version`. The first time `count` counts them.
+    /// The keys at `version`. `count` counts them the first time, and for versions of before the
+    /// table was opened.
     pub(crate) fn len(&self, version: Version, count: impl FnOnce() -> Result<u64>) -> Result<u64> {
         {
             let counts = self.counts.lock();
-            if let Some(first) = counts.first {
+            if let Some(first) = counts.first.filter(|_| version >= counts.since) {
                 return Ok(first.wrapping_add_signed(counts.gained_at(version)));
             }
         }
         let len = count()?;
         let mut counts = self.counts.lock();
-        counts.first = Some(len.wrapping_add_signed(-counts.gained_at(version)));
+        if version >= counts.since {
+            counts.first = Some(len.wrapping_add_signed(-counts.gained_at(version)));
+        }
         Ok(len)
     }
 }
@@ -119,10 +132,11 @@ impl OpenTable {
 pub(crate) struct Tables(Mutex<HashMap<u32, Arc<OpenTable>>>);
 
 impl Tables {
-    /// The table of this record; opened now if it is not yet. The caller holds the writer's lock.
-    pub(crate) fn open(&self, record: &TableRecord) -> Arc<OpenTable> {
+    /// The table of this record, which `newest` sees; opened now if it is not yet. The caller holds
+    /// the writer's lock.
+    pub(crate) fn open(&self, record: &TableRecord, newest: Version) -> Arc<OpenTable> {
         let mut tables = self.0.lock();
-        Arc::clone(tables.entry(record.number).or_insert_with(|| Arc::new(OpenTable::new(record, true))))
+        Arc::clone(tables.entry(record.number).or_insert_with(|| Arc::new(OpenTable::live(record, newest))))
     }
 
     /// A batch made `table` and is committed.

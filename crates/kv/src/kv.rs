@@ -321,6 +321,8 @@ fn fill(tree: &Tree, mut entries: range::Range<'_>, progress: &mut dyn FnMut(u64
         let (mut batch, mut bytes) = (tree.batch(), 0);
         while more && bytes < BATCH {
             match entries.next_entry()? {
+                // The copy has one version, and none with a name.
+                Some(entry) if entry.table() == TableNumber::VERSIONS => {}
                 Some(entry) => {
                     let (table, (key, value)) = (entry.table(), entry.read()?);
                     batch.put(table, key, value)?;

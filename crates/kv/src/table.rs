@@ -174,7 +174,9 @@ impl TableSnapshot {
     /// # Errors
     /// Damage.
     pub fn len(&self) -> Result<u64> {
-        self.open.len(self.tree.version(), || self.prefix(b"").count_entries())
+        let len = self.open.len(self.tree.version(), || self.prefix(b"").count_entries());
+        self.tree.require_kept()?;
+        len
     }
 
     /// Whether there is no key.

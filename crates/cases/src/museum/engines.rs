@@ -626,6 +626,12 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "an inner node is split at an entry that has ended: keys that its neighbour took over are searched on the wrong side",
     ),
     exhibit(
+        "tree-abort-keeps-numbers",
+        "kv",
+        "kv-savepoints",
+        "a batch with savepoints that is given up takes back what lies behind the last one, and nothing before it",
+    ),
+    exhibit(
         "tree-one-number-void",
         "kv",
         "kv-savepoints",

@@ -255,9 +255,9 @@ impl<'t> TreeBatch<'t> {
     pub(crate) fn delete(&mut self, table: TableNumber, key: &[u8]) -> Result<bool> {
         self.check_key(key)?;
         let query = Query::new(table, key);
-        self.guarded(|batch| {
+        let deleted = self.guarded(|batch| {
             let (path, leaf) = batch.descend(&query.full)?;
-            let Some((index, slot)) = leaf.find(&batch.view, &query)? else { return Ok(false) };
+            let Some((index, slot)) = leaf.find(&batch.view, &query)? else { return Ok(None) };
             batch.end_entry(&leaf, index, &slot)?;
             batch.count(table, -1);
             let mut rest = Vec::new();
@@ -265,12 +265,14 @@ impl<'t> TreeBatch<'t> {
             if rest.is_empty() {
                 batch.writer.prefetched.forget(leaf.at);
                 batch.unlink(&path)?;
-                batch.mend_underflow(&query.full, 1)?;
-            } else if rest.len() < LEAF_BASE_MAX / 4 {
-                batch.mend_underflow(&query.full, 0)?;
             }
-            Ok(true)
-        })
+            Ok(Some((path, rest.len())))
+        })?;
+        let Some((path, left)) = deleted else { return Ok(false) };
+        if left < LEAF_BASE_MAX / 4 {
+            self.note_poor(&path, &query.full);
+        }
+        Ok(true)
     }
 
     fn check_key(&self, key: &[u8]) -> Result<()> {

@@ -5,7 +5,6 @@ use crate::error::Result;
 use crate::tree::batch::TreeBatch;
 use crate::tree::handle::{Commit, OpenTree};
 use crate::tree::layout::*;
-use crate::tree::merge::NOTED_MAX;
 use crate::tree::number::Version;
 use crate::tree::pins::Published;
 use crate::tree::version::Voids;
@@ -42,13 +41,15 @@ impl TreeBatch<'_> {
         let frees_nothing = self.frees.is_empty() || seeded("tree-frees-forgotten");
         let wrote = !(self.dirty.is_clean() && self.allocated.is_empty() && frees_nothing);
         if wrote || self.reclaims {
-            self.mend_noted()?;
+            self.mend();
             self.guarded(TreeBatch::reclaim)?;
         }
         let reclaimed = self.reclaims && !(self.dirty.is_clean() && self.frees.is_empty() && self.drops.is_empty());
         if !wrote && !reclaimed {
             if self.reclaims {
-                self.reclaimed(); // the sweep has gone on
+                // The sweep has gone on.
+                self.reclaimed();
+                self.hand_over_poor();
             }
             self.done = true;
             return Ok(shared.commit_of(self.writer.committed.version));
@@ -94,13 +95,12 @@ impl TreeBatch<'_> {
         writer.applied_by = crate::tree::thread::current();
         writer.committed = next;
         writer.next = next.version.next();
-        writer.poor.append(&mut self.poor);
-        writer.poor.truncate(NOTED_MAX);
         writer.graveyard.extend(self.graves.drain(..));
         writer.recent.clear();
         if !self.drops.is_empty() {
             writer.recent.extend(self.drops.drain(..));
         }
+        self.hand_over_poor();
         shared.counts.commits.fetch_add(1, Relaxed);
         let commit = shared.commit_of(next.version);
         if commit.version.is_settled(&shared.media) {

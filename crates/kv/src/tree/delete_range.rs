@@ -16,6 +16,7 @@ use crate::tree::layout::*;
 use crate::tree::node::{Node, below};
 use crate::tree::writer::Grave;
 use everbyte_media::seeded;
+use std::cmp::Ordering;
 
 /// A range of full keys. `None`: no border on this side.
 #[derive(Clone, Copy)]
@@ -47,13 +48,9 @@ impl TreeBatch<'_> {
             self.guarded(|batch| {
                 let root = Node::open(&batch.shared.media, batch.root)?;
                 let span = KeySpan { low: Some(low), high: Some(high) };
-                batch.cut_below(&root, KeySpan { low: None, high: None }, span)?;
-                for level in 0..=root.level {
-                    batch.mend_underflow(low, level)?;
-                    batch.mend_underflow(high, level)?;
-                }
-                Ok(())
+                batch.cut_below(&root, KeySpan { low: None, high: None }, span)
             })?;
+            self.note_borders(low, high);
         }
         for (table, keys) in gone {
             self.count(table, -(keys as i64));
@@ -121,9 +118,9 @@ impl TreeBatch<'_> {
         let mut left = visible.len();
         for index in visible.iter().map(|&index| usize::from(index)) {
             let slot = leaf.slot(index);
-            let behind = span.low.is_none_or(|low| leaf.compare(&slot, low).is_ok_and(std::cmp::Ordering::is_ge));
-            let before = span.high.is_none_or(|high| leaf.compare(&slot, high).is_ok_and(std::cmp::Ordering::is_lt));
-            if behind && before {
+            let low = span.low.map(|low| leaf.compare(&slot, low)).transpose()?;
+            let high = span.high.map(|high| leaf.compare(&slot, high)).transpose()?;
+            if low.is_none_or(Ordering::is_ge) && high.is_none_or(Ordering::is_lt) {
                 self.end_entry(leaf, index, &slot)?;
                 left -= 1;
             }

@@ -134,10 +134,23 @@ impl Tree {
     /// # Errors
     /// Damage.
     pub(crate) fn get(&self, table: TableNumber, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let (ticket, seen) = self.shared.pins.pin();
-        let result = self.shared.get(&self.shared.brief_view(seen.version), seen.root, table, key);
-        self.shared.pins.unpin(&ticket);
-        result
+        self.newest(|seen| self.shared.get(&self.shared.brief_view(seen.version), seen.root, table, key))
+    }
+
+    /// What `read` finds in the newest settled version; again if the reader was overtaken by more
+    /// versions than the limit allows (PIN-2).
+    #[inline]
+    pub(crate) fn newest<T>(&self, mut read: impl FnMut(Published) -> Result<T>) -> Result<T> {
+        let pins = &self.shared.pins;
+        loop {
+            let (ticket, seen) = pins.pin();
+            let result = read(seen);
+            let is_expired = pins.is_expired(seen.version);
+            pins.unpin(&ticket);
+            if !is_expired {
+                return result;
+            }
+        }
     }
 
     /// Pins the newest settled version.
@@ -344,6 +357,11 @@ impl TreeSnapshot {
         let value = self.0.shared.get(&self.0.view, self.0.seen.root, table, key);
         self.0.require_kept()?;
         value
+    }
+
+    /// Refuses a version whose reader has fallen too far behind ([`Pinned::require_kept`]).
+    pub(crate) fn require_kept(&self) -> Result<()> {
+        self.0.require_kept()
     }
 
     /// Whether both are versions of one opened tree.

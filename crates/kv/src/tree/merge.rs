@@ -11,9 +11,14 @@
 //! So two neighbours hold, together, more than one node may start with, or each a quarter of it:
 //! the space of a tree is bounded by its keys, also where a range was thinned out and left alone.
 //!
-//! The old nodes are not touched, as with a split. Inner nodes of this batch are not merged: their
-//! dead entries have to stay in order among the others. The writer notes the place, and the commits
-//! of later batches do it, [`AGAIN`] places each.
+//! The old nodes are not touched, as with a split. A delete only notes its key. The places are
+//! mended together, before the commit, under a number of their own (`savepoint.rs`): so all nodes
+//! of the batch can be merged, and where that fails, for a full store or a damaged neighbour, it is
+//! taken back alone, and the batch commits without it.
+//!
+//! An inner node that a round of mending has made itself is left to the next round, [`ROUNDS`] for
+//! a commit, and then to later commits, [`AGAIN`] places each: its dead entries would have to be
+//! sorted among those of the neighbour.
 
 use crate::error::Result;
 use crate::tree::batch::{Path, TreeBatch};
@@ -25,42 +30,122 @@ use crate::tree::version::View;
 use everbyte_media::seeded;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Places at which one commit mends what earlier batches had to leave.
+/// Rounds of mending before a commit.
+const ROUNDS: usize = 4;
+/// Places at which one commit mends what earlier ones have left.
 const AGAIN: usize = 2;
-/// Places that are noted at most.
+/// Places that one round mends at most: a batch with more has several.
+const ROUND_MAX: usize = 1024;
+/// Places that stay noted for later commits.
 pub(crate) const NOTED_MAX: usize = 256;
 
 impl<'t> TreeBatch<'t> {
-    /// Before the commit: merges what an earlier batch could not, because it had made the nodes.
-    pub(crate) fn mend_noted(&mut self) -> Result<()> {
-        for _ in 0..AGAIN {
-            let Some(key) = self.writer.poor.pop() else { return Ok(()) };
-            self.mended.push(key.clone());
-            self.guarded(|batch| batch.mend_underflow(&key, 1))?;
+    /// Notes that a delete has thinned out the leaf of the full key `key`, to which `path` leads.
+    pub(crate) fn note_poor(&mut self, path: &Path<'t>, key: &[u8]) {
+        let mut children = Vec::new();
+        if let [(root, _)] = &**path
+            && root.visible(&self.view, &mut children).is_ok()
+            && children.len() == 1
+        {
+            return; // the only leaf
         }
-        Ok(())
+        self.poor.push(key.to_vec());
+        if self.poor.len() >= ROUND_MAX {
+            self.mend_round();
+            self.overflow();
+        }
     }
 
-    /// Notes the way to `key` for a later batch.
-    fn note_poor(&mut self, key: &[u8]) {
-        if self.poor.len() < NOTED_MAX && self.poor.last().is_none_or(|last| last != key) {
-            self.poor.push(key.to_vec());
+    /// Notes the borders of a deleted range.
+    pub(crate) fn note_borders(&mut self, low: &[u8], high: &[u8]) {
+        self.poor.extend([low.to_vec(), high.to_vec()]);
+    }
+
+    /// Before the commit: mends what this batch has noted, and a little of what was left before.
+    pub(crate) fn mend(&mut self) {
+        let kept = self.writer.poor.len().saturating_sub(AGAIN);
+        self.mended = self.writer.poor.split_off(kept);
+        self.poor.extend(self.mended.iter().cloned());
+        for _ in 0..ROUNDS {
+            if self.poor.is_empty() {
+                return;
+            }
+            if !self.mend_round() {
+                self.writer.cannot_mend = true;
+                break;
+            }
+        }
+        self.overflow();
+    }
+
+    /// Forgets places that are too many: a sweep over the leaves (`reclaim.rs`) finds them again.
+    fn overflow(&mut self) {
+        if self.poor.len() > NOTED_MAX {
+            self.poor.truncate(NOTED_MAX);
+            self.writer.missed = true;
         }
     }
 
-    /// Mends underflow on the way to the full key `key`, from the node of `level` upwards.
-    pub(crate) fn mend_underflow(&mut self, key: &[u8], mut level: u8) -> Result<()> {
-        loop {
+    /// After the commit: the writer takes over what is still to be mended.
+    pub(crate) fn hand_over_poor(&mut self) {
+        self.writer.poor.append(&mut self.poor);
+        if self.writer.poor.len() > NOTED_MAX {
+            self.writer.poor.truncate(NOTED_MAX);
+            self.writer.missed = true;
+        }
+        self.writer.cannot_mend &= self.freed == 0;
+        if self.may_sweep_again() && !self.writer.cannot_mend {
+            self.writer.sweep = Some(Vec::new());
+            self.writer.missed = false;
+            self.writer.merges_before = self.shared.counts.merges.load(Relaxed);
+        }
+    }
+
+    /// Whether a sweep is to find places that were forgotten: those noted are mended, and merging
+    /// still helps.
+    pub(crate) fn may_sweep_again(&self) -> bool {
+        let merges = self.shared.counts.merges.load(Relaxed);
+        let writer = &*self.writer;
+        writer.missed && writer.sweep.is_none() && writer.poor.len() <= AGAIN && merges > writer.merges_before
+    }
+
+    /// Mends the places that are noted, or, where that fails, the first half of them, and so on;
+    /// afterwards those are noted that it leaves to another round. `false`: it can mend none, and
+    /// nothing has changed.
+    fn mend_round(&mut self) -> bool {
+        let (mut places, mut rest) = (std::mem::take(&mut self.poor), Vec::new());
+        let mut has_mended = false;
+        while !has_mended && !places.is_empty() && !self.doomed && self.try_number() {
+            has_mended = places.iter().try_for_each(|key| self.guarded(|batch| batch.mend_way(key))).is_ok();
+            if !has_mended {
+                self.leave_mark();
+                self.poor.clear();
+                rest.extend(places.drain(places.len() / 2..));
+            } else if self.allocated.is_empty() {
+                self.leave_mark(); // nothing was written: the number is free again
+            } else {
+                self.keep_number();
+            }
+        }
+        if !has_mended {
+            rest.append(&mut places);
+        }
+        self.poor.append(&mut rest);
+        has_mended
+    }
+
+    /// Mends underflow on the way to the full key `key`, from its leaf to the root.
+    fn mend_way(&mut self, key: &[u8]) -> Result<()> {
+        for level in 0_u8.. {
             let (path, node) = self.descend_to(key, level)?;
             if path.is_empty() {
                 return self.lose_level(&node, key);
             }
-            if !self.is_poor(&node)? {
-                return Ok(());
+            if self.is_poor(&node)? {
+                self.merge(path, node, key)?;
             }
-            self.merge(path, node, key)?;
-            level += 1;
         }
+        Ok(())
     }
 
     /// As [`TreeBatch::descend`], to the node of `level`.
@@ -74,6 +159,17 @@ impl<'t> TreeBatch<'t> {
             node = below(media, &node, child)?;
         }
         Ok((path, node))
+    }
+
+    /// Notes a leaf that the sweep has come to, if an earlier process or a full list left it poor.
+    pub(crate) fn note_swept(&mut self, leaf: &Node<'_>, key: &[u8]) -> Result<()> {
+        if self.is_poor(leaf)? {
+            match self.writer.poor.len() + self.poor.len() {
+                0..NOTED_MAX => self.poor.push(key.to_vec()),
+                _ => self.writer.missed = true,
+            }
+        }
+        Ok(())
     }
 
     /// Whether a node has less than a quarter of what a new one may have.
@@ -104,13 +200,12 @@ impl<'t> TreeBatch<'t> {
         let right = below(media, &parent, parent.child(pair[1]))?;
         let own = |node: &Node<'_>| node.birth() == self.view.version;
         if !node.is_leaf() && (own(&left) || own(&right)) {
-            self.note_poor(key);
+            self.poor.push(key.to_vec());
             return Ok(());
         }
         if !node.is_leaf() && begins_with_long_key(&right, &self.view)? {
             return Ok(());
         }
-        self.shared.counts.merges.fetch_add(1, Relaxed);
         let mut items = Items::default();
         self.gather(&left, b"", &mut items)?;
         let first = items.list.len();
@@ -135,7 +230,9 @@ impl<'t> TreeBatch<'t> {
         }
         self.discard_own(&left)?;
         self.discard_own(&right)?;
-        self.replace_child(path, parent, pair[0], children)
+        self.replace_child(path, parent, pair[0], children)?;
+        self.shared.counts.merges.fetch_add(1, Relaxed);
+        Ok(())
     }
 
     /// Replaces a root that has a single child.
@@ -150,7 +247,7 @@ impl<'t> TreeBatch<'t> {
             return Ok(());
         }
         if own(root) || own(&child) {
-            self.note_poor(key);
+            self.poor.push(key.to_vec());
             return Ok(());
         }
         let mut items = Items::default();

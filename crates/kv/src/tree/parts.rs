@@ -124,10 +124,7 @@ impl Tree {
     /// # Errors
     /// Damage.
     pub(crate) fn len_of(&self, table: TableNumber, key: &[u8]) -> Result<Option<u64>> {
-        let (ticket, seen) = self.shared.pins.pin();
-        let result = self.shared.len_of(&self.shared.view(seen.version), seen.root, table, key);
-        self.shared.pins.unpin(&ticket);
-        result
+        self.newest(|seen| self.shared.len_of(&self.shared.view(seen.version), seen.root, table, key))
     }
 
     /// The part of the value of `key` that `choose` names when it is told the length; what lies
@@ -142,10 +139,7 @@ impl Tree {
         key: &[u8],
         choose: &mut dyn FnMut(u64) -> Range<u64>,
     ) -> Result<Option<Vec<u8>>> {
-        let (ticket, seen) = self.shared.pins.pin();
-        let result = self.shared.part_of(&self.shared.view(seen.version), seen.root, table, key, choose);
-        self.shared.pins.unpin(&ticket);
-        result
+        self.newest(|seen| self.shared.part_of(&self.shared.view(seen.version), seen.root, table, key, choose))
     }
 }
 

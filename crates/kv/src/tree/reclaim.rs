@@ -52,7 +52,8 @@ impl TreeBatch<'_> {
     /// sees, nodes to be merged, or a part of the tree that was not yet searched for dead entries.
     pub(crate) fn has_garbage(&mut self) -> bool {
         let front = self.writer.graveyard.front().map(|grave| grave.end);
-        self.writer.sweep.is_some() || !self.writer.poor.is_empty() || front.is_some_and(|end| self.past(end))
+        let can_mend = !self.writer.cannot_mend && (!self.writer.poor.is_empty() || self.may_sweep_again());
+        self.writer.sweep.is_some() || can_mend || front.is_some_and(|end| self.past(end))
     }
 
     /// Works through the front of the graveyard: frees and drops go into this batch's ledger.
@@ -235,6 +236,9 @@ impl TreeBatch<'_> {
             node = below(media, &node, child)?;
         }
         self.list_dead(&node);
+        if !from.is_empty() || next.is_some() {
+            self.note_swept(&node, from)?; // not the only leaf
+        }
         // A separator that does not lead on is damage.
         Ok(next.filter(|next| next.as_slice() > from))
     }

@@ -57,11 +57,11 @@ impl TreeBatch<'_> {
         if self.doomed {
             return Err(Error::Doomed);
         }
-        if self.view.version.get() + 1 >= self.writer.next.get() + NUMBERS_MAX {
+        if !self.try_number() {
             return Err(Error::SavepointsExhausted { max: NUMBERS_MAX - 1 });
         }
         self.serial += 1;
-        self.mark(self.serial);
+        self.marks.last_mut().expect("just made").serial = self.serial;
         Ok(TreeSavepoint { index: self.marks.len() - 1, serial: self.serial })
     }
 
@@ -99,7 +99,7 @@ impl TreeBatch<'_> {
     /// Takes back what was stored behind the last mark, and the mark.
     pub(crate) fn leave_mark(&mut self) {
         let Some(mark) = self.marks.pop() else { return };
-        unless("tree-savepoint-keeps-stamps", || self.take_back(mark.touched));
+        unless("tree-savepoint-keeps-stamps", || self.take_back(mark.touched, mark.version.next()));
         unless("tree-savepoint-keeps-graves", || self.graves.truncate(mark.graves));
         let allocated = std::mem::replace(&mut self.allocated, mark.allocated);
         for (_, block) in allocated {
@@ -109,17 +109,35 @@ impl TreeBatch<'_> {
         (self.root, self.keys, self.gained, self.doomed) = (mark.root, mark.keys, mark.gained, false);
     }
 
-    /// Takes the stamps of the newest number out of the slots touched from `first` on.
-    pub(crate) fn take_back(&mut self, first: usize) {
-        let (version, media) = (self.view.version, &self.shared.media);
-        for at in self.touched.split_off(first) {
-            if media.load(at + START_AT) == version.get() {
+    /// Takes the numbers from `first` to the newest one out of the slots touched from `from` on.
+    pub(crate) fn take_back(&mut self, from: usize, first: Version) {
+        let (numbers, media) = (first..=self.view.version, &self.shared.media);
+        let is_own = |at: u64| numbers.contains(&Version::new(media.load(at)));
+        for at in self.touched.split_off(from) {
+            if is_own(at + START_AT) {
                 self.store(at + START_AT, 0);
                 self.emptied.insert(at);
             }
-            if media.load(at + END_AT) == version.get() && !seeded("tree-abort-keeps-ends") {
+            if is_own(at + END_AT) && !seeded("tree-abort-keeps-ends") {
                 self.store(at + END_AT, 0);
             }
+        }
+    }
+
+    /// Begins a new number without a savepoint: what follows is kept by [`TreeBatch::keep_number`],
+    /// or taken back by [`TreeBatch::leave_mark`]. `false`: the batch has no number left.
+    pub(crate) fn try_number(&mut self) -> bool {
+        let is_left = self.view.version.get() + 1 < self.writer.next.get() + NUMBERS_MAX;
+        if is_left {
+            self.mark(0);
+        }
+        is_left
+    }
+
+    /// What was written under the newest number belongs to the batch.
+    pub(crate) fn keep_number(&mut self) {
+        if let Some(mark) = self.marks.pop() {
+            self.allocated.extend(mark.allocated);
         }
     }
 

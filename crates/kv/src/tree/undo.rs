@@ -1,7 +1,9 @@
 //! A batch that is given up: all that carries its version is taken back.
 
 use crate::tree::batch::TreeBatch;
+use crate::tree::merge::NOTED_MAX;
 use everbyte_media::museum::misplaced;
+use everbyte_media::seeded;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Room of a batch's list of slots that stays for the next batch.
@@ -19,10 +21,9 @@ impl TreeBatch<'_> {
     ///
     /// A crash before that finds a version that did not commit: opening makes it void.
     fn undo(&mut self) {
-        while !self.marks.is_empty() {
-            self.leave_mark();
-        }
-        self.take_back(0);
+        let newest = self.view.version;
+        let first = if seeded("tree-abort-keeps-numbers") { newest } else { self.writer.next };
+        self.take_back(0, first);
         let media = &self.shared.media;
         misplaced("tree-abort-unflushed", || self.dirty.clear());
         self.dirty.flush(media);
@@ -45,7 +46,9 @@ impl TreeBatch<'_> {
             self.writer.graveyard.push_front(grave);
         }
         self.shared.media.forget_lost();
-        self.writer.poor.append(&mut self.mended);
+        let poor = &mut self.writer.poor;
+        poor.append(&mut self.mended);
+        poor.truncate(NOTED_MAX);
         // The reclaiming of this version is still to be done.
         self.writer.digging.truncate(self.undug);
         self.writer.digging.extend(self.dug.drain(..).rev());

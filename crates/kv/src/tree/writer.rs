@@ -47,6 +47,12 @@ pub(crate) struct Writer {
     pub unfinished: Vec<Op>,
     /// Keys on whose way nodes are to be merged (`merge.rs`).
     pub poor: Vec<Vec<u8>>,
+    /// Whether that failed and no space has come back since.
+    pub cannot_mend: bool,
+    /// Whether there were more of them than are noted.
+    pub missed: bool,
+    /// Merges before the last sweep that was to find those.
+    pub merges_before: u64,
     pub items: Items,
     /// A clean one for the next batch.
     pub dirty: Dirty,

@@ -117,6 +117,12 @@ fn assert_named(kv: &Kv, name: &str, model: &Model) {
     let snapshot = kv.open_version(name).unwrap();
     let main: Pairs = snapshot.range::<[u8]>(..).collect::<Result<_, _>>().unwrap();
     assert_eq!((&main, snapshot.len()), (&model[""], main.len() as u64));
+    for table in NAMES.iter().filter_map(|table| kv.open_table(table).ok()) {
+        let Ok(then) = snapshot.table(&table) else { continue };
+        let pairs: Pairs = then.range::<[u8]>(..).collect::<Result<_, _>>().unwrap();
+        assert_eq!((&pairs, then.len().unwrap()), (&model[table.name()], pairs.len() as u64));
+        assert_eq!(table.len().unwrap(), table.range::<[u8]>(..).unwrap().count() as u64);
+    }
     let now = kv.snapshot();
     let newest = Model::from([("", now.range::<[u8]>(..).collect::<Result<_, _>>().unwrap())]);
     assert_changes(&snapshot, model, &now, &newest);
@@ -332,4 +338,83 @@ fn a_reader_that_falls_behind_the_limit_is_told() {
     assert_eq!(kv.stats().oldest, kv.stats().version.get(), "nothing holds an old version");
     assert_eq!(kv.snapshot().get(&[7]).unwrap().unwrap(), [2; 900]);
     assert_eq!(kv.check(), []);
+}
+
+/// Names of versions mean the versions of one store: a copy has none, and all else.
+#[test]
+fn a_copy_has_the_tables_and_no_names_of_versions() {
+    let media = Media::anonymous(32 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let kv = Kv::create(&store, "kv").unwrap();
+    kv.create_table("t").unwrap().put(b"key", b"value").unwrap();
+    (0..50_u8).for_each(|key| kv.put(&[key], &[key; 700]).unwrap());
+    kv.name_version("before").unwrap();
+    kv.delete(&[7]).unwrap();
+    kv.copy_to(&store, "copy", &mut |_| {}).unwrap();
+    let copy = Kv::open(&store, "copy").unwrap();
+    assert_eq!((copy.len(), copy.tables().unwrap(), copy.versions().unwrap()), (49, vec!["t".to_string()], vec![]));
+    assert_eq!(copy.open_table("t").unwrap().get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+    copy.put(&[8], b"other").unwrap();
+    assert_eq!((copy.stats().oldest, copy.check()), (copy.stats().version.get(), vec![]));
+}
+
+/// Where no node can be written any more, keys can still be deleted, and their space comes back.
+#[test]
+fn a_full_store_lets_keys_be_deleted() {
+    let media = Media::anonymous(24 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let kv = Kv::create(&store, "kv").unwrap();
+    let key = |number: u32| number.to_be_bytes();
+    let mut keys = 0;
+    for len in [120, 8] {
+        while kv.put(&key(keys), &vec![7; len]).is_ok() {
+            keys += 1;
+        }
+    }
+    assert!(keys > 10_000, "{keys} keys fill the store");
+    // Nothing comes back meanwhile: merging soon fails, and the deletes do not.
+    let held = kv.snapshot();
+    for number in (0..keys).filter(|number| number % 16 != 0) {
+        assert!(kv.delete(&key(number)).unwrap());
+    }
+    assert_eq!((held.len(), kv.len()), (keys.into(), keys.div_ceil(16).into()));
+    drop(held);
+    while kv.reclaim().unwrap() {}
+    assert_eq!(kv.check(), []);
+    (0..keys / 2).for_each(|number| kv.put(&key(number), &[8; 120]).unwrap());
+}
+
+/// A commit that fails takes back what its batch wrote before a savepoint, too: the next batch has
+/// the same number.
+#[test]
+fn a_commit_that_fails_takes_back_what_lies_before_a_savepoint() {
+    let fails = |len: usize| {
+        let media = Media::anonymous(24 << 20, &Options::default()).unwrap();
+        let store = Store::format(media, &FormatOptions::default()).unwrap();
+        let kv = Kv::create(&store, "kv").unwrap();
+        kv.put(b"kept", b"old").unwrap();
+        kv.put(b"deleted", b"old").unwrap();
+        let mut batch = kv.batch();
+        batch.put(b"kept", b"never").unwrap();
+        batch.put(b"never", b"there").unwrap();
+        batch.delete(b"deleted").unwrap();
+        batch.savepoint().unwrap();
+        let mut numbers = 0_u32..;
+        for len in [len, 60_000, 30_000, 15_000, 9_000, 4_097] {
+            while batch.put(&numbers.next().unwrap().to_be_bytes(), &vec![2; len]).is_ok() {}
+        }
+        // A put failed in the middle of a change, or the ledger still found room.
+        if batch.is_doomed() || batch.commit().is_ok() {
+            return false;
+        }
+        for round in 0..3_u8 {
+            kv.put(b"other", &[round]).unwrap();
+            assert_eq!(kv.get(b"kept").unwrap().as_deref(), Some(&b"old"[..]));
+            assert_eq!(kv.get(b"deleted").unwrap().as_deref(), Some(&b"old"[..]));
+            assert!(!kv.contains(b"never").unwrap());
+        }
+        assert_eq!((kv.len(), kv.check()), (3, vec![]));
+        true
+    };
+    assert!((0..40).any(|step| fails(6000 - step * 50)), "no size at which the commit fails");
 }

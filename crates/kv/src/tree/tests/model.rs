@@ -80,7 +80,7 @@ fn used(tree: &Tree) -> u64 {
 fn a_thinned_out_tree_gives_its_space_back() {
     programs(6, |random, _| {
         let (_store, object) = super::object();
-        let tree = Tree::open(object).unwrap();
+        let mut tree = Tree::open(object.clone()).unwrap();
         let empty = used(&tree);
         let mut keys: Vec<u32> = (0..9000).collect();
         if random.chance(50) {
@@ -104,6 +104,10 @@ fn a_thinned_out_tree_gives_its_space_back() {
             } else {
                 tree.settle(batch.commit().unwrap()).unwrap();
             }
+        }
+        if random.chance(30) {
+            drop(tree);
+            tree = Tree::open(object).unwrap();
         }
         // Reclaiming goes on with each commit, and without writes by steps of its own.
         let mut steps = 0;
