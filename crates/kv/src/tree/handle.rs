@@ -137,8 +137,8 @@ impl Tree {
         self.newest(|seen| self.shared.get(&self.shared.brief_view(seen.version), seen.root, table, key))
     }
 
-    /// What `read` finds in the newest settled version; again if the reader was overtaken by more
-    /// versions than the limit allows (PIN-2).
+    /// The result of `read` in the newest settled version; again if the reader was overtaken by
+    /// more versions than the limit allows (PIN-2).
     #[inline]
     pub(crate) fn newest<T>(&self, mut read: impl FnMut(Published) -> Result<T>) -> Result<T> {
         let pins = &self.shared.pins;

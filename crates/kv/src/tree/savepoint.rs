@@ -124,8 +124,9 @@ impl TreeBatch<'_> {
         }
     }
 
-    /// Begins a new number without a savepoint: what follows is kept by [`TreeBatch::keep_number`],
-    /// or taken back by [`TreeBatch::leave_mark`]. `false`: the batch has no number left.
+    /// Begins a new number without a savepoint: later stores are kept by
+    /// [`TreeBatch::keep_number`], or taken back by [`TreeBatch::leave_mark`]. `false`: the batch
+    /// has no number left.
     pub(crate) fn try_number(&mut self) -> bool {
         let is_left = self.view.version.get() + 1 < self.writer.next.get() + NUMBERS_MAX;
         if is_left {
@@ -134,7 +135,7 @@ impl TreeBatch<'_> {
         is_left
     }
 
-    /// What was written under the newest number belongs to the batch.
+    /// The stores under the newest number belong to the batch.
     pub(crate) fn keep_number(&mut self) {
         if let Some(mark) = self.marks.pop() {
             self.allocated.extend(mark.allocated);

@@ -239,7 +239,8 @@ fn a_dropped_table_is_refused_and_its_snapshots_stay() {
     assert_eq!(kv.check(), []);
 }
 
-/// What a batch made is of no use to others before the commit, and never if it is given up.
+/// A table that a batch made is refused to others before the commit, and for ever if it is given
+/// up.
 #[test]
 fn a_table_of_a_batch_belongs_to_it_until_the_commit() {
     let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
@@ -358,7 +359,7 @@ fn a_copy_has_the_tables_and_no_names_of_versions() {
     assert_eq!((copy.stats().oldest, copy.check()), (copy.stats().version.get(), vec![]));
 }
 
-/// Where no node can be written any more, keys can still be deleted, and their space comes back.
+/// Keys can be deleted from a store without room for a node, and their space comes back.
 #[test]
 fn a_full_store_lets_keys_be_deleted() {
     let media = Media::anonymous(24 << 20, &Options::default()).unwrap();
