@@ -153,7 +153,7 @@ impl<'k> Batch<'k> {
     /// # Errors
     /// There is none; damage.
     pub fn open_table(&self, name: &str) -> Result<KvTable> {
-        let Some((record, _)) = catalogue::find(&self.tree, name)? else {
+        let Some(record) = catalogue::find(&self.tree, name)? else {
             return Err(Error::NoTable { object: self.kv.name().into(), name: name.into() });
         };
         let made = self.made.iter().find(|made| made.number.0 == record.number);
@@ -173,7 +173,7 @@ impl<'k> Batch<'k> {
         if catalogue::find(&self.tree, name)?.is_some() {
             return Err(Error::TableExists { object: self.kv.name().into(), name: name.into() });
         }
-        let record = catalogue::add(&mut self.tree, name, &[])?;
+        let record = catalogue::add(&mut self.tree, name)?;
         let open = Arc::new(OpenTable::pending(&record));
         self.made.push(Arc::clone(&open));
         Ok(KvTable { kv: self.kv.clone(), open, name: name.into() })
@@ -184,7 +184,7 @@ impl<'k> Batch<'k> {
     /// # Errors
     /// There is none; otherwise as [`Batch::put`].
     pub fn drop_table(&mut self, name: &str) -> Result<()> {
-        let Some((record, _)) = catalogue::find(&self.tree, name)? else {
+        let Some(record) = catalogue::find(&self.tree, name)? else {
             return Err(Error::NoTable { object: self.kv.name().into(), name: name.into() });
         };
         let number = TableNumber(record.number);

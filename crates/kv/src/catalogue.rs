@@ -9,7 +9,7 @@
 //!
 //! Design: docs/design/tables.md
 
-use crate::tree::{TableNumber, TreeBatch, Version, VersionRecord};
+use crate::tree::{TableNumber, TreeBatch, Version, each_named};
 use crate::{Error, Result};
 use everbyte_store::{Finding, FindingKind};
 use parking_lot::Mutex;
@@ -165,23 +165,21 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     }
 }
 
-/// The record in a catalogue's value, and the description behind it.
-pub(crate) fn parse(value: &[u8]) -> Result<(TableRecord, &[u8])> {
+/// The record in a catalogue's value. A description may follow it.
+pub(crate) fn parse(value: &[u8]) -> Result<TableRecord> {
     match TableRecord::read_from_prefix(value) {
-        Ok((record, rest)) if NUMBERS.contains(&record.number) => Ok((record, rest)),
+        Ok((record, _)) if NUMBERS.contains(&record.number) => Ok(record),
         _ => crate::error::damaged(0, "a record of the catalogue of tables is not one"),
     }
 }
 
 /// The record of the table `name`, as `tree` sees it.
-pub(crate) fn find(tree: &TreeBatch<'_>, name: &str) -> Result<Option<(TableRecord, Vec<u8>)>> {
-    let Some(value) = tree.get(TableNumber::CATALOGUE, name.as_bytes())? else { return Ok(None) };
-    let (record, rest) = parse(&value)?;
-    Ok(Some((record, rest.to_vec())))
+pub(crate) fn find(tree: &TreeBatch<'_>, name: &str) -> Result<Option<TableRecord>> {
+    tree.get(TableNumber::CATALOGUE, name.as_bytes())?.as_deref().map(parse).transpose()
 }
 
 /// Gives a new table its number and its record.
-pub(crate) fn add(tree: &mut TreeBatch<'_>, name: &str, description: &[u8]) -> Result<TableRecord> {
+pub(crate) fn add(tree: &mut TreeBatch<'_>, name: &str) -> Result<TableRecord> {
     let catalogue = TableNumber::CATALOGUE;
     let last = tree.get(catalogue, b"")?.and_then(|value| Some(u32::from_le_bytes(*value.first_chunk()?)));
     let next = last.map_or(NUMBERS.start, |last| last.saturating_add(1));
@@ -194,7 +192,7 @@ pub(crate) fn add(tree: &mut TreeBatch<'_>, name: &str, description: &[u8]) -> R
         free.ok_or(Error::TablesExhausted { max: NUMBERS.len() as u32 })?
     };
     let record = TableRecord { number, reserved: 0, created: tree.version() };
-    tree.put(catalogue, name.as_bytes(), &[record.as_bytes(), description].concat())?;
+    tree.put(catalogue, name.as_bytes(), record.as_bytes())?;
     Ok(record)
 }
 
@@ -218,15 +216,7 @@ pub(crate) fn check(tree: &TreeBatch<'_>) -> Vec<Finding> {
             }
         }
     };
-    let names = || -> Result<()> {
-        let mut cursor = tree.cursor();
-        cursor.seek(&TableNumber::VERSIONS.bytes())?;
-        while let Some(entry) = cursor.next()?.filter(|entry| entry.table() == TableNumber::VERSIONS) {
-            tree.require_version(&VersionRecord::parse(entry.read()?.1)?)?;
-        }
-        Ok(())
-    };
-    if let Err(error) = names() {
+    if let Err(error) = each_named(tree.cursor(), |_, record| tree.require_version(&record)) {
         return vec![finding(error.to_string())];
     }
     match strays() {
@@ -246,7 +236,7 @@ fn numbers(tree: &TreeBatch<'_>) -> Result<std::collections::HashSet<u32>> {
     while let Some(entry) = cursor.next()? {
         let (name, value) = entry.read()?;
         if !name.is_empty() {
-            used.insert(parse(value)?.0.number);
+            used.insert(parse(value)?.number);
         }
     }
     Ok(used)

@@ -60,7 +60,7 @@ impl KvTable {
     /// meanwhile.
     pub(crate) fn require_seen_by(&self, version: &TreeSnapshot) -> Result<()> {
         let value = version.get(TableNumber::CATALOGUE, self.name.as_bytes())?;
-        let record = value.as_deref().map(catalogue::parse).transpose()?.map(|(record, _)| record);
+        let record = value.as_deref().map(catalogue::parse).transpose()?;
         match record.filter(|record| self.open.is_of(record)) {
             Some(_) => Ok(()),
             None => Err(self.gone()),

@@ -4,7 +4,7 @@
 use crate::batch::Batch;
 use crate::catalogue;
 use crate::range::Bounds;
-use crate::tree::{TableNumber, TreeChanges, TreeSnapshot, Version, VersionRecord};
+use crate::tree::{TableNumber, TreeChanges, TreeSnapshot, Version, VersionRecord, each_named};
 use crate::{Error, Kv, KvTable, Result, Snapshot, TableSnapshot};
 use everbyte_media::museum::unless;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -148,15 +148,13 @@ impl Kv {
     /// # Errors
     /// Damage.
     pub fn versions(&self) -> Result<Vec<NamedVersion>> {
-        let snapshot = self.tree.snapshot();
-        let mut entries = crate::Range::new(snapshot.cursor(), Bounds::prefix(TableNumber::VERSIONS, b""));
         let mut versions = Vec::new();
-        while let Some((name, value)) = entries.next_ref()? {
-            let record = VersionRecord::parse(value)?;
+        each_named(self.tree.snapshot().cursor(), |name, record| {
             let name = String::from_utf8_lossy(name).into_owned();
             let named_at = UNIX_EPOCH.checked_add(Duration::from_secs(record.named_at)).unwrap_or(UNIX_EPOCH);
             versions.push(NamedVersion { name, version: record.version, keys: record.main_keys, named_at });
-        }
+            Ok(())
+        })?;
         Ok(versions)
     }
 
@@ -235,8 +233,9 @@ impl Batch<'_> {
     /// The catalogue's entry of a name changes from `before` to `after`: a table of another number
     /// is dropped.
     fn forget_table(&mut self, before: Option<&[u8]>, after: Option<&[u8]>) -> Result<()> {
-        let number = |value: Option<&[u8]>| value.map(|value| catalogue::parse(value).map(|(record, _)| record.number));
-        let (before, after) = (number(before).transpose()?, number(after).transpose()?);
+        let number =
+            |value: Option<&[u8]>| value.map(|value| Ok::<_, Error>(catalogue::parse(value)?.number)).transpose();
+        let (before, after) = (number(before)?, number(after)?);
         if let Some(before) = before
             && after != Some(before)
         {

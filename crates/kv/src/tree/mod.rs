@@ -62,7 +62,7 @@ pub use handle::{Commit, Stats};
 pub(crate) use handle::{Tree, TreeSnapshot};
 pub(crate) use key::{TABLE_LEN, TableNumber};
 pub use layout::{KEY_MAX, VALUE_MAX};
-pub(crate) use named::VersionRecord;
+pub(crate) use named::{VersionRecord, each_named};
 pub use number::Version;
 pub use record::fetched;
 pub(crate) use savepoint::TreeSavepoint;

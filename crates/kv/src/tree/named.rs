@@ -19,7 +19,6 @@ use crate::tree::key::TableNumber;
 use crate::tree::node::Node;
 use crate::tree::number::Version;
 use crate::tree::pins::{KeyCounts, Published};
-use crate::tree::version::View;
 use everbyte_media::Offset;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -93,18 +92,29 @@ impl OpenTree {
 
     /// Pins the versions that have names (NAME-1, NAME-2).
     pub(crate) fn hold_named(&self, newest: Published) {
-        let view: View = self.view(newest.version);
-        let mut cursor = Cursor::new(self.media.clone(), view, newest.root, None);
-        let mut hold = || -> Result<()> {
-            cursor.seek(&TableNumber::VERSIONS.bytes())?;
-            while let Some(entry) = cursor.next()?.filter(|entry| entry.table() == TableNumber::VERSIONS) {
-                let record = VersionRecord::parse(entry.read()?.1)?;
-                self.pins.hold_named(record.version);
-            }
+        let cursor = Cursor::new(self.media.clone(), self.view(newest.version), newest.root, None);
+        let held = each_named(cursor, |_, record| {
+            self.pins.hold_named(record.version);
             Ok(())
-        };
-        if hold().is_err() {
+        });
+        if held.is_err() {
             self.pins.hold_named(Version::new(1));
         }
     }
+}
+
+/// Calls `each` for the names that a cursor sees, in their order.
+///
+/// # Errors
+/// Those of `each`; damage.
+pub(crate) fn each_named(
+    mut cursor: Cursor<'_>,
+    mut each: impl FnMut(&[u8], VersionRecord) -> Result<()>,
+) -> Result<()> {
+    cursor.seek(&TableNumber::VERSIONS.bytes())?;
+    while let Some(entry) = cursor.next()?.filter(|entry| entry.table() == TableNumber::VERSIONS) {
+        let (name, value) = entry.read()?;
+        each(name, VersionRecord::parse(value)?)?;
+    }
+    Ok(())
 }

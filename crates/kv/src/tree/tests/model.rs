@@ -1,7 +1,7 @@
 //! Random batches, snapshots, abortions and openings beside a plain map of each version.
 
 use super::MAIN;
-use crate::tree::{Tree, TreeSnapshot};
+use crate::tree::{TableNumber, Tree, TreeSnapshot};
 use everbyte_workload::{Keys, Random, programs};
 use std::collections::BTreeMap;
 
@@ -182,5 +182,22 @@ fn version_numbers_end_with_an_error() {
     let tree = Tree::open(object).unwrap();
     assert_eq!((tree.len(), tree.get(MAIN, b"b").unwrap().as_deref()), (2, Some(&b"value"[..])));
     assert!(matches!(tree.batch().delete(MAIN, b"b"), Err(crate::Error::VersionsExhausted)));
+    assert_eq!(tree.check(), []);
+}
+
+/// The record of a named version that cannot be read keeps every version, and opening goes on.
+#[test]
+fn a_damaged_name_of_a_version_keeps_everything() {
+    let (_store, object) = super::object();
+    let tree = Tree::open(object.clone()).unwrap();
+    super::put(&tree, &[(b"key", &[1; 900])]);
+    let mut batch = tree.batch();
+    batch.put(TableNumber::VERSIONS, b"name", b"no record").unwrap();
+    tree.settle(batch.commit().unwrap()).unwrap();
+    drop(tree);
+    let tree = Tree::open(object).unwrap();
+    (0..200).for_each(|round| super::put(&tree, &[(b"key", &[round; 900])]));
+    assert_eq!((tree.stats().oldest, tree.stats().freed), (1, 0));
+    assert!(crate::tree::each_named(tree.snapshot().cursor(), |_, _| Ok(())).is_err());
     assert_eq!(tree.check(), []);
 }
