@@ -215,6 +215,17 @@ mod tests {
         assert_eq!(free.count(), 2000 - 11 - 1024);
     }
 
+    /// Pages that come back below all that are free are found again.
+    #[test]
+    fn an_aligned_run_is_found_where_it_was_given_back() {
+        let mut free = FreePages::new();
+        free.give(0, 3 * 512);
+        assert_eq!([0; 2].map(|_| free.take_aligned(512, 512)), [Some(0), Some(512)]);
+        free.give(0, 512);
+        assert_eq!(free.take_aligned(512, 512), Some(0));
+        assert_eq!([0; 2].map(|_| free.take_aligned(512, 512)), [Some(1024), None]);
+    }
+
     /// Of two groups, the first in use in part: blocks come from it until it has none.
     #[test]
     fn blocks_leave_whole_groups_alone() {

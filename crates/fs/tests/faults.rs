@@ -214,8 +214,8 @@ fn a_damaged_file_leaves_the_others_usable() {
     assert!(!volume.check().is_empty());
     let fill = volume.make(Ino::ROOT, b"fill", &NewFile::new(FileKind::Regular, 0o600)).unwrap();
     while volume.append(fill, &[9; 4096]).is_ok() {}
-    media.store(slot, media.load(slot) ^ 1 << 40);
     drop(volume);
+    media.store(slot, media.load(slot) ^ 1 << 40);
     let volume = open(&media).unwrap();
     let mut bytes = [0; 5000];
     volume.read(large, 8192, &mut bytes).unwrap();

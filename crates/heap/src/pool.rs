@@ -322,7 +322,7 @@ impl HeapState {
     /// Clusters to back ahead of need. Most growths end at the boundary of a large page of memory:
     /// the system makes a large page that growth cuts in two steps, first with small pages.
     fn ahead(&self, end: u64) -> u64 {
-        let ahead = (end / 4).clamp(1, AHEAD_MAX);
+        let ahead = (end / 8).clamp(1, AHEAD_MAX);
         if ahead < LARGE {
             return ahead;
         }

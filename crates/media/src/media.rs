@@ -645,6 +645,15 @@ impl Media {
         }
     }
 
+    /// For tests: the step of the thread of a `file` store that writes a batch that is half full.
+    #[doc(hidden)]
+    pub fn write_early(&self) -> Result<()> {
+        match &self.inner.backend {
+            Backend::File(file) => file.write_early(),
+            Backend::Direct(_) | Backend::Sim(_) => Ok(()),
+        }
+    }
+
     /// Runs a checkpoint now; the background thread does so when the log fills.
     ///
     /// # Errors

@@ -293,6 +293,9 @@ fn a_mark_is_settled_and_then_checkpointed() {
     assert!(!media.checkpointed(mark));
     media.checkpoint().unwrap();
     assert!(media.checkpointed(mark));
+    media.flush(DATA, 8);
+    assert!(!media.checkpointed(media.mark()), "the first record behind a checkpoint is not in its place");
+    media.checkpoint().unwrap();
     media.punch(DATA, 4096);
     assert_eq!(media.load(DATA), 0, "a private copy of a punched page is not kept");
     drop(media);

@@ -63,6 +63,7 @@ mod stage;
 pub mod swarm;
 mod tape;
 mod twin;
+mod writes;
 
 pub use disk::{DiskCall, DiskEvent, DiskTape, RecordedDisk, SECTOR};
 pub use explorer::{Explorer, Profile, ProfileReport, Report};
@@ -78,3 +79,4 @@ pub use points::Tear;
 pub use power::{Cut, PowerCut, PowerFailure, PowerReport};
 pub use tape::Settling;
 pub use twin::{Order, Twin};
+pub use writes::{Write, each_write};

@@ -1,8 +1,8 @@
 //! # everbyte-workload: generators and seeds of tests and benches
 //!
 //! One generator of random numbers ([`Random`]), one way to take seeds and lengths of runs from the
-//! environment, generators of keys ([`Keys`]), and a check that a recorded history of transactions
-//! is serialisable ([`history`]).
+//! environment, generators of keys ([`Keys`]) and of skewed ranks ([`Zipf`]), and a check that a
+//! recorded history of transactions is serialisable ([`history`]).
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -26,7 +26,9 @@ pub mod history;
 mod keys;
 mod random;
 mod seeds;
+mod zipf;
 
 pub use keys::Keys;
 pub use random::{Random, mix, step};
 pub use seeds::{given_seed, is_long, long_or, programs, round, seed, soak};
+pub use zipf::Zipf;

@@ -118,8 +118,9 @@ pub struct Options {
     /// Bytes of the log that are backed when `file` first opens the store; the ring grows under
     /// load.
     pub log_room: u64,
-    /// Whether a background thread of `file` checkpoints when the log is half full. Without it, the
-    /// flush that finds the log full does.
+    /// Whether background threads of `file` checkpoint when the log is half full, and write a batch
+    /// of flushed lines that is half full. Without them, the flush that finds the log or the batch
+    /// full does.
     pub background: bool,
     /// Whether `file` releases clean pages to the system after a checkpoint. Every store must then
     /// be made inside a [`crate::Section`], as Everbyte's crates do; programs that store elsewhere

@@ -6,7 +6,7 @@
 use crate::media::Media;
 use crate::pages::write_windows::{OpenWindow, WriteWindows};
 use crate::pages::{fault_handler, keys};
-use crate::{Error, Result};
+use crate::{BackendKind, Error, Result};
 use std::io;
 use std::ops::Range;
 
@@ -31,6 +31,8 @@ impl Media {
     pub fn guard_writes(&self, range: Range<u64>, windows: WriteWindows) -> Result<WriteGuard> {
         self.check_pages(&range);
         let kind = match windows {
+            // The explorer changes recorded memory itself, and leaves volumes open as a crash does.
+            WriteWindows::Default if self.kind() == BackendKind::Sim => WriteWindows::Off,
             WriteWindows::Default if keys::take().is_ok() => WriteWindows::Keys,
             WriteWindows::Default => WriteWindows::Off,
             WriteWindows::Keys => {

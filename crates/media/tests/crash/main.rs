@@ -3,6 +3,7 @@
 //! sentence of the contract, and proves that the explorer finds the sentence's violation.
 
 mod chunks;
+mod early;
 mod formats;
 mod growth;
 mod interval;

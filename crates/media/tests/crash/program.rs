@@ -65,6 +65,8 @@ pub(crate) enum Op {
     Fence,
     Barrier,
     Checkpoint,
+    /// Flushes half of a batch from there, which the thread that writes such batches then does.
+    Early(u64),
     /// The process dies, and the store is opened again.
     Die,
     /// The store is closed, and opened again.
@@ -131,7 +133,7 @@ impl Program {
             if step == 12 && seed % 3 == 1 {
                 ops.push(Op::Die); // the log begins in an earlier life
             }
-            ops.push(match random.below(40) {
+            ops.push(match random.below(43) {
                 0..16 => Op::Store(word),
                 16..21 => Op::Flush(word & !63, 64 * (1 + random.below(3))),
                 21..26 => Op::Words(word & !63, 1 + random.below(3) as u8),
@@ -147,6 +149,7 @@ impl Program {
                         Op::Die
                     }
                 }
+                40.. => Op::Early(word & !4095),
                 _ => Op::Extend(LEN + random.below(8) * 4096),
             });
             // Single lines and words are stored to new pages: no write ever covers a whole page.
@@ -213,6 +216,11 @@ impl Program {
                     let fence = model.fence();
                     media.checkpoint()?;
                     acknowledge(lives.len(), fence);
+                }
+                Op::Early(at) => {
+                    media.flush(at, 2048);
+                    model.flush(at, 2048);
+                    media.write_early()?;
                 }
                 Op::Extend(at) => {
                     media.extend(at, 4096)?;

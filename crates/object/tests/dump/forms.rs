@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::ops::Bound;
 
-pool!(P1, P2);
+pool!(P1, P2, P3);
 
 #[derive(PSafe, Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
@@ -59,7 +59,7 @@ fn forms_are_the_same_after_a_round() {
 #[test]
 fn texts_that_are_no_value_of_a_form_are_refused() {
     let store = store();
-    drop(P1::create::<Plain>(&store, "plain", |_| value()).unwrap());
+    drop(P3::create::<Plain>(&store, "plain", |_| value()).unwrap());
     let lines = dump(&store, "plain");
     let bad = [
         ("1.2.3.4:5", "1.2.3.4", "Stored<SocketAddr>"),

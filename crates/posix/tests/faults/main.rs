@@ -51,7 +51,9 @@ fn damage_is_told_once_a_call_and_rules_what_follows() {
             .filter(|&at| media.holds(at, layout::INODE))
             .find(|&at| media.load(at + layout::inode::ACCESSED) as i64 == made)
             .unwrap();
+        let section = media.section(); // its pages are guarded
         media.store(inode + layout::inode::OWNER, media.load(inode + layout::inode::OWNER) ^ 1 << 40);
+        drop(section);
         drop(lines());
         assert_eq!(process.status("d/bad").unwrap_err(), Errno::EUCLEAN);
         let told = lines();

@@ -1,9 +1,11 @@
-//! Tasks of the background thread: a checkpoint when the log is half full, and the syncs of
-//! `interval` mode.
+//! Tasks of the background threads. One checkpoints when the log is half full, and makes the syncs
+//! of `interval` mode; the other writes an open batch that is half full, beside checkpoints.
 //!
-//! The thread starts with its first task, so a store that is only read, or written little, has
-//! none. A failure to start it is harmless: a flush that finds the log full runs the checkpoint
+//! A thread starts with its first task, so a store that is only read, or written little, has none.
+//! A failure to start it is harmless: a flush that finds the log or the batch full does the work
 //! itself.
+//!
+//! Threads: one thread for each [`BackgroundTasks`], any number of callers.
 
 use parking_lot::{Condvar, Mutex};
 use std::thread::JoinHandle;
@@ -20,6 +22,7 @@ pub(crate) struct BackgroundTasks {
 
 #[derive(Default)]
 struct Requests {
+    record: bool,
     checkpoint: bool,
     /// The time at which the written records must be synced.
     sync_at: Option<Instant>,
@@ -29,6 +32,8 @@ struct Requests {
 
 /// A task of the thread.
 pub(crate) enum BackgroundTask {
+    /// Write the open batch, if it is half full.
+    Record,
     Checkpoint,
     Sync,
 }
@@ -46,6 +51,12 @@ impl BackgroundTasks {
     pub(crate) fn want_checkpoint(&self) {
         if self.enabled {
             self.request(|requests| !std::mem::replace(&mut requests.checkpoint, true));
+        }
+    }
+
+    pub(crate) fn want_record(&self) {
+        if self.enabled {
+            self.request(|requests| !std::mem::replace(&mut requests.record, true));
         }
     }
 
@@ -86,6 +97,9 @@ impl BackgroundTasks {
             }
             if requests.sync_at.take_if(|at| *at <= Instant::now()).is_some() {
                 return Some(BackgroundTask::Sync);
+            }
+            if std::mem::take(&mut requests.record) {
+                return Some(BackgroundTask::Record);
             }
             if std::mem::take(&mut requests.checkpoint) {
                 return Some(BackgroundTask::Checkpoint);

@@ -18,7 +18,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-/// One open store; shared by all clones of its media, and by its background thread.
+/// One open store; shared by all clones of its media, and by its background threads.
 pub(crate) struct FileStore {
     pub disk: GuardedDisk,
     pub mapping: Arc<Mapping>,
@@ -38,7 +38,10 @@ pub(crate) struct FileStore {
     pub gate: Arc<Gate>,
     /// Whether every store is made inside a section, so that pages may be released outside of them.
     pub releases_pages: bool,
+    /// Checkpoints, and syncs of `interval` mode.
     pub tasks: BackgroundTasks,
+    /// Records that are written before a caller has to.
+    pub early: BackgroundTasks,
     /// Ranges were released to the file system since its metadata was last synced.
     pub punched: AtomicBool,
     /// Set by tests: the store ends without an orderly close.

@@ -2,7 +2,8 @@
 //!
 //! A flush copies its lines into the open batch under one lock. A barrier seals the batch and
 //! writes it as one record; threads that wait meanwhile fill the next batch, and one of them writes
-//! it for all.
+//! it for all. A batch that is half full is written by a thread of the store, so that a flush waits
+//! for the disk only if both buffers are full.
 //!
 //! The order of flushes under the lock is the order of the log. Every prefix of the log is a state
 //! that the crash rule allows: the lines between two fences may be cut anywhere, and lines on both
@@ -20,6 +21,7 @@ use super::file_store::{FileStore, Unfinished};
 use super::log::Log;
 use super::record_writer::RecordWriter;
 use crate::counters::Counter;
+use crate::museum::misplaced;
 use crate::open::layout::{COPIES, HEAD_END};
 use crate::{Durability, Mark, Result, Words};
 use parking_lot::MutexGuard;
@@ -50,7 +52,7 @@ impl FileStore {
             log.dirty.insert(line / LINES_PER_PAGE);
         }
         if first < end {
-            self.publish_appended(&log);
+            self.appended(log);
         }
         end - first
     }
@@ -75,7 +77,7 @@ impl FileStore {
             log.open.put_words(line, words.mask(), &self.mapping);
             log.dirty.insert(line / LINES_PER_PAGE);
         }
-        self.publish_appended(&log);
+        self.appended(log);
     }
 
     /// Records in the log that a range was backed, before any later flush.
@@ -88,13 +90,19 @@ impl FileStore {
             }
         }
         log.open.put_allocation(at, len);
-        self.publish_appended(&log);
+        self.appended(log);
     }
 
+    /// Ends the locked step of a flush.
     #[inline(always)]
-    fn publish_appended(&self, log: &Log) {
+    fn appended(&self, mut log: MutexGuard<'_, Log>) {
         if self.progress.appended.load(Acquire) != log.sequence {
             self.progress.appended.store(log.sequence, Release);
+        }
+        if log.is_half_full() && !log.asked {
+            log.asked = true;
+            drop(log);
+            self.early.want_record();
         }
     }
 
@@ -124,6 +132,34 @@ impl FileStore {
         drop(log);
         self.checkpoint_when(|log| !log.admits_line() && log.words_max < log.open.capacity()).ok()?;
         Some(self.log.lock())
+    }
+
+    /// Writes the open batch as long as it is half full. Before another thread gets the lock, the
+    /// next record has been taken, so a flush that waits for a buffer has one.
+    pub(crate) fn write_early(&self) -> Result<()> {
+        let mut log = self.log.lock();
+        loop {
+            self.disk.check_alive()?; // a poisoned writer never ends
+            if log.writing {
+                self.record_done.wait(&mut log);
+                continue;
+            }
+            if !log.is_half_full() {
+                return Ok(());
+            }
+            misplaced("media-early-acknowledged", || self.acknowledge(log.sequence));
+            let (guard, written) = self.write_open(log);
+            (log, _) = (guard, written?);
+            misplaced("media-early-open-acknowledged", || self.acknowledge(log.sequence));
+        }
+    }
+
+    /// Publishes that the records up to `sequence` are written, and synced where a write syncs.
+    fn acknowledge(&self, sequence: u64) {
+        self.progress.written.store(sequence, Release);
+        if self.writer.syncs {
+            self.progress.synced.fetch_max(sequence, Release);
+        }
     }
 
     /// The newest position that a fence has ordered.
@@ -227,12 +263,9 @@ impl FileStore {
         log.write_time = write_time;
         if written.is_ok() {
             log.chain = chain;
-            self.progress.written.store(sequence, Release);
-            match self.durability {
-                Durability::Always => drop(self.progress.synced.fetch_max(sequence, Release)),
-                // After `written`: the sync covers this record, too.
-                Durability::Interval(_) => self.tasks.want_sync(),
-                Durability::Process => {}
+            self.acknowledge(sequence);
+            if let Durability::Interval(_) = self.durability {
+                self.tasks.want_sync(); // after `written`: the sync covers this record, too
             }
         }
         log.spare = Some(buffer);

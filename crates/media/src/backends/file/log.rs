@@ -17,6 +17,8 @@ use std::time::Duration;
 pub(crate) struct Log {
     /// Lines flushed since the last record was sealed.
     pub open: EpochBatch,
+    /// The thread that writes records has been asked to write `open`.
+    pub asked: bool,
     /// The other buffer, while no record is being written.
     pub spare: Option<EpochBatch>,
     /// The largest number of words in `open`, by its buffer and by the free part of the log
@@ -57,6 +59,7 @@ impl Log {
         let bytes = record_max(head.log_room);
         let mut log = Log {
             open: EpochBatch::new(bytes as usize),
+            asked: false,
             spare: Some(EpochBatch::new(bytes as usize)),
             words_max: 0,
             writing: false,
@@ -93,6 +96,13 @@ impl Log {
     #[inline(always)]
     pub(crate) fn admits_line(&self) -> bool {
         self.open.used() + 1 + LINE_WORDS <= self.words_max
+    }
+
+    /// Whether more than half of the open batch's buffer is in use. The free part of the log does
+    /// not matter: where it is short, a record written early would be short, too.
+    #[inline(always)]
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.open.used() * 2 > self.open.capacity()
     }
 
     /// Whether the log holds no record, no flushed line and no record being written.

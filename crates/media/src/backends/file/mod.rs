@@ -33,6 +33,7 @@ pub use disk::{Disk, disk_alone};
 use crate::bytes::mapping::Mapping;
 use crate::counters::Counters;
 use crate::gate::Gate;
+use crate::museum::carried;
 use crate::open::layout::Head;
 use crate::{Durability, Error, Mark, Options, Result, Words, seeded};
 use background::{BackgroundTask, BackgroundTasks};
@@ -42,33 +43,50 @@ use log::Log;
 use parking_lot::{Condvar, Mutex};
 use record_writer::RecordWriter;
 use replay::LogContent;
+use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// One open store on a disk.
 pub(crate) struct FileBackend {
     store: ManuallyDrop<Arc<FileStore>>,
 }
 
-/// Starts the background thread, which runs until [`BackgroundTasks::stop`].
-fn start_thread(store: &Weak<FileStore>) -> Option<JoinHandle<()>> {
-    let store = store.upgrade()?;
-    let run = move || {
-        while let Some(task) = store.tasks.next() {
-            // A failure poisons the store: the next caller gets it.
-            let _ = match task {
-                BackgroundTask::Checkpoint => {
-                    store.checkpoint_when(Log::is_crowded).map(|()| store.release_pages(false))
-                }
-                BackgroundTask::Sync => store.sync_written(),
-            };
-        }
+/// The tasks of a background thread, which starts with the first of them and runs until
+/// [`BackgroundTasks::stop`]. It may run on the CPUs of the thread that opens the store, this one,
+/// and not only on those of the caller whose flush starts it.
+fn tasks(
+    store: &Weak<FileStore>,
+    name: &'static str,
+    of: fn(&FileStore) -> &BackgroundTasks,
+    interval: Option<Duration>,
+    enabled: bool,
+) -> BackgroundTasks {
+    let (store, cpus) = (store.clone(), sched_getaffinity(None));
+    let start = move || {
+        let store = store.upgrade()?;
+        let run = carried(move || {
+            if let Ok(cpus) = &cpus {
+                let _ = sched_setaffinity(None, cpus); // a refusal leaves the caller's CPUs
+            }
+            while let Some(task) = of(&store).next() {
+                // A failure poisons the store: the next caller gets it.
+                let _ = match task {
+                    BackgroundTask::Record => store.write_early(),
+                    BackgroundTask::Checkpoint => {
+                        store.checkpoint_when(Log::is_crowded).map(|()| store.release_pages(false))
+                    }
+                    BackgroundTask::Sync => store.sync_written(),
+                };
+            }
+        });
+        std::thread::Builder::new().name(name.into()).spawn(run).ok()
     };
-    std::thread::Builder::new().name("everbyte-file".into()).spawn(run).ok()
+    BackgroundTasks::new(interval, enabled, start)
 }
 
 impl FileBackend {
@@ -122,10 +140,8 @@ impl FileBackend {
             checkpointing: Mutex::default(),
             gate: Arc::new(Gate::new()),
             releases_pages: options.give_back,
-            tasks: BackgroundTasks::new(interval, options.background, {
-                let store = store.clone();
-                move || start_thread(&store)
-            }),
+            tasks: tasks(store, "everbyte-file", |store| &store.tasks, interval, options.background),
+            early: tasks(store, "everbyte-log", |store| &store.early, None, options.background),
             punched: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
         });
@@ -244,6 +260,11 @@ impl FileBackend {
         Ok(())
     }
 
+    /// For tests: [`FileStore::write_early`].
+    pub(crate) fn write_early(&self) -> Result<()> {
+        self.store.write_early()
+    }
+
     /// For tests: the store ends as if the process had died.
     pub(crate) fn abandon(&self) {
         self.store.abandoned.store(true, Ordering::Release);
@@ -258,10 +279,11 @@ impl Drop for FileBackend {
         // - valid: `start` initialised it.
         let store = unsafe { ManuallyDrop::take(&mut self.store) };
         if store.disk.is_child() {
-            // The parent's threads may have held locks at the fork, and its background thread does
-            // not exist here: no lock is taken. Closing the descriptor writes nothing.
-            return std::mem::forget(store.tasks.take_thread());
+            // The parent's threads may have held locks at the fork, and its background threads
+            // do not exist here: no lock is taken. Closing the descriptor writes nothing.
+            return std::mem::forget((store.early.take_thread(), store.tasks.take_thread()));
         }
+        store.early.stop();
         store.tasks.stop();
         if !store.abandoned.load(Ordering::Acquire) {
             let _ = store.close(); // after a failure the next opening replays the log

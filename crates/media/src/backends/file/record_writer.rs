@@ -51,7 +51,7 @@ impl RecordWriter {
             reserved: [0; 2],
         };
         let (at, ring_len) = (log.tail % log.ring_len, log.ring_len);
-        log.writing = true;
+        (log.writing, log.asked) = (true, false);
         log.sequence += 1;
         log.tail += batch.padded();
         log.limit();
