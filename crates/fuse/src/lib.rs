@@ -27,4 +27,4 @@ pub use mount::Mount;
 pub use options::MountOptions;
 pub use place::{OF_SERVER, is_of_server, source_of, unmount};
 pub use serving::Serving;
-pub use shared_files::MountedVolume;
+pub use shared_files::{Changed, MountedVolume};

@@ -12,6 +12,7 @@
 use crate::requests::VolumeRequests;
 use crate::sealer::Sealer;
 use crate::shared_files::SharedFiles;
+use crate::workers::Workers;
 use crate::{Error, MountOptions, MountedVolume, Result, place};
 use everbyte_fs::Volume;
 use everbyte_posix::{Files, User};
@@ -45,14 +46,16 @@ impl Mount {
         let path = place::prepare(path, options.nonempty)?;
         let read_only = options.files.read_only;
         let files = Files::new(volume, options.files.clone());
-        let requests = VolumeRequests::new(files.clone(), files.process(User::root())?, options.writeback);
+        let workers = Workers::default();
+        let root = files.process(User::root())?;
+        let requests = VolumeRequests::new(files.clone(), root, options.writeback, workers.clone());
         let cores = thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
         let mut config = Config::default();
         config.mount_options = options.of_kernel(source);
         config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
         config.n_threads = Some(options.threads.unwrap_or(cores));
         config.clone_fd = true;
-        let files = SharedFiles::new(files);
+        let files = SharedFiles::new(files, workers);
         match Session::new(requests, &path, &config) {
             Ok(session) => Ok(Mount { session, files, path, read_only }),
             Err(source) => Err(Error::Io { path, action: "mount", source }),
@@ -66,7 +69,7 @@ impl Mount {
 
     /// The volume, for work beside the requests.
     pub fn volume(&self) -> MountedVolume {
-        MountedVolume(self.files.clone())
+        MountedVolume::new(self.files.clone(), self.session.notifier(), self.read_only)
     }
 
     /// Answers requests until the directory is unmounted, and closes the volume then. SIGTERM and

@@ -2,8 +2,8 @@
 //!
 //! Invariants
 //!   FU-2  The kernel may cache names, attributes, bytes and listings for as long as it likes: no
-//!         request changes what it was not asked to change, and nothing but requests changes
-//!         files of the volume.
+//!         request changes what it was not asked to change; other changes of files of the volume
+//!         are told to the kernel after them ([`crate::MountedVolume::changed`]).
 //!   FU-3  Rights are checked by the kernel, so that calls run with every right; files that they
 //!         make belong to the caller.
 //!
@@ -79,7 +79,7 @@ pub(crate) struct VolumeRequests {
 }
 
 impl VolumeRequests {
-    pub(crate) fn new(files: Files, root: Process, writeback: bool) -> VolumeRequests {
+    pub(crate) fn new(files: Files, root: Process, writeback: bool, workers: Workers) -> VolumeRequests {
         VolumeRequests {
             files,
             root,
@@ -87,7 +87,7 @@ impl VolumeRequests {
             open_files: RwLock::default(),
             next_handle: AtomicU64::new(1),
             writeback,
-            workers: Workers::default(),
+            workers,
         }
     }
 

@@ -32,7 +32,7 @@ impl Sealer {
         let thread = spawn(move || {
             let (mut cursor, mut pause) = (SealCursor::default(), BETWEEN_STEPS);
             while is_going.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                pause = match files.with(|files| files.seal_step(&mut cursor, &StepLimits::default())) {
+                pause = match files.with_work(|files| files.seal_step(&mut cursor, &StepLimits::default())) {
                     None => return,
                     // Without room, or damaged, which is logged each time.
                     Some(Err(_)) => {
@@ -79,7 +79,7 @@ mod tests {
             old.write(&[7; 50_000]).unwrap();
         }
         let volume = Volume::open(store.object("home").unwrap()).unwrap();
-        (store, SharedFiles::new(Files::new(volume, FilesOptions::default())))
+        (store, SharedFiles::new(Files::new(volume, FilesOptions::default()), Default::default()))
     }
 
     #[test]

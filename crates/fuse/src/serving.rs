@@ -8,6 +8,7 @@
 use crate::mount::{Mount, PATIENCE};
 use crate::shared_files::SharedFiles;
 use crate::{Error, MountedVolume, Result, place};
+use fuser::Notifier;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -17,6 +18,7 @@ pub struct Serving {
     path: PathBuf,
     source: Option<(PathBuf, String)>,
     read_only: bool,
+    notifier: Notifier,
     /// Closed by the answering thread when the mount has ended.
     files: SharedFiles,
     /// The outcome of answering and of closing the volume, once.
@@ -31,6 +33,7 @@ impl Mount {
     pub fn start(self) -> Result<Serving> {
         let Mount { session, files, path, read_only } = self;
         let (sender, ended) = channel();
+        let notifier = session.notifier();
         let (at, shared) = (path.clone(), files.clone());
         let answer = move || {
             let answered = Mount::answer(session, &shared, &at, read_only);
@@ -41,7 +44,7 @@ impl Mount {
         let started = thread::Builder::new().name("mount".into()).spawn(answer);
         started.map_err(|source| Error::Io { path: path.clone(), action: "start a thread for", source })?;
         let source = place::source_of(&path);
-        Ok(Serving { path, source, read_only, files, ended })
+        Ok(Serving { path, source, read_only, notifier, files, ended })
     }
 }
 
@@ -53,7 +56,7 @@ impl Serving {
 
     /// The volume, for work beside the requests.
     pub fn volume(&self) -> MountedVolume {
-        MountedVolume(self.files.clone())
+        MountedVolume::new(self.files.clone(), self.notifier.clone(), self.read_only)
     }
 
     /// Unmounts, and closes the volume. `false` after a second in which programs held files of the

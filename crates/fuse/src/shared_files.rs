@@ -1,46 +1,108 @@
 //! The volume of a mount, shared by the thread that ends the mount and by work beside it.
 //!
-//! Threads: any. Work beside the mount holds the lock for reading, so closing waits for it.
+//! Threads: any. Work beside the mount holds the lock for reading, so closing waits for it. The
+//! kernel is told of changes outside of a pause of the requests: it may wait for an answer first.
 
 use crate::Result;
-use everbyte_fs::Volume;
+use crate::workers::Workers;
+use everbyte_fs::{Ino, Volume};
 use everbyte_posix::Files;
+use fuser::{INodeNo, Notifier};
 use parking_lot::RwLock;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 /// The files of a mount until it has ended.
 #[derive(Clone)]
-pub(crate) struct SharedFiles(Arc<RwLock<Option<Files>>>);
+pub(crate) struct SharedFiles {
+    files: Arc<RwLock<Option<Files>>>,
+    workers: Workers,
+}
 
 impl SharedFiles {
-    pub(crate) fn new(files: Files) -> SharedFiles {
-        SharedFiles(Arc::new(RwLock::new(Some(files))))
+    pub(crate) fn new(files: Files, workers: Workers) -> SharedFiles {
+        SharedFiles { files: Arc::new(RwLock::new(Some(files))), workers }
     }
 
     /// Closes the volume, once.
     pub(crate) fn close(&self) -> Result<()> {
-        let files = self.0.write().take();
+        let files = self.files.write().take();
         Ok(files.map_or(Ok(()), Files::close)?)
     }
 
     /// Calls `work` with the files; `None` if the mount has ended.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&Files) -> T) -> Option<T> {
-        self.0.read().as_ref().map(work)
+        self.files.read().as_ref().map(work)
+    }
+
+    /// As [`SharedFiles::with`], for work that a pause holds back as it does requests.
+    pub(crate) fn with_work<T>(&self, work: impl FnOnce(&Files) -> T) -> Option<T> {
+        self.with(|files| {
+            let _at_work = self.workers.work();
+            work(files)
+        })
     }
 
     pub(crate) fn sync(&self) -> Result<()> {
-        Ok(self.0.read().as_ref().map_or(Ok(()), Files::sync)?)
+        Ok(self.files.read().as_ref().map_or(Ok(()), Files::sync)?)
     }
 }
 
-/// The volume of a mount, for work that changes no file: the kernel caches what files are (FU-2).
+/// A change of a mounted volume by other means than requests of the kernel.
+#[derive(Clone, Copy, Debug)]
+pub enum Changed<'n> {
+    /// A name of a directory has come, has gone or leads to another file.
+    Name(Ino, &'n [u8]),
+    /// Attributes, access control lists or bytes of a file have changed.
+    File(Ino),
+}
+
+/// The volume of a mount, for work beside the requests. The kernel caches what files are (FU-2):
+/// work that changes files tells it by [`MountedVolume::changed`].
 #[derive(Clone)]
-pub struct MountedVolume(pub(crate) SharedFiles);
+pub struct MountedVolume {
+    files: SharedFiles,
+    notifier: Notifier,
+    read_only: bool,
+}
 
 impl MountedVolume {
+    pub(crate) fn new(files: SharedFiles, notifier: Notifier, read_only: bool) -> MountedVolume {
+        MountedVolume { files, notifier, read_only }
+    }
+
+    /// Whether the mount refuses changes.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
     /// Calls `work` with the volume; `None` if the mount has ended. The end of the mount waits for
     /// `work`, which keeps no clone of the volume.
     pub fn with<T>(&self, work: impl FnOnce(&Volume) -> T) -> Option<T> {
-        self.0.with(|files| work(files.volume()))
+        self.files.with(|files| work(files.volume()))
+    }
+
+    /// As [`MountedVolume::with`], while no request is answered and nothing is sealed: `work` sees
+    /// a volume that no other thread changes. Programs that use the mount wait for its end, so
+    /// `work` uses no file of the mount and does not call [`MountedVolume::changed`].
+    pub fn paused<T>(&self, work: impl FnOnce(&Volume) -> T) -> Option<T> {
+        self.files.with(|files| {
+            let _pause = self.files.workers.pause();
+            work(files.volume())
+        })
+    }
+
+    /// Tells the kernel of a change that has been made: programs see it once this has returned.
+    pub fn changed(&self, change: Changed<'_>) {
+        // An error means that the mount has ended, and its caches with it.
+        let _ = match change {
+            Changed::Name(directory, name) => {
+                let _ = self.notifier.inval_entry(INodeNo(directory.0), OsStr::from_bytes(name));
+                // Its times, its links and its cached listing.
+                self.notifier.inval_inode(INodeNo(directory.0), 0, 0)
+            }
+            Changed::File(ino) => self.notifier.inval_inode(INodeNo(ino.0), 0, 0),
+        };
     }
 }

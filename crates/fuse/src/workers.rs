@@ -16,9 +16,13 @@
 //!   FU-6  A request that may take long does not keep the others from being read: before it, a
 //!         thread that rests is called unless another one waits.
 //!
-//! Threads: any. A lock is taken to rest, to wake and to end, and never for a request alone.
+//!   FU-7  No request is at work while [`Workers::pause`] has returned a guard that lives.
+//!
+//! Threads: any. `state` is locked to rest, to wake and to end, and never for a request alone;
+//! `at_work` is shared by the requests at work, and held alone in a pause. A thread that rests or
+//! waits for a request holds neither.
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -57,6 +61,7 @@ struct Crew {
     idle: AtomicUsize,
     /// `active`, to look at without the lock.
     waiting: AtomicUsize,
+    at_work: RwLock<()>,
 }
 
 /// The threads of one mount.
@@ -78,11 +83,11 @@ struct Worker {
 }
 
 /// A request at work; the thread may rest at its drop, after the answer.
-pub(crate) struct Turn(());
+pub(crate) struct Turn<'w>(Option<RwLockReadGuard<'w, ()>>);
 
 impl Workers {
     /// Begins a request in this thread; `caller` is the thread that asks, 0 if there is none.
-    pub(crate) fn turn(&self, caller: u32) -> Turn {
+    pub(crate) fn turn(&self, caller: u32) -> Turn<'_> {
         SELF.with_borrow_mut(|own| match own {
             Some(own) if Arc::ptr_eq(&own.of.0, &self.0) => own.begin(caller),
             // A thread serves one mount.
@@ -94,16 +99,26 @@ impl Workers {
                 *own = Some(Worker::new(self));
             }
         });
-        Turn(())
+        Turn(Some(self.0.at_work.read()))
     }
 
     /// As [`Workers::turn`], for a request that may wait for a disk or work for long (FU-6).
-    pub(crate) fn long_turn(&self, caller: u32) -> Turn {
+    pub(crate) fn long_turn(&self, caller: u32) -> Turn<'_> {
         let turn = self.turn(caller);
         if self.0.waiting.load(Ordering::Relaxed) < 2 && self.0.idle.load(Ordering::Relaxed) > 0 {
             self.call();
         }
         turn
+    }
+
+    /// Waits for the requests at work, and holds back others until the guard is dropped (FU-7).
+    pub(crate) fn pause(&self) -> RwLockWriteGuard<'_, ()> {
+        self.0.at_work.write()
+    }
+
+    /// Other work that changes the volume, as a request does: not in a pause.
+    pub(crate) fn work(&self) -> RwLockReadGuard<'_, ()> {
+        self.0.at_work.read()
     }
 
     /// Lets a resting thread go on.
@@ -178,8 +193,9 @@ impl Worker {
     }
 }
 
-impl Drop for Turn {
+impl Drop for Turn<'_> {
     fn drop(&mut self) {
+        drop(self.0.take()); // before the thread may rest
         SELF.with_borrow_mut(|own| {
             let Some(own) = own else { return };
             if own.quiet >= QUIET {
@@ -252,18 +268,65 @@ mod tests {
         .unwrap();
     }
 
-    #[test]
-    fn a_request_that_may_take_long_calls_a_thread_that_rests() {
-        let workers = Workers::default();
-        drop(workers.turn(0));
+    /// A thread that rests until it is called.
+    fn resting(workers: &Workers) -> thread::JoinHandle<()> {
         let other = workers.clone();
         let thread = thread::spawn(move || quiet(&other));
         while workers.0.idle.load(Ordering::Relaxed) == 0 {
             thread::yield_now();
         }
+        thread
+    }
+
+    #[test]
+    fn a_request_that_may_take_long_calls_a_thread_that_rests() {
+        let workers = Workers::default();
+        drop(workers.turn(0));
+        let thread = resting(&workers);
         let turn = workers.long_turn(0);
         thread.join().unwrap();
         drop(turn);
+    }
+
+    /// A pause waits for the request at work, and the next request waits for its end.
+    #[test]
+    fn no_request_is_at_work_in_a_pause() {
+        let workers = Workers::default();
+        let (events, happened) = channel();
+        let turn = workers.turn(0);
+        thread::scope(|scope| {
+            let (workers, paused) = (&workers, events.clone());
+            scope.spawn(move || {
+                let pause = workers.pause();
+                paused.send("paused").unwrap();
+                let next = paused.clone();
+                scope.spawn(move || {
+                    let _turn = workers.turn(0);
+                    next.send("next").unwrap();
+                });
+                thread::yield_now();
+                paused.send("end of the pause").unwrap();
+                drop(pause);
+            });
+            while workers.0.at_work.try_read().is_some() {
+                thread::yield_now(); // until the pause waits
+            }
+            events.send("answered").unwrap();
+            drop(turn);
+        });
+        drop(events);
+        let order: Vec<_> = happened.into_iter().collect();
+        assert_eq!(order, ["answered", "paused", "end of the pause", "next"]);
+    }
+
+    #[test]
+    fn a_thread_that_rests_delays_no_pause() {
+        let workers = Workers::default();
+        drop(workers.turn(0));
+        let thread = resting(&workers);
+        assert!(workers.0.at_work.try_write().is_some());
+        workers.call();
+        thread.join().unwrap();
     }
 
     #[test]

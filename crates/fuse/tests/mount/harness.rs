@@ -7,7 +7,7 @@ use everbyte_store::{CreateOptions, Store};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -38,6 +38,17 @@ pub(crate) fn media(backend: BackendChoice) -> Options {
 /// Whether `cargo xtask posix` runs the tests: as long as a suite should run. Else a few seconds.
 pub(crate) fn long() -> bool {
     std::env::var_os("EVERBYTE_SUITES").is_some()
+}
+
+/// Unmounts. A program that another test starts at this moment has this process's files open
+/// until it runs.
+pub(crate) fn unmount_soon(at: &Path) {
+    let mut attempts = 0;
+    while let Err(error) = everbyte_fuse::unmount(at, false) {
+        attempts += 1;
+        assert!(error.kind() == ErrorKind::Busy && attempts < 10_000, "{error}");
+        thread::yield_now();
+    }
 }
 
 /// Makes a store with an empty volume.
@@ -94,7 +105,9 @@ impl Mounted {
         command.args(["--exact", "harness::daemon", "--nocapture"]).env(WORDS, words);
         let mut daemon = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let end = Instant::now() + Duration::from_secs(30);
-        while source_of(&self.at).is_none() || rustix::fs::statvfs(&self.at).is_err() {
+        // In this order: once `statvfs` answers, a dead mount that was there is gone, so a source
+        // is that of the new mount.
+        while rustix::fs::statvfs(&self.at).is_err() || source_of(&self.at).is_none() {
             assert!(daemon.try_wait().unwrap().is_none(), "the daemon has ended");
             assert!(Instant::now() < end, "the volume is not mounted");
             sleep(Duration::from_millis(2));
@@ -126,15 +139,9 @@ impl Mounted {
         daemon.wait().unwrap().code().unwrap()
     }
 
-    /// Unmounts, and waits for the daemon to close the store. A program that another test starts at
-    /// this moment has this process's files open until it runs.
+    /// Unmounts, and waits for the daemon to close the store.
     pub(crate) fn unmount(&mut self) {
-        let mut attempts = 0;
-        while let Err(error) = everbyte_fuse::unmount(&self.at, false) {
-            attempts += 1;
-            assert!(error.kind() == ErrorKind::Busy && attempts < 10_000, "{error}");
-            std::thread::yield_now();
-        }
+        unmount_soon(&self.at);
         assert!(self.daemon.take().unwrap().wait().unwrap().success());
     }
 
