@@ -138,6 +138,21 @@ impl<'k> Batch<'k> {
     /// The table was dropped, by this batch or before; it was made by another batch that is not
     /// committed; it is of another store.
     pub fn table<'b>(&'b mut self, table: &'b KvTable) -> Result<BatchTable<'b, 'k>> {
+        self.require(table)?;
+        Ok(BatchTable { batch: self, table })
+    }
+
+    /// The entries of a range of `table`, this batch's writes included. Ranges of several tables
+    /// may be walked side by side.
+    ///
+    /// # Errors
+    /// As [`Batch::table`].
+    pub fn range_of<K: AsRef<[u8]> + ?Sized>(&self, table: &KvTable, range: impl RangeBounds<K>) -> Result<Range<'_>> {
+        self.require(table)?;
+        Ok(Range::new(self.tree.cursor(), Bounds::of(table.open.number, &range)))
+    }
+
+    fn require(&self, table: &KvTable) -> Result<()> {
         if !self.kv.tree.is_same(&table.kv.tree) {
             return Err(Error::OtherStore { name: table.name.to_string() });
         }
@@ -145,7 +160,7 @@ impl<'k> Batch<'k> {
         if !there || self.dropped.contains(&table.open.number) {
             return Err(table.gone());
         }
-        Ok(BatchTable { batch: self, table })
+        Ok(())
     }
 
     /// The table `name`, of this batch or made before.
@@ -266,6 +281,11 @@ pub struct BatchTable<'b, 'k> {
 }
 
 impl<'k> BatchTable<'_, 'k> {
+    /// The batch and the table.
+    pub(crate) fn parts(&mut self) -> (&mut Batch<'k>, &KvTable) {
+        (self.batch, self.table)
+    }
+
     reads!(", this batch's writes included.");
 
     #[inline]

@@ -173,8 +173,27 @@ pub(crate) fn parse(value: &[u8]) -> Result<TableRecord> {
     }
 }
 
+/// Whether a table that has a name can have this number.
+pub(crate) fn is_number(number: u32) -> bool {
+    NUMBERS.contains(&number)
+}
+
+/// Gives the table of this number a name; its keys are there already.
+pub(crate) fn put_record(tree: &mut TreeBatch<'_>, name: &str, number: TableNumber) -> Result<()> {
+    let record = TableRecord { number: number.0, reserved: 0, created: tree.version() };
+    tree.put(TableNumber::CATALOGUE, name.as_bytes(), record.as_bytes()).map(drop)
+}
+
+/// The record in a catalogue's value, and the description behind it.
+pub(crate) fn parse_described(value: &[u8]) -> Result<(TableRecord, &[u8])> {
+    Ok((parse(value)?, value.get(size_of::<TableRecord>()..).unwrap_or_default()))
+}
+
 /// The record of the table `name`, as `tree` sees it.
 pub(crate) fn find(tree: &TreeBatch<'_>, name: &str) -> Result<Option<TableRecord>> {
+    if name.is_empty() {
+        return Ok(None); // it holds the highest number
+    }
     tree.get(TableNumber::CATALOGUE, name.as_bytes())?.as_deref().map(parse).transpose()
 }
 
@@ -194,6 +213,28 @@ pub(crate) fn add(tree: &mut TreeBatch<'_>, name: &str) -> Result<TableRecord> {
     let record = TableRecord { number, reserved: 0, created: tree.version() };
     tree.put(catalogue, name.as_bytes(), record.as_bytes())?;
     Ok(record)
+}
+
+/// Stores a description behind the record of the table `name`, which this batch made.
+pub(crate) fn describe(tree: &mut TreeBatch<'_>, name: &str, description: &[u8]) -> Result<()> {
+    let record = find(tree, name)?.expect("the batch made it");
+    let value = [record.as_bytes(), description].concat();
+    tree.put(TableNumber::CATALOGUE, name.as_bytes(), &value).map(drop)
+}
+
+/// The description of the table `name`, if it has one.
+pub(crate) fn description(tree: &TreeBatch<'_>, name: &str) -> Result<Option<Vec<u8>>> {
+    let value = tree.get(TableNumber::CATALOGUE, name.as_bytes())?;
+    Ok(value.and_then(|value| value.get(size_of::<TableRecord>()..).map(<[u8]>::to_vec)).filter(|it| !it.is_empty()))
+}
+
+/// As [`add`], with a description as it was stored before. Returns the number.
+pub(crate) fn add_described(tree: &mut TreeBatch<'_>, name: &str, description: &[u8]) -> Result<TableNumber> {
+    let record = add(tree, name)?;
+    if !description.is_empty() {
+        describe(tree, name, description)?;
+    }
+    Ok(TableNumber(record.number))
 }
 
 /// Verifies that every key belongs to a table that the catalogue names, and every record is one.

@@ -27,6 +27,8 @@ pub struct Kv {
 impl std::panic::UnwindSafe for Kv {}
 impl std::panic::RefUnwindSafe for Kv {}
 
+/// The fingerprint of objects that hold a tree.
+const TREE_FINGERPRINT: u64 = 0;
 /// The smallest span of a table.
 const SPAN_MIN: u64 = 64 << 10;
 
@@ -38,22 +40,38 @@ impl Kv {
     /// An object of that name exists; out of space.
     pub fn create(store: &impl AsStore, name: &str) -> Result<Kv> {
         let store = store.as_store();
+        Kv::create_filled(store, name, &mut Tree::format)?;
+        Kv::open(store, name)
+    }
+
+    /// Makes the object `name`, which `fill` formats and may fill.
+    pub(crate) fn create_filled(store: &Store, name: &str, fill: &mut dyn FnMut(&Object) -> Result<()>) -> Result<()> {
+        Kv::create_object(store, name, TREE_FINGERPRINT, fill)
+    }
+
+    /// As [`Kv::create_filled`], of an object with this fingerprint.
+    pub(crate) fn create_object(
+        store: &Store,
+        name: &str,
+        fingerprint: u64,
+        fill: &mut dyn FnMut(&Object) -> Result<()>,
+    ) -> Result<()> {
+        if store.is_read_only() {
+            return Err(Error::ReadOnly { object: name.into() });
+        }
         // An unused span costs nothing: it covers the store's maximum if addresses are left for it.
         let (max, addresses) = (store.max(), store.media().max());
         let most = if addresses > max.get() { max.get().next_power_of_two() } else { max / 4 };
         let mut span = 1 << most.max(SPAN_MIN).ilog2();
         loop {
-            let options = ObjectOptions { engine: Engine::Cdds, fingerprint: 0, span: Some(span) };
-            match store.create_object(name, options, Tree::format) {
+            let options = ObjectOptions { engine: Engine::Cdds, fingerprint, span: Some(span) };
+            match store.create_object(name, options, &mut *fill) {
                 Err(Error::Store(error))
                     if matches!(*error, NoSpan { .. }) && addresses > max.get() && span > SPAN_MIN =>
                 {
                     span /= 2;
                 }
-                made => {
-                    made?;
-                    return Kv::open(store, name);
-                }
+                made => return made.map(drop),
             }
         }
     }
@@ -63,10 +81,15 @@ impl Kv {
     /// # Errors
     /// No such object, one of another engine, damage.
     pub fn open(store: &impl AsStore, name: &str) -> Result<Kv> {
-        let store = store.as_store();
+        Kv::open_by(store.as_store(), name, Tree::open)
+    }
+
+    /// As [`Kv::open`]; `open` opens the tree.
+    pub(crate) fn open_by(store: &Store, name: &str, open: fn(Object) -> Result<Tree>) -> Result<Kv> {
         let object = store.object(name)?;
         object.require_engine(Engine::Cdds)?;
-        Ok(Kv { tree: Tree::open(object)?, tables: Arc::default(), store: store.clone(), name: name.into() })
+        object.require_fingerprint(TREE_FINGERPRINT)?;
+        Ok(Kv { tree: open(object)?, tables: Arc::default(), store: store.clone(), name: name.into() })
     }
 
     /// Opens the table `name`, and creates it if it is absent.
@@ -319,18 +342,20 @@ fn fill(tree: &Tree, mut entries: range::Range<'_>, progress: &mut dyn FnMut(u64
     let mut more = true;
     while more {
         let (mut batch, mut bytes) = (tree.batch(), 0);
+        let mut load = batch.load()?;
         while more && bytes < BATCH {
             match entries.next_entry()? {
                 // The copy has one version, and none with a name.
                 Some(entry) if entry.table() == TableNumber::VERSIONS => {}
                 Some(entry) => {
                     let (table, (key, value)) = (entry.table(), entry.read()?);
-                    batch.put(table, key, value)?;
+                    load.push(table, key, value)?;
                     bytes += (key.len() + value.len()) as u64;
                 }
                 None => more = false,
             }
         }
+        load.finish()?;
         tree.settle(batch.commit()?)?;
         progress(bytes);
     }

@@ -30,24 +30,46 @@
 
 mod batch;
 mod catalogue;
+mod dump;
 mod error;
+mod hashed;
 mod kv;
+mod load;
+mod optimistic;
 mod range;
 pub mod raw;
 mod reads;
+mod repair;
+mod settler;
 mod snapshot;
 mod table;
 mod tools;
 mod tree;
+mod ttl;
+mod typed;
+mod update;
 mod versions;
 
 pub use batch::{Batch, BatchTable, Savepoint};
 pub use catalogue::TABLE_NAME_MAX;
+pub use dump::Dumped;
 pub use error::{Error, Result};
+pub use everbyte_kv_derive::Typed;
+pub use hashed::{HashBatch, HashEntries, HashSnapshot, HashStats, HashTable};
 pub use kv::Kv;
+pub use load::BulkLoad;
+pub use optimistic::{TRANSACT_ATTEMPTS, Transaction, TransactionRange, TransactionSavepoint, TransactionTable};
 pub use range::{Entry, Range};
+pub use repair::{Loss, Salvaged};
+pub use settler::{Settled, Settler};
 pub use snapshot::Snapshot;
 pub use table::{KvTable, TableSnapshot};
 pub use tools::KvTools;
 pub use tree::{Commit, KEY_MAX, Stats, VALUE_MAX, Version, fetched};
+pub use ttl::{Clock, ExpiringBatch, ExpiringRange, ExpiringSnapshot, ExpiringTable, ManualClock, Swept, SystemClock};
+pub use typed::{
+    DecodeError, Decoder, Encoding, KeyPrefix, OtherTypeDetail, TableTypes, Typed, TypedBatchTable, TypedRange,
+    TypedSnapshot, TypedTable, decode, encode,
+};
+pub use update::{Compared, Counter};
 pub use versions::{Change, Changes, NamedVersion, VERSION_NAME_MAX};

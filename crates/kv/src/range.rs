@@ -132,6 +132,72 @@ impl<'a> Range<'a> {
         other.or_else(|| self.start.take()).expect("one of the three is there")
     }
 
+    #[inline]
+    fn open_front(&mut self) -> Result<()> {
+        if self.front.is_none() {
+            let mut cursor = self.cursor();
+            cursor.seek(&self.bounds.low)?;
+            self.front = Some(cursor);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn open_back(&mut self) -> Result<()> {
+        if self.back.is_none() {
+            let mut cursor = self.cursor();
+            cursor.seek(&self.bounds.high())?;
+            self.back = Some(cursor);
+        }
+        Ok(())
+    }
+
+    /// Passes over up to `count` entries, leaf by leaf: none of them is looked at.
+    ///
+    /// # Errors
+    /// Damage. The range ends then.
+    pub fn skip_entries(&mut self, count: u64) -> Result<()> {
+        if std::mem::replace(&mut self.done, true) {
+            return Ok(());
+        }
+        self.open_front()?;
+        self.front.as_mut().expect("set above").skip(count)?;
+        self.done = false;
+        Ok(())
+    }
+
+    /// As [`Range::skip_entries`], from the end.
+    ///
+    /// # Errors
+    /// Damage. The range ends then.
+    pub fn skip_back_entries(&mut self, count: u64) -> Result<()> {
+        if std::mem::replace(&mut self.done, true) {
+            return Ok(());
+        }
+        self.open_back()?;
+        self.back.as_mut().expect("set above").skip_back(count)?;
+        self.done = false;
+        Ok(())
+    }
+
+    /// How many entries are left. Looks at one entry of each leaf: linear in the entries, tens of
+    /// nanoseconds each. After a walk from the end, at each entry.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn count_entries(mut self) -> Result<u64> {
+        let mut count = 0;
+        if self.back.is_some() {
+            while self.next_entry()?.is_some() {
+                count += 1;
+            }
+        } else if !self.done && self.bounds.low < self.bounds.high() {
+            self.open_front()?;
+            count = self.front.as_mut().expect("set above").pass(&self.bounds.high())?;
+        }
+        Ok(count)
+    }
+
     /// The next entry, of which nothing is fetched yet: the fast way to pass over many, or to read
     /// some.
     ///
@@ -143,11 +209,7 @@ impl<'a> Range<'a> {
         if std::mem::replace(&mut self.done, true) {
             return Ok(None);
         }
-        if self.front.is_none() {
-            let mut cursor = self.cursor();
-            cursor.seek(&self.bounds.low)?;
-            self.front = Some(cursor);
-        }
+        self.open_front()?;
         let Some(entry) = self.front.as_mut().expect("set above").next()? else { return Ok(None) };
         // Where the table ends, its number alone is looked at: nothing of the entry is fetched.
         let within = match &self.bounds.end {
@@ -176,11 +238,7 @@ impl<'a> Range<'a> {
         if std::mem::replace(&mut self.done, true) {
             return Ok(None);
         }
-        if self.back.is_none() {
-            let mut cursor = self.cursor();
-            cursor.seek(&self.bounds.high())?;
-            self.back = Some(cursor);
-        }
+        self.open_back()?;
         let Some(entry) = self.back.as_mut().expect("set above").prev()? else { return Ok(None) };
         if entry.compare(&self.bounds.low)? == Ordering::Less {
             return Ok(None);

@@ -201,14 +201,3 @@ impl Snapshot {
         Ok(TableSnapshot { tree: self.tree.clone(), open: Arc::clone(&table.open) })
     }
 }
-
-impl Range<'_> {
-    /// How many entries are left; reads their stamps, and none of them.
-    pub(crate) fn count_entries(mut self) -> Result<u64> {
-        let mut count = 0;
-        while self.next_entry()?.is_some() {
-            count += 1;
-        }
-        Ok(count)
-    }
-}

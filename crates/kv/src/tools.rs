@@ -1,14 +1,24 @@
 //! [`KvTools`]: tables for tools that know no engine.
 
-use crate::Kv;
+use crate::hashed::HASH_FINGERPRINT;
+use crate::{HashTable, Kv};
 use everbyte_heap::unopened;
 use everbyte_store::{
     Engine, EngineError, EngineTools, Fact, Finding, FindingKind, Object, Repair, RepairStep, Store, Token,
     require_whole,
 };
 
-/// The tools of [`Engine::Cdds`].
+/// The tools of [`Engine::Cdds`]: of its trees, and of its hash tables.
 pub struct KvTools;
+
+/// Whether the object `name` holds a hash table.
+fn is_hashed(store: &Store, name: &str) -> bool {
+    store.object(name).is_ok_and(|object| object.fingerprint() == HASH_FINGERPRINT)
+}
+
+fn open_hashed(store: &Store, name: &str) -> Result<HashTable, EngineError> {
+    HashTable::open(store, name).map_err(EngineError::new)
+}
 
 impl EngineTools for KvTools {
     fn engine(&self) -> Engine {
@@ -16,16 +26,30 @@ impl EngineTools for KvTools {
     }
 
     fn describe(&self, store: &Store, name: &str) -> Result<Vec<Fact>, EngineError> {
+        if is_hashed(store, name) {
+            let stats = open_hashed(store, name)?.stats();
+            let facts = [("keys", stats.keys), ("version", stats.version.get()), ("buckets", stats.buckets)];
+            return Ok(facts.map(|(name, value)| Fact { name, value }).into());
+        }
         let kv = Kv::open(store, name).map_err(EngineError::new)?;
         let stats = kv.stats();
         Ok(vec![Fact { name: "keys", value: stats.keys }, Fact { name: "version", value: stats.version.get() }])
     }
 
     fn recover(&self, store: &Store, name: &str) -> Result<Vec<String>, EngineError> {
+        if is_hashed(store, name) {
+            return open_hashed(store, name).map(|_| Vec::new());
+        }
         Kv::open(store, name).map(|_| Vec::new()).map_err(EngineError::new)
     }
 
     fn check(&self, store: &Store, name: &str) -> Vec<Finding> {
+        if is_hashed(store, name) {
+            return match HashTable::open(store, name) {
+                Ok(table) => table.check(),
+                Err(error) => unopened("kv", store, name, &error),
+            };
+        }
         match Kv::open(store, name) {
             Ok(kv) => kv.check(),
             Err(error) => unopened("kv", store, name, &error),
@@ -43,6 +67,9 @@ impl EngineTools for KvTools {
         _: &dyn Fn(u64, Option<u64>),
     ) -> Result<Option<Box<dyn Repair>>, EngineError> {
         let mut leaks = require_whole(self.check(store, name))?;
+        if is_hashed(store, name) {
+            return Ok(None); // no crash makes a leak there
+        }
         leaks.retain(|finding| finding.kind == FindingKind::Leak);
         if leaks.is_empty() {
             return Ok(None);
@@ -53,8 +80,8 @@ impl EngineTools for KvTools {
         Ok(Some(Box::new(FreeLeaks { store: store.clone(), name: name.into(), leaks, token })))
     }
 
-    fn can_copy(&self, _: &Object) -> Result<bool, EngineError> {
-        Ok(true)
+    fn can_copy(&self, object: &Object) -> Result<bool, EngineError> {
+        Ok(object.fingerprint() != HASH_FINGERPRINT)
     }
 
     fn copy(

@@ -189,12 +189,19 @@ impl Kv {
     /// # Errors
     /// No version has this name, or it does not see the table; otherwise as [`Kv::put`].
     pub fn restore_table(&self, table: &KvTable, name: &str) -> Result<()> {
+        self.restore_tables(&[table], name)
+    }
+
+    /// As [`Kv::restore_table`], of several in one batch.
+    pub(crate) fn restore_tables(&self, tables: &[&KvTable], name: &str) -> Result<()> {
         let mut batch = self.begin()?;
-        batch.table(table)?;
-        let then = self.tree.snapshot_of(self.version_record(batch.tree(), name)?.seen());
-        table.require_seen_by(&then)?;
-        let all = Bounds::prefix(table.open.number, b"");
-        self.restore(&mut batch, name, &all.low, &all.high())?;
+        for table in tables {
+            batch.table(table)?;
+            let then = self.tree.snapshot_of(self.version_record(batch.tree(), name)?.seen());
+            table.require_seen_by(&then)?;
+            let all = Bounds::prefix(table.open.number, b"");
+            self.restore(&mut batch, name, &all.low, &all.high())?;
+        }
         let commit = batch.commit()?;
         self.settle(commit)
     }

@@ -3,7 +3,7 @@
 //!
 //! A put that finds room in its leaf:
 //!   1. the old entry's end := v
-//!   2. an empty slot: record, value, place, end, fingerprint, head; then start := v
+//!   2. an empty slot: record, claim, fingerprint, end, place, head; then start := v
 //!   3. `order` := with the slot at its place
 //!
 //! All of it may survive a crash in any mixture: until v commits, start = v is void and an end = v
@@ -205,10 +205,7 @@ impl<'t> TreeBatch<'t> {
     /// Out of space, damage, a key or value over the limits. After an error in the middle the batch
     /// cannot be committed.
     pub(crate) fn put(&mut self, table: TableNumber, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.check_key(key)?;
-        if value.len() as u64 > VALUE_MAX {
-            return Err(Error::ValueTooLong { len: value.len() as u64, max: VALUE_MAX });
-        }
+        self.check_limits(key, value)?;
         let query = Query::new(table, key);
         let key = &*query.full;
         let record = self.record(&query, value)?;
@@ -221,11 +218,12 @@ impl<'t> TreeBatch<'t> {
                     (Some(path), leaf)
                 }
             };
+            batch.prefetch_append(&leaf);
             let old = leaf.find(&batch.view, &query)?;
             if let Some((index, slot)) = old {
                 batch.end_entry(&leaf, index, &slot)?;
             }
-            if !batch.append(&leaf, key, &record, batch.view.version)? {
+            if !batch.append(&leaf, key, &record)? {
                 let path = match path {
                     Some(path) => path,
                     None => batch.descend(key)?.0,
@@ -275,6 +273,14 @@ impl<'t> TreeBatch<'t> {
         Ok(true)
     }
 
+    pub(crate) fn check_limits(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.check_key(key)?;
+        if value.len() as u64 > VALUE_MAX {
+            return Err(Error::ValueTooLong { len: value.len() as u64, max: VALUE_MAX });
+        }
+        Ok(())
+    }
+
     fn check_key(&self, key: &[u8]) -> Result<()> {
         if self.doomed {
             return Err(Error::Doomed);
@@ -298,9 +304,14 @@ impl<'t> TreeBatch<'t> {
         let result = operation(self)?;
         self.doomed = false;
         if self.dirty.is_full() {
-            self.dirty.flush(&self.shared.media);
+            self.flush_dirty();
         }
         Ok(result)
+    }
+
+    /// Flushes what was stored since the last time.
+    pub(crate) fn flush_dirty(&mut self) {
+        if self.shared.volatile { self.dirty.forget() } else { self.dirty.flush(&self.shared.media) }
     }
 
     pub(crate) fn descend(&self, key: &[u8]) -> Result<(Path<'t>, Node<'t>)> {
@@ -322,7 +333,7 @@ impl<'t> TreeBatch<'t> {
 
     /// Turns key and value into a record; long ones go to blocks of their own, complete before
     /// anything points there.
-    fn record(&mut self, query: &Query<'_>, value: &[u8]) -> Result<NewRecord> {
+    pub(crate) fn record(&mut self, query: &Query<'_>, value: &[u8]) -> Result<NewRecord> {
         let mut flags = 0;
         let mut bytes = Vec::with_capacity(16 + query.key.len().min(INLINE_KEY) + value.len().min(INLINE_VALUE));
         bytes.extend_from_slice(&record::record_word(query.sum, value).to_le_bytes());
@@ -372,7 +383,7 @@ impl<'t> TreeBatch<'t> {
     /// Stores `content` in a block of its own.
     fn block_of(&mut self, content: &[u8]) -> Result<u64> {
         let block = self.reserve(content.len() as u64)?;
-        self.shared.media.copy_nt(block.at, content);
+        self.shared.fill(block.at, content);
         Ok(block.at.get())
     }
 
@@ -383,7 +394,7 @@ impl<'t> TreeBatch<'t> {
             return self.block_of(value);
         }
         let block = self.reserve(record::block_len(value.len() as u64))?;
-        self.shared.media.copy_nt(block.at, value);
+        self.shared.fill(block.at, value);
         let table_at = (block.at + value.len() as u64).align_up(8);
         self.shared.media.copy_nt_unless("tree-parts-unflushed", table_at, &table);
         Ok(block.at.get())

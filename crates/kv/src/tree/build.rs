@@ -84,8 +84,24 @@ impl Items {
 pub(crate) fn size_for(level: u8, count: usize, record_bytes: usize) -> usize {
     let (_, _, records) = parts(level, count);
     let average = record_bytes.checked_div(count).unwrap_or(128);
-    let room = if level == 0 { (APPENDS * average).clamp(1024, 4096) } else { (APPENDS * average).clamp(512, 4096) };
+    let room = match level {
+        0 => (APPENDS * (average + LENGTH as usize)).clamp(1024, 4096),
+        _ => (APPENDS * average).clamp(512, 4096),
+    };
     (records as usize + record_bytes + room).next_multiple_of(LINE as usize)
+}
+
+/// Most bytes of a leaf that is to be full: the largest block that is not rounded up to pages.
+pub(crate) const LEAF_FILL: usize = 8 << 10;
+
+/// Bytes of a leaf without room to append records.
+pub(crate) fn leaf_size(count: usize, record_bytes: usize) -> usize {
+    (parts(0, count).2 as usize + record_bytes).next_multiple_of(LINE as usize)
+}
+
+/// Whether so many entries go to a leaf that is to be full.
+pub(crate) fn fits_leaf(count: usize, record_bytes: usize) -> bool {
+    leaf_size(count, record_bytes) <= LEAF_FILL
 }
 
 /// The first bytes of a node of `size` bytes: header, heads, slots, records. The rest is room to

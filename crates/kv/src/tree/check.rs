@@ -148,6 +148,9 @@ impl Walk<'_> {
         if level.is_some_and(|level| level != node.level) {
             return crate::error::damaged(at, "a child has the wrong level");
         }
+        if node.is_leaf() {
+            self.claims(&node);
+        }
         for index in 0..node.count() {
             let slot = node.slot(index);
             // Versions beyond the newest are void ones, or this is damage.
@@ -173,6 +176,34 @@ impl Walk<'_> {
             }
         }
         if life == Life::Live { self.live_entries(&node, &visit, rest) } else { Ok(()) }
+    }
+
+    /// Verifies that the claims of a leaf are whole and apart, and that what is seen lies in them
+    /// (CLAIM-1, CLAIM-2).
+    fn claims(&mut self, leaf: &Node<'_>) {
+        let claims = leaf.claims();
+        let at = leaf.at + CLAIMS_AT as u64;
+        if !claims.are_sound() {
+            self.find(FindingKind::Damage, at, "a bit of a leaf's claims has flipped");
+            return;
+        }
+        let mut end = u64::from(leaf.base_end);
+        let mut all: Vec<_> = (0..APPENDS).map(|append| claims.get(append)).filter(|claim| claim.at != 0).collect();
+        all.sort_by_key(|claim| claim.at);
+        for claim in all {
+            if claim.at < end || claim.end() > leaf.size.into() {
+                self.find(FindingKind::Damage, at, "a claim of a leaf overlaps another one or lies outside");
+            }
+            end = claim.end();
+        }
+        for append in 0..APPENDS {
+            let (index, claim) = (leaf.base() + append, claims.get(append));
+            let slot = leaf.slot(index);
+            let is_inside = slot.record() == claim.at + LENGTH && LENGTH + slot.record_bytes(true) <= claim.room;
+            if leaf.sees(&self.view, index) && !is_inside {
+                self.find(FindingKind::Damage, leaf.slot_at(index), "a record lies outside its claim");
+            }
+        }
     }
 
     /// Searches for a key from the root, as a reader does: the search must end at the slot in which
@@ -205,7 +236,7 @@ impl Walk<'_> {
             let key_sum = if node.is_leaf() { Sum::of_table(slot.table()) } else { Sum::NONE }.and(&key);
             let mut total = key_sum.value();
             if node.is_leaf() {
-                let byte = node.at + (FINGERPRINTS_AT + index) as u64;
+                let byte = node.at + node.fingerprint_offset(index) as u64;
                 if node.fingerprint(index) != total as u8 {
                     self.find(FindingKind::Damage, byte, "a fingerprint does not belong to its key");
                 }

@@ -55,6 +55,9 @@ impl TreeBatch<'_> {
             return Ok(shared.commit_of(self.writer.committed.version));
         }
         let object = shared.heap.object();
+        if shared.media.opened().read_only {
+            return Err(crate::Error::ReadOnly { object: object.name().into() });
+        }
         unless("tree-commits-over-lost-page", || object.require_readable())?;
         let ops = self.ops();
         let next = Published { version: self.view.version, root: self.root, keys: self.keys };
@@ -68,8 +71,11 @@ impl TreeBatch<'_> {
                 return Err(error);
             }
         }
-        self.dirty.flush(&shared.media);
-        let ordered = shared.media.fence_after_unless("tree-commit-unordered", next);
+        self.flush_dirty();
+        let ordered = match shared.volatile {
+            true => None,
+            false => Some(shared.media.fence_after_unless("tree-commit-unordered", next)),
+        };
         if let Err(error) = object.require_readable()
             && !seeded("tree-commits-over-lost-page")
         {
@@ -77,8 +83,12 @@ impl TreeBatch<'_> {
             return Err(error.into());
         }
         let word = next.version.commit_word(self.writer.state);
-        shared.commit_word().publish(&shared.media, word, &ordered);
-        shared.media.fence();
+        if let Some(ordered) = ordered {
+            shared.commit_word().publish(&shared.media, word, &ordered);
+            shared.media.fence();
+        } else {
+            shared.media.store(shared.header + COMMIT_AT, word);
+        }
         // From here on the version may be real whatever happens: it is never voided.
         self.done = true;
         committed(next.version, &self.gained, &|| shared.pins.oldest());

@@ -261,6 +261,56 @@ impl<'t> Cursor<'t> {
         }
     }
 
+    /// Moves past the entries before `key`; how many there were. Of a leaf that lies before it
+    /// whole one entry is looked at.
+    ///
+    /// # Errors
+    /// Damage.
+    pub(crate) fn pass(&mut self, key: &[u8]) -> Result<u64> {
+        let passed = self.pass_leaves(key);
+        self.last.require_kept()?;
+        passed
+    }
+
+    fn pass_leaves(&mut self, key: &[u8]) -> Result<u64> {
+        let mut count = 0;
+        while let Some(leaf) = &self.leaf {
+            count += self.entries.pass(&leaf.on(&self.media)?, key)?;
+            if !self.entries.is_at_end() || !self.next_leaf()? {
+                break;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Moves past up to `count` entries, of which none is looked at.
+    ///
+    /// # Errors
+    /// Damage.
+    pub(crate) fn skip(&mut self, mut count: u64) -> Result<()> {
+        while self.leaf.is_some() {
+            count -= self.entries.skip(count);
+            if count == 0 || !self.next_leaf()? {
+                break;
+            }
+        }
+        self.last.require_kept()
+    }
+
+    /// As [`Cursor::skip`], towards the start.
+    ///
+    /// # Errors
+    /// Damage.
+    pub(crate) fn skip_back(&mut self, mut count: u64) -> Result<()> {
+        while self.leaf.is_some() {
+            count -= self.entries.skip_back(count);
+            if count == 0 || !self.prev_leaf()? {
+                break;
+            }
+        }
+        self.last.require_kept()
+    }
+
     /// Moves up to the first level with a next child, and down its left edge.
     fn next_leaf(&mut self) -> Result<bool> {
         for depth in (0..self.stack.len()).rev() {

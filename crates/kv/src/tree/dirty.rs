@@ -46,6 +46,11 @@ impl Dirty {
         self.list.len() >= FULL
     }
 
+    /// Drops what was noted: nothing is flushed.
+    pub(crate) fn forget(&mut self) {
+        self.list.clear();
+    }
+
     /// Flushes what was noted, each line once.
     pub(crate) fn flush(&mut self, media: &Media) {
         self.list.sort_unstable();

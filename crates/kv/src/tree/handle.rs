@@ -45,7 +45,7 @@ use crate::tree::writer::Writer;
 use arc_swap::ArcSwap;
 use everbyte_heap::Heap;
 use everbyte_media::lock_order::{RankedMutex, rank};
-use everbyte_media::{Media, Unsettled};
+use everbyte_media::{Media, Offset, Unsettled};
 use everbyte_store::Claim;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -78,6 +78,8 @@ pub(crate) struct OpenTree {
     pub number: u64,
     /// The thread that has a batch ([`crate::tree::thread`]).
     pub holder: AtomicU64,
+    /// Nothing is flushed or fenced, for measurement ([`crate::raw::open_volatile`]).
+    pub volatile: bool,
     /// Whether opening is complete: only then may closing say that nothing is to be voided.
     pub opened: AtomicBool,
     /// The object is this tree's alone until it is dropped.
@@ -119,7 +121,7 @@ pub struct Stats {
     pub void_ranges: usize,
 }
 
-/// A committed version: ordered, and settled by [`Tree::settle`].
+/// A committed version: ordered, and settled by `Tree::settle`.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a commit is durable only once it is settled"]
 pub struct Commit {
@@ -286,6 +288,11 @@ impl Tree {
 }
 
 impl OpenTree {
+    /// Stores bytes to which nothing leads yet: past the cache, and so on their way to the medium.
+    pub(crate) fn fill(&self, at: impl Into<Offset>, bytes: &[u8]) {
+        if self.volatile { self.media.write(at, bytes) } else { self.media.copy_nt(at, bytes) }
+    }
+
     pub(crate) fn view(&self, version: Version) -> View {
         View::new(version, Held::Owned(self.voids.load_full()))
     }

@@ -1,8 +1,9 @@
 //! The bytes of a tree on media, and nothing else. Format: docs/formats/tree.md.
 //!
-//! A node is a header, (leaves only) a line of fingerprints, an array of key heads, an array of
-//! slots, and records. The first `base` slots were written with the node, sorted by key; the last
-//! [`APPENDS`] are filled later, in any order, and are sorted by the permutation word `order`.
+//! A node is a header, in leaves a line about what was appended and fingerprints, then an array of
+//! key heads, an array of slots, and records. The first `base` slots were written with the node,
+//! sorted by key; the last [`APPENDS`] are filled later, in any order, and are sorted by the
+//! permutation word `order`.
 
 use crate::tree::key::{TABLE_BITS, TableNumber};
 use crate::tree::number::Version;
@@ -13,7 +14,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Slots of a node that may be filled after the node was written: as many as a permutation word can
 /// sort.
 pub(crate) const APPENDS: usize = 15;
-/// Most slots a leaf starts with: fingerprints of all its slots share one cache line.
+/// Most slots a leaf starts with: as many as it has fingerprints for.
 pub(crate) const LEAF_BASE_MAX: usize = 48;
 /// Most slots an inner node starts with.
 pub(crate) const INNER_BASE_MAX: usize = 128;
@@ -39,6 +40,8 @@ pub const KEY_MAX: usize = 16 << 20;
 pub const VALUE_MAX: u64 = (1 << 40) - 1;
 /// Largest node.
 pub(crate) const NODE_MAX: usize = 256 << 10;
+/// Largest leaf: as far as a claim reaches.
+pub(crate) const LEAF_MAX: usize = 64 << 10;
 
 /// First two bytes of a node.
 pub(crate) const NODE_MAGIC: u16 = 0x4e45;
@@ -61,7 +64,8 @@ pub(crate) struct NodeHeader {
     pub base_end: u32,
     /// The version that made the node.
     pub birth: Version,
-    /// Which appended slots are in use, in key order: count in the low 4 bits, then 4 bits a slot.
+    /// Inner nodes: which appended slots are in use, in key order: count in the low 4 bits, then 4
+    /// bits a slot. Leaves: zero.
     pub order: u64,
     /// crc32c of the header with `order` and this field zero.
     pub checksum: u32,
@@ -70,7 +74,7 @@ pub(crate) struct NodeHeader {
 }
 const _: () = assert!(size_of::<NodeHeader>() == 64);
 
-/// Offset of `order` in a node: the one word of the header that changes.
+/// Offset of `order` in an inner node: the one word of the header that changes.
 pub(crate) const ORDER_AT: usize = offset_of!(NodeHeader, order);
 /// Offset of `birth` in a node.
 pub(crate) const BIRTH_AT: usize = offset_of!(NodeHeader, birth);
@@ -80,11 +84,33 @@ const _: () = assert!(ORDER_AT.is_multiple_of(8) && BIRTH_AT.is_multiple_of(8));
 const _: () = assert!(PREFIX_AT.is_multiple_of(8) && PREFIX_MAX.is_multiple_of(8)); // compared a word at a time
 /// Bytes of the header that are read when a node is opened: its sizes and what it is.
 pub(crate) const SHAPE_WORDS: usize = 2;
-/// Fingerprints follow the header in leaves.
-pub(crate) const FINGERPRINTS_AT: usize = size_of::<NodeHeader>();
-/// One byte for each slot.
-pub(crate) const FINGERPRINTS: usize = LINE as usize;
-const _: () = assert!(LEAF_BASE_MAX + APPENDS <= FINGERPRINTS && FINGERPRINTS_AT.is_multiple_of(LINE as usize));
+
+/// The second line of a leaf: all that an appended entry changes beside its slot and its record.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct AppendLine {
+    /// As [`NodeHeader::order`] of inner nodes.
+    pub order: u64,
+    /// Fingerprints of the appended entries.
+    pub fingerprints: [u8; APPENDS + 1],
+    /// The places of the records of the appended entries (`claims.rs`).
+    pub claims: [u64; CLAIM_WORDS],
+}
+const _: () = assert!(size_of::<AppendLine>() == LINE as usize);
+const _: () = assert!(size_of::<NodeHeader>() == LINE as usize); // and the append line behind it
+
+/// Words of claims.
+pub(crate) const CLAIM_WORDS: usize = 5;
+/// Offset of the order word in a leaf.
+pub(crate) const LEAF_ORDER_AT: usize = size_of::<NodeHeader>() + offset_of!(AppendLine, order);
+/// Offset of the fingerprints of a leaf's appended entries.
+pub(crate) const APPENDED_FINGERPRINTS_AT: usize = size_of::<NodeHeader>() + offset_of!(AppendLine, fingerprints);
+/// Offset of the claims in a leaf.
+pub(crate) const CLAIMS_AT: usize = size_of::<NodeHeader>() + offset_of!(AppendLine, claims);
+/// Offset of the fingerprints of a leaf's base: one byte for each slot.
+pub(crate) const FINGERPRINTS_AT: usize = size_of::<NodeHeader>() + size_of::<AppendLine>();
+const _: () = assert!(APPENDED_FINGERPRINTS_AT.is_multiple_of(8) && FINGERPRINTS_AT.is_multiple_of(8)); // read a word at a time
+const _: () = assert!(LEAF_BASE_MAX.is_multiple_of(8) && (APPENDS + 1).is_multiple_of(8));
 
 /// Bytes of the field that `of` chooses.
 pub(crate) const fn field_size<T, F>(_of: fn(&T) -> &F) -> usize {
@@ -103,7 +129,9 @@ macro_rules! field_of {
 }
 pub(crate) use field_of;
 
-/// One entry: which versions see it, where its key is, what it holds.
+/// One entry: which versions see it, where its key is, what it holds. In the slot of an entry that
+/// was appended to a leaf, the head of its key takes the place of `value`, which precedes the
+/// record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Slot {
@@ -132,6 +160,8 @@ pub(crate) const END_AT: u64 = offset_of!(Slot, end) as u64;
 pub(crate) const PLACE_AT: u64 = offset_of!(Slot, place) as u64;
 /// Offset of `value` in a slot.
 pub(crate) const VALUE_AT: u64 = offset_of!(Slot, value) as u64;
+/// Bytes of the value's length in front of a record that was appended to a leaf.
+pub(crate) const LENGTH: u64 = 8;
 /// The key is in a block of its own: the record holds its offset and its first [`OUT_KEY_HEAD`]
 /// bytes.
 pub(crate) const KEY_OUT: u64 = 1 << FLAGS_AT;
@@ -265,8 +295,9 @@ const _: () = assert!(size_of::<TreeHeader>() == 64);
 
 pub(crate) const TREE_MAGIC: [u8; 8] = *b"EVRBCDDS";
 /// Format 2 has another sum than format 1; format 3 adds head sums and tables of chunks; format 4
-/// adds the table to keys. No release wrote formats 1 to 3.
-pub(crate) const TREE_FORMAT: u32 = 4;
+/// adds the table to keys; format 5 gathers what an appended entry changes in a leaf. No release
+/// wrote formats 1 to 4.
+pub(crate) const TREE_FORMAT: u32 = 5;
 
 /// The tree's fixed parts, from its header on: each in lines of its own.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]

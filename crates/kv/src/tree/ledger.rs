@@ -19,7 +19,7 @@ impl TreeBatch<'_> {
     /// Writes the state that the commit word will choose, and its ledger. The state in force is not
     /// touched.
     pub(crate) fn store_state(&mut self, next: Published, ops: &[Op]) -> Result<()> {
-        let (media, other) = (&self.shared.media, 1 - self.writer.state);
+        let other = 1 - self.writer.state;
         let words: Vec<u64> = ops.iter().map(|&op| u64::from(op)).chain(self.drops.iter().copied()).collect();
         if let Some(old) = self.writer.long_ledgers[other].take() {
             self.shared.heap.cancel(old);
@@ -34,7 +34,7 @@ impl TreeBatch<'_> {
             block.at.get()
         };
         if !words.is_empty() {
-            media.copy_nt(ledger, words.as_bytes());
+            self.shared.fill(ledger, words.as_bytes());
         }
         let state = State {
             version: next.version,
@@ -48,7 +48,7 @@ impl TreeBatch<'_> {
             main_keys: next.keys.main,
         }
         .sealed();
-        media.copy_nt(self.shared.header + STATES_AT[other], state.as_bytes());
+        self.shared.fill(self.shared.header + STATES_AT[other], state.as_bytes());
         self.writer.state = other;
         Ok(())
     }
@@ -67,6 +67,8 @@ impl TreeBatch<'_> {
 pub(crate) fn apply_drops(shared: &OpenTree, drops: &[u64]) {
     for &slot in drops {
         shared.media.store(slot + START_AT, 0);
-        shared.media.flush(slot + START_AT, 8);
+        if !shared.volatile {
+            shared.media.flush(slot + START_AT, 8);
+        }
     }
 }

@@ -223,7 +223,7 @@ impl<'t> TreeBatch<'t> {
             }
         }
         let ranges = self.cut(&left, &items, false);
-        let children = self.write_children(&left, &items, &ranges)?;
+        let children = self.write_children(&left, &items, &ranges, false)?;
         self.list_dead(&parent);
         if !seeded("tree-merge-keeps-neighbour") {
             self.end_entry(&parent, pair[1], &parent.slot(pair[1]))?;

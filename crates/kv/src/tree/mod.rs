@@ -10,16 +10,18 @@
 //! - [`TreeSnapshot`] and [`Cursor`]: reading a version that stays
 //!
 //! The map: `layout` (bytes on media), `node` (reading), `walk` and `cursor` (in key order),
-//! `build` (writing whole nodes), `batch`, `slots`, `replace`, `merge` and
+//! `build` (writing whole nodes), `batch`, `slots`, `replace`, `merge`, `load` and
 //! `delete_range` (what writes do),
 //! `commit` and `undo` (the end of a batch), `savepoint`, `ledger` (what follows a commit),
 //! `writer` (kept between batches), `reclaim` (what becomes of the dead), `format`, `open`,
-//! `voids`, `scrub` (how a tree begins, after a crash too), `check`. Format: docs/formats/tree.md.
+//! `voids`, `scrub` (how a tree begins, after a crash too), `check`, `salvage` (what is left of a
+//! damaged one). Format: docs/formats/tree.md.
 
 mod batch;
 mod build;
 mod changes;
 mod check;
+mod claims;
 mod commit;
 mod cursor;
 mod delete_range;
@@ -27,10 +29,13 @@ mod dirty;
 mod format;
 mod handle;
 mod hash;
+mod inner_slots;
 mod key;
 #[allow(missing_docs)] // documented in docs/formats/tree.md
 mod layout;
+mod leaf_slots;
 mod ledger;
+mod load;
 mod merge;
 mod named;
 mod node;
@@ -42,13 +47,15 @@ mod prefetch;
 mod reclaim;
 mod record;
 mod replace;
+mod salvage;
 mod savepoint;
 mod scrub;
 mod slots;
+mod stamp;
 mod sum;
 #[cfg(test)]
 mod tests;
-mod thread;
+pub(crate) mod thread;
 mod undo;
 mod version;
 mod voids;
@@ -62,7 +69,10 @@ pub use handle::{Commit, Stats};
 pub(crate) use handle::{Tree, TreeSnapshot};
 pub(crate) use key::{TABLE_LEN, TableNumber};
 pub use layout::{KEY_MAX, VALUE_MAX};
+pub(crate) use load::TreeLoad;
 pub(crate) use named::{VersionRecord, each_named};
 pub use number::Version;
 pub use record::fetched;
+pub(crate) use salvage::{Border, LeafPlace, TreeLoss, Wreck};
 pub(crate) use savepoint::TreeSavepoint;
+pub(crate) use sum::Sum;

@@ -22,6 +22,7 @@
 //! accepts an entry and finds the same `start` before and after has read that one entry.
 
 use crate::error::{Result, damaged};
+use crate::tree::claims::{Claim, Claims};
 use crate::tree::key::{FullKey, TABLE_LEN, TableNumber};
 use crate::tree::layout::*;
 use crate::tree::number::Version;
@@ -30,6 +31,10 @@ use crate::tree::sum::Sum;
 use crate::tree::version::View;
 use everbyte_media::{LINE, Media, Window, seeded};
 use std::cmp::Ordering;
+use std::ops::Range;
+
+/// Lines of a record that are asked for before its slot is known.
+const RECORD_LINES: u64 = 3;
 
 /// A node's header, found sound.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +83,32 @@ impl Shape {
     /// Offset of the head of slot `index` in the store.
     #[inline]
     pub(crate) fn head_at(&self, index: usize) -> u64 {
-        self.at + u64::from(self.heads) + index as u64 * 8
+        self.at + self.head_offset(index) as u64
+    }
+
+    /// Offset of the head of slot `index` in the node.
+    #[inline]
+    fn head_offset(&self, index: usize) -> usize {
+        if self.level == 0 && index >= self.base() {
+            self.slots as usize + index * SLOT as usize + VALUE_AT as usize
+        } else {
+            self.heads as usize + index * 8
+        }
+    }
+
+    /// Offset of the fingerprint of slot `index` of a leaf in the node.
+    #[inline]
+    pub(crate) fn fingerprint_offset(&self, index: usize) -> usize {
+        match index.checked_sub(self.base()) {
+            None => FINGERPRINTS_AT + index,
+            Some(append) => APPENDED_FINGERPRINTS_AT + append,
+        }
+    }
+
+    /// Offset of the order word in the store.
+    #[inline]
+    pub(crate) fn order_at(&self) -> u64 {
+        self.at + if self.level == 0 { LEAF_ORDER_AT } else { ORDER_AT } as u64
     }
 
     /// The node again: its bytes stay where they are for as long as a version that sees it is
@@ -94,8 +124,12 @@ impl Shape {
 
 /// Offsets in a node with `base` first slots: heads, slots, records.
 pub(crate) fn parts(level: u8, base: usize) -> (u64, u64, u64) {
-    let heads = if level == 0 { FINGERPRINTS_AT + FINGERPRINTS } else { FINGERPRINTS_AT } as u64;
-    let slots = (heads + (base + APPENDS) as u64 * 8).next_multiple_of(SLOT);
+    let (heads, headed) = match level {
+        0 => (FINGERPRINTS_AT + LEAF_BASE_MAX, base),
+        _ => (size_of::<NodeHeader>(), base + APPENDS),
+    };
+    let heads = heads as u64;
+    let slots = (heads + headed as u64 * 8).next_multiple_of(SLOT);
     (heads, slots, slots + (base + APPENDS) as u64 * SLOT)
 }
 
@@ -213,10 +247,25 @@ impl<'m> Node<'m> {
 
     #[inline]
     pub(crate) fn slot(&self, index: usize) -> Slot {
-        let slot = Slot::from_words(self.window.words(self.slot_offset(index)));
+        let mut slot = Slot::from_words(self.window.words(self.slot_offset(index)));
+        if self.is_leaf() && index >= self.base() {
+            // A slot that a crash tore may lead anywhere: a value without end is refused.
+            let length = slot.record().wrapping_sub(LENGTH) as usize;
+            slot.value = if slot.record() < self.size.into() && slot.record() > LENGTH {
+                self.window.load(length)
+            } else {
+                u64::MAX
+            };
+        }
         // Its words were read after `start`.
         std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
         slot
+    }
+
+    /// The places of the records of a leaf's appended entries.
+    #[inline]
+    pub(crate) fn claims(&self) -> Claims {
+        Claims(self.window.words(CLAIMS_AT))
     }
 
     /// The child or value of slot `index` of an inner node.
@@ -228,6 +277,18 @@ impl<'m> Node<'m> {
     #[inline]
     pub(crate) fn start(&self, index: usize) -> Version {
         Version::new(self.window.load(self.slot_offset(index) + START_AT as usize))
+    }
+
+    /// The version that ended slot `index`.
+    #[inline]
+    pub(crate) fn end(&self, index: usize) -> Version {
+        Version::new(self.window.load(self.slot_offset(index) + END_AT as usize))
+    }
+
+    /// Whether key or value of slot `index` have a block of their own.
+    #[inline]
+    pub(crate) fn owns(&self, index: usize) -> bool {
+        self.window.load(self.slot_offset(index) + PLACE_AT as usize) & (KEY_OUT | VALUE_OUT) != 0
     }
 
     /// Whether `view` sees the entry of slot `index`.
@@ -257,12 +318,12 @@ impl<'m> Node<'m> {
 
     #[inline]
     pub(crate) fn order(&self) -> u64 {
-        self.window.load(ORDER_AT)
+        self.window.load(if self.is_leaf() { LEAF_ORDER_AT } else { ORDER_AT })
     }
 
     #[inline]
     pub(crate) fn head(&self, index: usize) -> u64 {
-        self.window.load(self.heads as usize + index * 8)
+        self.window.load(self.head_offset(index))
     }
 
     pub(crate) fn birth(&self) -> Version {
@@ -304,7 +365,7 @@ impl<'m> Node<'m> {
         if (!slot.has(VALUE_OUT) && self.is_leaf() && slot.value > INLINE_VALUE as u64)
             || (!slot.has(KEY_OUT) && slot.key_len() > INLINE_KEY)
             || offset.saturating_add(slot.record_bytes(self.is_leaf())) > u64::from(self.size)
-            || offset < FINGERPRINTS_AT as u64
+            || offset < size_of::<NodeHeader>() as u64
         {
             return self.damaged("a record leads outside its node");
         }
@@ -427,7 +488,8 @@ impl<'m> Node<'m> {
 
     /// The fingerprint of slot `index` of a leaf.
     pub(crate) fn fingerprint(&self, index: usize) -> u8 {
-        (self.window.load((FINGERPRINTS_AT + index) & !7) >> (index % 8 * 8)) as u8
+        let at = self.fingerprint_offset(index);
+        (self.window.load(at & !7) >> (at % 8 * 8)) as u8
     }
 
     /// The sums of the record at `record`: of the whole and of the head.
@@ -570,19 +632,32 @@ impl<'m> Node<'m> {
     /// The leaf slot that holds `query` at `view`, found by fingerprint.
     #[inline]
     pub(crate) fn find(&self, view: &View, query: &Query<'_>) -> Result<Option<(usize, Slot)>> {
-        const LOW: u64 = 0x0101_0101_0101_0101;
-        let pattern = u64::from(query.print) * LOW;
-        for word in 0..self.count().div_ceil(8) {
-            let different = self.window.load(FINGERPRINTS_AT + word * 8) ^ pattern;
-            // A zero byte: a fingerprint that matches. A borrow may mark the byte above one too;
-            // keys decide.
-            let mut marks = different.wrapping_sub(LOW) & !different & (LOW << 7);
+        let found = match self.find_among(view, query, FINGERPRINTS_AT, 0..self.base())? {
+            None => self.find_among(view, query, APPENDED_FINGERPRINTS_AT, self.base()..self.count())?,
+            found => found,
+        };
+        self.require_readable()?;
+        Ok(found)
+    }
+
+    /// As [`Node::find`], among the slots `indexes`, whose fingerprints begin at `prints`.
+    #[inline(always)]
+    fn find_among(
+        &self,
+        view: &View,
+        query: &Query<'_>,
+        prints: usize,
+        indexes: Range<usize>,
+    ) -> Result<Option<(usize, Slot)>> {
+        for word in 0..indexes.len().div_ceil(8) {
+            let mut marks = self.print_marks(prints + word * 8, query.print);
             while marks != 0 {
-                let index = word * 8 + marks.trailing_zeros() as usize / 8;
+                let index = indexes.start + word * 8 + marks.trailing_zeros() as usize / 8;
                 marks &= marks - 1;
-                if index >= self.count() {
+                if index >= indexes.end {
                     break;
                 }
+                self.prefetch_record(index);
                 let slot = self.slot(index);
                 let same_shape = slot.key_len() == query.key.len() && slot.table() == query.table;
                 if !same_shape || !view.sees(slot.start, slot.end) {
@@ -593,13 +668,58 @@ impl<'m> Node<'m> {
                 // among it.
                 std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
                 if self.start(index) == slot.start.get() && order? == Ordering::Equal {
-                    self.require_readable()?;
                     return Ok(Some((index, slot)));
                 }
             }
         }
-        self.require_readable()?;
         Ok(None)
+    }
+
+    /// Of the eight fingerprints at `at` in the node, the highest bit of each that is `print`. The
+    /// one above a match may be marked too: keys decide.
+    #[inline(always)]
+    fn print_marks(&self, at: usize, print: u8) -> u64 {
+        const LOW: u64 = 0x0101_0101_0101_0101;
+        let different = self.window.load(at) ^ (u64::from(print) * LOW);
+        different.wrapping_sub(LOW) & !different & (LOW << 7) // a zero byte, and a borrow from it
+    }
+
+    /// The first slot of a leaf whose fingerprint is `print`: nearly always the key's, if it is
+    /// there.
+    pub(crate) fn print_match(&self, print: u8) -> Option<usize> {
+        let among = |prints: usize, indexes: Range<usize>| {
+            let marked = (0..indexes.len().div_ceil(8)).map(|word| (word, self.print_marks(prints + word * 8, print)));
+            let (word, marks) = marked.into_iter().find(|(_, marks)| *marks != 0)?;
+            let index = indexes.start + word * 8 + marks.trailing_zeros() as usize / 8;
+            Some(index).filter(|&index| index < indexes.end)
+        };
+        among(FINGERPRINTS_AT, 0..self.base()).or_else(|| among(APPENDED_FINGERPRINTS_AT, self.base()..self.count()))
+    }
+
+    /// Asks for the record of an appended slot.
+    #[inline]
+    pub(crate) fn prefetch_appended(&self, append: usize) {
+        let word = self.window.load(CLAIMS_AT + Claim::word_of(append) * 8);
+        self.prefetch_lines(Claim::in_word(word, append).at);
+    }
+
+    #[inline]
+    fn prefetch_lines(&self, at: u64) {
+        (0..RECORD_LINES).for_each(|line| self.media.prefetch(self.at + at + line * LINE));
+    }
+
+    /// Asks for the record of a leaf's slot together with the slot: in the base, where records lie
+    /// in order, about where it is if they are of like length.
+    #[inline(always)]
+    fn prefetch_record(&self, index: usize) {
+        match index.checked_sub(self.base()) {
+            Some(append) => self.prefetch_appended(append),
+            None => {
+                let records = u64::from(self.slots) + self.count() as u64 * SLOT;
+                let len = u64::from(self.base_end) - records;
+                self.prefetch_lines(records + len * index as u64 / self.base().max(1) as u64);
+            }
+        }
     }
 
     /// The entries that `view` sees, in key order, as slot indexes.

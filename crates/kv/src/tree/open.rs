@@ -59,11 +59,20 @@ impl Tree {
     /// # Errors
     /// Open already, damage, a newer format, I/O.
     pub(crate) fn open(object: Object) -> Result<Tree> {
-        open(object)
+        open(object, false)
+    }
+
+    /// As [`Tree::open`], for measurement: where fences settle, batches flush and fence nothing.
+    ///
+    /// # Errors
+    /// As [`Tree::open`].
+    pub(crate) fn open_volatile(object: Object) -> Result<Tree> {
+        let volatile = object.media().fences_settle();
+        open(object, volatile)
     }
 }
 
-fn open(object: Object) -> Result<Tree> {
+fn open(object: Object, volatile: bool) -> Result<Tree> {
     let claim = object.claim()?;
     let (media, header_at) = (object.media().clone(), object.prime() + HEADER_AT);
     let header: TreeHeader = media.get(header_at);
@@ -76,7 +85,7 @@ fn open(object: Object) -> Result<Tree> {
     if header.format < TREE_FORMAT {
         return damaged(
             header_at.get(),
-            "a tree of format 1, 2 or 3, which no release wrote; export it with the build that made it",
+            "a tree of format 1, 2, 3 or 4, which no release wrote; export it with the build that made it",
         );
     }
     if !header.checksum_agrees() || !header.area.is_aligned(8) || !media.holds(header.area, AREA) {
@@ -141,6 +150,7 @@ fn open(object: Object) -> Result<Tree> {
         number: TREES.fetch_add(1, Relaxed),
         holder: AtomicU64::new(crate::tree::thread::NONE),
         opened: AtomicBool::new(seeded("tree-failed-opening-closes")),
+        volatile,
         _claim: claim,
     };
     let section = shared.media.section();

@@ -3,7 +3,7 @@
 //!
 //! Steps, each for all keys before the next
 //!   1. from the root, one level down; the first lines of the child are asked for
-//!   2. in the leaf: the lines of fingerprints, appended heads and appended slots
+//!   2. in the leaf: the lines of fingerprints and appended slots
 //!   3. the slots whose fingerprint is the key's, and the end of what has been appended, where the
 //!      new record will lie; or the whole leaf, where there is no slot left
 //!   4. the records of those slots
@@ -94,25 +94,20 @@ impl Prefetched {
             }
         }
         for node in &*nodes {
-            ask(media, node.head_at(node.base()), APPENDS as u64 * 8);
             ask(media, node.slot_at(node.base()), APPENDS as u64 * SLOT);
         }
         let mut matches = [None; TOGETHER];
         for ((node, key), found) in nodes.iter().zip(keys).zip(&mut matches) {
-            *found = print_match(media, node, key.print);
+            *found = node.print_match(key.print);
             if let Some(index) = *found {
                 media.prefetch(node.slot_at(index));
             }
-            let (mut end, mut full) = (u64::from(node.base_end), true);
-            for slot in (node.base()..node.count()).map(|index| node.slot(index)) {
-                let used = slot.record().saturating_add(slot.record_bytes(true));
-                end = if used <= node.size.into() { end.max(used) } else { end };
-                full &= slot.start != 0;
-            }
-            match full {
+            let claims = node.claims();
+            let is_unused = |append: usize| claims.get(append).at == 0 || node.start(node.base() + append) == 0;
+            match (0..APPENDS).any(is_unused) {
+                true => ask(media, node.at + claims.end(node.base_end.into()).min(node.size.into()), 3 * LINE),
                 // All of it is read, to be written anew.
-                true => ask(media, node.at + 4 * LINE, u64::from(node.size).saturating_sub(4 * LINE)),
-                false => ask(media, node.at + end, 3 * LINE),
+                false => ask(media, node.at + 4 * LINE, u64::from(node.size).saturating_sub(4 * LINE)),
             }
         }
         for (node, found) in nodes.iter().zip(matches) {
@@ -126,19 +121,6 @@ impl Prefetched {
         }
         Ok(())
     }
-}
-
-/// The first slot whose fingerprint is `print`: nearly always the key's, if it is there.
-fn print_match(media: &Media, node: &Node<'_>, print: u8) -> Option<usize> {
-    const LOW: u64 = 0x0101_0101_0101_0101;
-    for word in 0..node.count().div_ceil(8) {
-        let different = media.load(node.at + (FINGERPRINTS_AT + word * 8) as u64) ^ (u64::from(print) * LOW);
-        let marks = different.wrapping_sub(LOW) & !different & (LOW << 7);
-        if marks != 0 {
-            return Some(word * 8 + marks.trailing_zeros() as usize / 8).filter(|&index| index < node.count());
-        }
-    }
-    None
 }
 
 /// Asks for the lines of `at..at+len`, wherever they may be.

@@ -10,7 +10,7 @@
 
 use crate::error::Result;
 use crate::tree::batch::{NewRecord, Path, TreeBatch};
-use crate::tree::build::{Item, Items, image, separator, size_for};
+use crate::tree::build::{Item, Items, fits_leaf, image, leaf_size, separator, size_for};
 use crate::tree::key::TableNumber;
 use crate::tree::layout::*;
 use crate::tree::node::{Node, extend_from};
@@ -26,8 +26,8 @@ use zerocopy::FromBytes;
 
 /// A new child for a parent: the smallest key it may hold, and where it is.
 pub(crate) struct Child {
-    separator: Vec<u8>,
-    at: u64,
+    pub separator: Vec<u8>,
+    pub at: u64,
 }
 
 impl<'t> TreeBatch<'t> {
@@ -44,7 +44,7 @@ impl<'t> TreeBatch<'t> {
         result
     }
 
-    fn item(&self, items: &mut Items, record: &NewRecord) -> Item {
+    pub(crate) fn item(&self, items: &mut Items, record: &NewRecord) -> Item {
         let begin = items.bytes.len();
         items.bytes.extend_from_slice(&record.bytes);
         Item {
@@ -92,7 +92,7 @@ impl<'t> TreeBatch<'t> {
 
     /// Writes `items` as one or two nodes in the place of `old` and tells the parent. `ascending`:
     /// the newest entry is the last, as when keys arrive in order; then the left node is left
-    /// nearly full.
+    /// nearly full, and a left leaf without room.
     fn replace(&mut self, mut path: Path<'t>, old: Node<'t>, items: &Items, ascending: bool) -> Result<()> {
         self.shared.counts.rebuilds.fetch_add(1, Relaxed);
         let ranges = self.cut(&old, items, ascending);
@@ -104,7 +104,7 @@ impl<'t> TreeBatch<'t> {
             let (items, range) = self.with_old_root(&old, items, ranges[0].clone())?;
             vec![Child { separator: Vec::new(), at: self.write_node(old.level, &items, range)? }]
         } else {
-            self.write_children(&old, items, &ranges)?
+            self.write_children(&old, items, &ranges, ascending)?
         };
         if ranges.len() == 2 {
             self.shared.counts.splits.fetch_add(1, Relaxed);
@@ -132,12 +132,14 @@ impl<'t> TreeBatch<'t> {
         Ok(())
     }
 
-    /// Writes each range of `items` as a node of the level of `old`.
+    /// Writes each range of `items` as a node of the level of `old`. `ascending`: the first of two
+    /// leaves gets no room.
     pub(crate) fn write_children(
         &mut self,
         old: &Node<'_>,
         items: &Items,
         ranges: &[Range<usize>],
+        ascending: bool,
     ) -> Result<Vec<Child>> {
         let mut children = Vec::with_capacity(2);
         for range in ranges {
@@ -155,7 +157,13 @@ impl<'t> TreeBatch<'t> {
                     self.full_key(old.level, items, first)
                 }
             };
-            children.push(Child { separator, at: self.write_node(old.level, items, range.clone())? });
+            let at = if ascending && old.is_leaf() && range.end < items.list.len() {
+                let size = leaf_size(range.len(), items.record_bytes(range.clone()));
+                self.write_sized_node(0, items, range.clone(), size)?
+            } else {
+                self.write_node(old.level, items, range.clone())?
+            };
+            children.push(Child { separator, at });
         }
         Ok(children)
     }
@@ -196,6 +204,10 @@ impl<'t> TreeBatch<'t> {
             return vec![0..count];
         }
         let mut middle = if ascending { (count - count / 8 - 1).min(most) } else { count / 2 };
+        // A leaf to which nothing more comes fills its block.
+        while ascending && old.is_leaf() && middle > count / 2 && !fits_leaf(middle, items.record_bytes(0..middle)) {
+            middle -= 1;
+        }
         // Entries with equal keys (a dead one and its successor) stay together; downwards, so that
         // `most` holds.
         while middle > 0 && self.full_key(old.level, items, middle - 1) == self.full_key(old.level, items, middle) {
@@ -208,7 +220,7 @@ impl<'t> TreeBatch<'t> {
     }
 
     /// The full key of an item of a node of `level`.
-    fn full_key(&self, level: u8, items: &Items, index: usize) -> Vec<u8> {
+    pub(crate) fn full_key(&self, level: u8, items: &Items, index: usize) -> Vec<u8> {
         let item = &items.list[index];
         let mut full = if level == 0 { item.table.bytes().to_vec() } else { Vec::new() };
         if item.flags & KEY_OUT == 0 {
@@ -224,11 +236,23 @@ impl<'t> TreeBatch<'t> {
 
     pub(crate) fn write_node(&mut self, level: u8, items: &Items, range: Range<usize>) -> Result<u64> {
         let size = size_for(level, range.len(), items.record_bytes(range.clone()));
+        self.write_sized_node(level, items, range, size)
+    }
+
+    /// Writes a node to a block of at least `size` bytes.
+    pub(crate) fn write_sized_node(
+        &mut self,
+        level: u8,
+        items: &Items,
+        range: Range<usize>,
+        size: usize,
+    ) -> Result<u64> {
         let block = self.reserve(size as u64)?;
         // Bytes that the heap gives beyond the request are free for appends.
-        let usable = (block.size.get() as usize & !(LINE as usize - 1)).min(NODE_MAX);
+        let most = if level == 0 { LEAF_MAX } else { NODE_MAX };
+        let usable = (block.size.get() as usize & !(LINE as usize - 1)).min(most);
         let bytes = image(level, self.view.version, usable, items, range.clone());
-        self.shared.media.copy_nt(block.at, &bytes);
+        self.shared.fill(block.at, &bytes);
         for (index, item) in items.list[range].iter().enumerate() {
             if item.end == self.view.version.get() {
                 self.graves.push(Grave { end: item.end, node: block.at.get(), index });
@@ -257,7 +281,7 @@ impl<'t> TreeBatch<'t> {
         self.end_entry(&parent, index, &slot)?;
         for done in 0..children.len() {
             let record = self.inner_record(&children[done])?;
-            if !self.append(&parent, &children[done].separator, &record, self.view.version)? {
+            if !self.append(&parent, &children[done].separator, &record)? {
                 return self.rebuild_inner(path, parent, record, &children[done..]);
             }
         }

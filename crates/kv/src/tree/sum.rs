@@ -35,6 +35,13 @@ impl Sum {
         Sum { lanes: [one ^ u64::from(table.0).wrapping_mul(KEYS[0]), two], len: 0 }
     }
 
+    /// The beginning of a hash under `seed`.
+    #[inline(always)]
+    pub(crate) fn seeded(seed: [u64; 2]) -> Sum {
+        let [one, two] = Sum::NONE.lanes;
+        Sum { lanes: [one ^ seed[0], two ^ seed[1]], len: 0 }
+    }
+
     /// The sum continued by another string.
     #[inline]
     pub(crate) fn and(self, bytes: &[u8]) -> Sum {
@@ -90,9 +97,15 @@ impl Sum {
     /// The stored sum: 32 bits, of which the lowest byte is a key's fingerprint.
     #[inline]
     pub(crate) fn value(&self) -> u32 {
-        let [one, two] = self.lanes;
-        let all = fold(one ^ KEYS[1], two ^ self.len.wrapping_mul(KEYS[3]) ^ KEYS[0]);
+        let all = self.wide();
         (all ^ all >> 32) as u32
+    }
+
+    /// All 64 bits.
+    #[inline]
+    pub(crate) fn wide(&self) -> u64 {
+        let [one, two] = self.lanes;
+        fold(one ^ KEYS[1], two ^ self.len.wrapping_mul(KEYS[3]) ^ KEYS[0])
     }
 }
 

@@ -26,8 +26,12 @@ impl TreeBatch<'_> {
         self.take_back(0, first);
         let media = &self.shared.media;
         misplaced("tree-abort-unflushed", || self.dirty.clear());
-        self.dirty.flush(media);
-        media.fence_unless("tree-abort-unfenced");
+        if self.shared.volatile {
+            self.dirty.forget();
+        } else {
+            self.dirty.flush(media);
+            media.fence_unless("tree-abort-unfenced");
+        }
         let emptied = std::mem::take(&mut self.emptied);
         self.writer.recent.extend(emptied);
     }

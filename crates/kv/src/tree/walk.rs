@@ -151,6 +151,7 @@ impl Entries {
         for append in order_indexes(sound(leaf.order())) {
             let index = base + append;
             if leaf.sees(view, index) {
+                leaf.prefetch_appended(append);
                 appended[rest] = (leaf.head(index), index);
                 rest += 1;
             }
@@ -194,6 +195,45 @@ impl Entries {
         }
         self.next = low;
         leaf.require_readable()
+    }
+
+    /// Moves the place, as [`Entries::seek`] does, past entries that are smaller than `key`; how
+    /// many there were. Most leaves lie before the key whole, which their last entry tells.
+    ///
+    /// # Errors
+    /// Damage.
+    pub(crate) fn pass(&mut self, leaf: &Node<'_>, key: &[u8]) -> Result<u64> {
+        let from = self.next;
+        let whole = match self.list[..usize::from(self.count)].last() {
+            Some(last) => leaf.order_against((*last).into(), key, leaf.query_head(key))? == Ordering::Less,
+            None => true,
+        };
+        if whole {
+            self.seek_end()
+        } else {
+            self.seek(leaf, key)?
+        }
+        leaf.require_readable()?;
+        Ok(self.next.saturating_sub(from).into())
+    }
+
+    /// Moves the place past up to `count` entries; how many there were.
+    pub(crate) fn skip(&mut self, count: u64) -> u64 {
+        let passed = count.min(u64::from(self.count - self.next));
+        self.next += passed as u8;
+        passed
+    }
+
+    /// As [`Entries::skip`], towards the start.
+    pub(crate) fn skip_back(&mut self, count: u64) -> u64 {
+        let passed = count.min(u64::from(self.next));
+        self.next -= passed as u8;
+        passed
+    }
+
+    /// Whether the place is behind the last entry.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.next >= self.count
     }
 
     /// Moves the place behind the last entry.

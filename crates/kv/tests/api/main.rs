@@ -3,3 +3,6 @@
 mod given_up;
 mod max;
 mod parts;
+mod passed;
+mod read_only;
+mod updates;

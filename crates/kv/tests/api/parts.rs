@@ -145,3 +145,20 @@ fn damage_to_what_a_part_covers_is_found() {
     }
     assert!(kv.check().is_empty());
 }
+
+/// The catalogue keeps a number of its own under the name that no table can have.
+#[test]
+fn the_empty_name_is_no_table() {
+    let store = everbyte_store::Store::format(
+        everbyte_media::Media::anonymous(1 << 24, &Default::default()).unwrap(),
+        &Default::default(),
+    )
+    .unwrap();
+    let kv = Kv::create(&store, "kv").unwrap();
+    kv.create_table("first").unwrap();
+    assert!(matches!(kv.open_table(""), Err(everbyte_kv::Error::NoTable { .. })));
+    assert!(matches!(kv.drop_table(""), Err(everbyte_kv::Error::NoTable { .. })));
+    assert!(matches!(kv.open_or_create_table(""), Err(everbyte_kv::Error::TableName { .. })));
+    kv.create_table("second").unwrap();
+    assert_eq!((kv.tables().unwrap().len(), kv.check()), (2, vec![]));
+}

@@ -2,3 +2,4 @@
 
 mod bad_days;
 mod on_files;
+mod settling;

@@ -98,3 +98,31 @@ fn an_object_is_opened_once_at_a_time_and_keeps_what_was_settled() {
     let tree = Tree::open(object).unwrap();
     assert_eq!((tree.len(), tree.get(MAIN, b"key").unwrap().as_deref()), (1, Some(&b"value"[..])));
 }
+
+/// The volatile mode does what the durable one does, flushes nothing but what the heap
+/// does, fences nothing, and a tree that was closed is whole.
+#[test]
+fn the_volatile_mode_is_the_same_tree() {
+    let (_store, object) = super::object();
+    let tree = Tree::open_volatile(object.clone()).unwrap();
+    let fill = |tree: &Tree, from: u32| {
+        for number in from..from + 2000 {
+            super::put(tree, &[(&number.to_be_bytes(), &[7; 40]), (&(number / 3).to_le_bytes(), &[8; 700])]);
+        }
+    };
+    fill(&tree, 0);
+    let before = object.media().counts();
+    super::put(&tree, &[(&5_u32.to_be_bytes(), &[9; 40])]);
+    let mut batch = tree.batch();
+    batch.put(MAIN, b"never", b"").unwrap();
+    drop(batch);
+    let costs = object.media().counts() - before;
+    assert!(costs.fences == 0 && costs.lines <= 2, "those of the heap alone: {costs:?}");
+    assert_eq!(tree.check(), []);
+    let len = tree.len();
+    drop(tree);
+    let tree = Tree::open(object).unwrap();
+    assert_eq!((tree.len(), tree.check()), (len, vec![]));
+    fill(&tree, 1000);
+    assert_eq!(tree.check(), []);
+}

@@ -3,6 +3,8 @@
 
 use super::put;
 use crate::tree::Tree;
+use crate::tree::layout::{CLAIM_WORDS, CLAIMS_AT};
+use crate::tree::node::Node;
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -44,4 +46,31 @@ fn the_check_finds_a_flipped_bit_or_every_pair_is_read() {
         media.write(from, &before);
     }
     assert!(refused > 0 && reported > 50, "{refused} refused, {reported} reported");
+}
+
+/// A writer that finds a flipped bit in a leaf's claims writes the leaf anew: nothing is lost.
+#[test]
+fn a_flipped_claim_costs_no_pair() {
+    for bit in (0..CLAIM_WORDS * 64).step_by(7) {
+        let (store, object) = super::object();
+        let tree = Tree::open(object.clone()).unwrap();
+        let keys = (0..9_u32).map(|number| format!("key{number:04}").into_bytes());
+        let mut model: Pairs = keys.map(|key| (key.clone(), [&key[..], &[7; 90]].concat())).collect();
+        model.iter().for_each(|(key, value)| put(&tree, &[(key, value)]));
+        let view = tree.shared.view(tree.shared.writer.lock().committed.version);
+        let root = Node::open(store.media(), tree.shared.writer.lock().committed.root).unwrap();
+        let leaf = root.child_for(&view, b"\0\0\0\0key").unwrap().1;
+        let at = leaf + (CLAIMS_AT + bit / 64 * 8) as u64;
+        store.media().store(at, store.media().load(at) ^ 1 << (bit % 64));
+        assert!(!tree.check().is_empty(), "bit {bit} of the claims");
+        for number in 5..14_u32 {
+            let key = format!("key{number:04}").into_bytes();
+            put(&tree, &[(&key, &[8; 60])]);
+            model.retain(|(other, _)| *other != key);
+            model.push((key, vec![8; 60]));
+        }
+        model.sort();
+        assert_eq!(pairs(&tree).as_ref(), Ok(&model), "bit {bit} of the claims");
+        assert!(tree.check().is_empty(), "the leaf was written anew");
+    }
 }

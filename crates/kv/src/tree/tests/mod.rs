@@ -3,6 +3,7 @@
 mod api;
 mod faults;
 mod model;
+mod space;
 
 use crate::tree::{TableNumber, Tree};
 use everbyte_media::{Media, Options};

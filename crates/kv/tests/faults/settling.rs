@@ -1,0 +1,189 @@
+//! Futures of commits: resolved when the disk has synced and not before, many by one sync, with the
+//! error of the store if it fails. The disk's syncs stop at a gate.
+
+use everbyte_kv::{Kv, Settled, Settler};
+use everbyte_media::{BackendChoice, Disk, Media, OpenOptions, Options, museum};
+use everbyte_sim::{DiskCall, RecordedDisk};
+use everbyte_store::{CreateOptions, FormatOptions, Store};
+use parking_lot::{Condvar, Mutex};
+use std::fs::File;
+use std::future::Future;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Poll, Wake};
+use std::thread::Thread;
+
+/// A file whose syncs by the settler's thread are counted, and wait while the gate is closed.
+struct Gated {
+    file: File,
+    /// Whether it is closed, and whether a sync waits at it.
+    gate: Mutex<(bool, bool)>,
+    changed: Condvar,
+    syncs: AtomicUsize,
+}
+
+impl Gated {
+    fn pass(&self) {
+        if std::thread::current().name() != Some("everbyte-settle") {
+            return;
+        }
+        self.syncs.fetch_add(1, SeqCst);
+        let mut gate = self.gate.lock();
+        while gate.0 {
+            gate.1 = true;
+            self.changed.notify_all();
+            self.changed.wait(&mut gate);
+        }
+    }
+
+    fn open(&self) {
+        *self.gate.lock() = (false, false);
+        self.changed.notify_all();
+    }
+
+    fn wait_for_a_sync(&self) {
+        let mut gate = self.gate.lock();
+        while !gate.1 {
+            self.changed.wait(&mut gate);
+        }
+    }
+}
+
+impl Disk for Gated {
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        self.file.read_at(at, into)
+    }
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_at(at, bytes)
+    }
+    fn write_sync_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.pass();
+        self.file.write_sync_at(at, bytes)
+    }
+    fn sync(&self) -> io::Result<()> {
+        Disk::sync(&self.file)
+    }
+    fn len(&self) -> io::Result<u64> {
+        Disk::len(&self.file)
+    }
+    fn allocate(&self, at: u64, len: u64) -> io::Result<()> {
+        self.file.allocate(at, len)
+    }
+    fn punch(&self, at: u64, len: u64) {
+        self.file.punch(at, len);
+    }
+    fn mappable(&self) -> BorrowedFd<'_> {
+        self.file.mappable()
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn poll(future: &mut Settled) -> Poll<everbyte_kv::Result<()>> {
+    let waker = Arc::new(Unpark(std::thread::current())).into();
+    pin!(future).poll(&mut Context::from_waker(&waker))
+}
+
+/// The result of a future, for which this thread sleeps.
+fn block_on(mut future: Settled) -> everbyte_kv::Result<()> {
+    loop {
+        match poll(&mut future) {
+            Poll::Ready(result) => return result,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+/// Whether puts return before they are durable and their futures do not, and share syncs.
+fn futures_wait_for_the_disk() -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let media = Options { backend: BackendChoice::File, ..Options::default() };
+    let options = CreateOptions { media: media.clone(), max: 64 << 20, ..CreateOptions::default() };
+    Store::create(&path, &options).unwrap().close().unwrap();
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    let disk = Arc::new(Gated { file, gate: Mutex::default(), changed: Condvar::new(), syncs: AtomicUsize::new(0) });
+    let store = Store::attach(OpenOptions::new(&path).on_disk(disk.clone()).open(&media).unwrap()).unwrap();
+    let kv = Kv::open_or_create(&store, "kv").unwrap();
+    let settler = Settler::start(&kv).unwrap();
+    disk.gate.lock().0 = true;
+    let mut first = settler.put(b"first", b"1").unwrap();
+    disk.wait_for_a_sync();
+    let mut others: Vec<Settled> = (0..100_u8).map(|key| settler.put(&[key], b"2").unwrap()).collect();
+    let early = std::iter::once(&mut first).chain(&mut others).any(|future| poll(future).is_ready());
+    let unseen = !kv.contains(b"first").unwrap() && kv.is_empty();
+    // A future that is dropped leaves its commit to the settler.
+    drop(others.split_off(99));
+    let waiting: Vec<_> = others.into_iter().map(|future| std::thread::spawn(move || block_on(future))).collect();
+    disk.open();
+    block_on(first).unwrap();
+    waiting.into_iter().for_each(|thread| thread.join().unwrap().unwrap());
+    let seen = kv.contains(b"first").unwrap() && kv.len() >= 100;
+    drop(settler);
+    !early && unseen && seen && kv.len() == 101 && disk.syncs.load(SeqCst) <= 4
+}
+
+#[test]
+fn many_futures_wait_for_the_disk_and_share_its_syncs() {
+    assert!(futures_wait_for_the_disk());
+}
+
+#[test]
+fn a_settler_that_resolves_early_is_found() {
+    // The switch is one of the thread that starts: the settler's has it from there.
+    assert!(!museum::with("kv-settler-early", futures_wait_for_the_disk));
+}
+
+/// On media whose fences settle there is no thread, and no future waits.
+#[test]
+fn futures_are_ready_where_fences_settle() {
+    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let kv = Kv::create(&store, "kv").unwrap();
+    let settler = Settler::start(&kv).unwrap();
+    let mut put = settler.put(b"key", b"value").unwrap();
+    assert!(matches!(poll(&mut put), Poll::Ready(Ok(()))));
+    assert_eq!((put.version(), kv.len()), (kv.stats().version, 1));
+    let mut transaction = kv.transaction();
+    transaction.put(b"other", b"value").unwrap();
+    let mut commit = settler.future(transaction.commit().unwrap());
+    assert!(matches!(poll(&mut commit), Poll::Ready(Ok(()))));
+}
+
+/// A disk that fails is told to every future, and to the notification.
+#[test]
+fn futures_of_a_failing_disk_have_its_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let media = Options { backend: BackendChoice::File, log_bytes: 1 << 20, background: false, ..Options::default() };
+    let options = CreateOptions { media: media.clone(), max: 64 << 20, ..CreateOptions::default() };
+    Store::create(&path, &options).unwrap().close().unwrap();
+    let disk = RecordedDisk::new(&std::fs::read(&path).unwrap()).unwrap();
+    let store = Store::attach(OpenOptions::new(&path).on_disk(disk.clone()).open(&media).unwrap()).unwrap();
+    let kv = Kv::create(&store, "t").unwrap();
+    let notified = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&notified);
+    let settler = Settler::start_with(&kv, move || {
+        count.fetch_add(1, SeqCst);
+    })
+    .unwrap();
+    block_on(settler.put(b"settled", b"1").unwrap()).unwrap();
+    assert!(notified.load(SeqCst) > 0 && settler.settled() > 0 && !settler.has_failed());
+    disk.fail(DiskCall::Sync, 0, 5);
+    let error = block_on(settler.put(b"unknown", b"1").unwrap()).unwrap_err().to_string();
+    assert!(error.contains("poisoned") && error.contains("open it again"), "{error}");
+    assert!(settler.has_failed() && settler.take_error().is_some() && settler.take_error().is_none());
+    disk.heal();
+    let later = settler.put(b"later", b"1").and_then(block_on);
+    assert!(later.is_err_and(|error| error.to_string().contains("poisoned")));
+    assert_eq!((kv.get(b"settled").unwrap().as_deref(), kv.len()), (Some(&b"1"[..]), 1));
+}

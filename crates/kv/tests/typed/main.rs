@@ -1,0 +1,4 @@
+//! Typed tables: encodings, stored descriptions, tables.
+
+mod encodings;
+mod tables;
