@@ -1,6 +1,7 @@
 //! Connected clients: facts about one client, and the list of all connections.
 
 use crate::connection::Connection;
+use crate::transaction::Transaction;
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -34,6 +35,10 @@ pub(crate) enum ReplyMode {
 pub(crate) struct Client {
     /// Never reused within one run of the server.
     pub id: u64,
+    /// Its place among the connections.
+    pub slot: usize,
+    /// Whether it has given the server's password.
+    pub authenticated: bool,
     /// The other side.
     pub peer: SocketAddr,
     /// This side.
@@ -56,6 +61,27 @@ pub(crate) struct Client {
     pub resp: u8,
     /// Bytes received and not yet executed, as of the last iteration.
     pub input_size: usize,
+    /// The database of its commands.
+    pub database: u8,
+    /// Commands queued since MULTI.
+    pub transaction: Option<Box<Transaction>>,
+    /// Whether it watches keys.
+    pub watches: bool,
+    /// Whether its EXEC is under way.
+    pub executing: bool,
+    /// Whether the command under way has written pushes alone, which no mode takes away.
+    pub told: bool,
+    /// Whether it waits for an element, or for the reply that tells of it: its next command comes
+    /// after that.
+    pub waiting: bool,
+    /// Bytes of memory that its waiting command holds, about.
+    pub waiting_memory: usize,
+    /// Its subscriptions to channels, to patterns, and to channels of shards.
+    pub subscriptions: [u32; 3],
+    /// Bytes of memory that they hold, about.
+    pub subscriptions_memory: usize,
+    /// Whether they have changed in the iteration under way.
+    pub subscribing: bool,
     /// Whether it wants replies.
     pub reply_mode: ReplyMode,
     /// Whether it is about to end.
@@ -67,6 +93,8 @@ impl Client {
     pub(crate) fn new(id: u64, peer: SocketAddr, local: SocketAddr, descriptor: i32, now: Instant) -> Client {
         Client {
             id,
+            slot: 0,
+            authenticated: false,
             peer,
             local,
             descriptor,
@@ -78,14 +106,31 @@ impl Client {
             command: "NULL",
             resp: 2,
             input_size: 0,
+            database: 0,
+            transaction: None,
+            watches: false,
+            executing: false,
+            told: false,
+            waiting: false,
+            waiting_memory: 0,
+            subscriptions: [0; 3],
+            subscriptions_memory: 0,
+            subscribing: false,
             reply_mode: ReplyMode::On,
             closing: Closing::No,
         }
     }
 
-    /// Forgets what the client said about itself, but for its library.
+    /// Whether it subscribes to anything.
+    pub(crate) fn subscribes(&self) -> bool {
+        self.subscriptions != [0; 3]
+    }
+
+    /// Forgets what the client said about itself, its password included, but for its library.
     pub(crate) fn reset(&mut self) {
+        self.authenticated = false;
         self.name.clear();
+        self.database = 0;
         self.reply_mode = ReplyMode::On;
     }
 }
@@ -115,7 +160,8 @@ impl Clients {
     }
 
     /// Puts a new connection into the vacant slot.
-    pub(crate) fn insert(&mut self, connection: Box<Connection>) {
+    pub(crate) fn insert(&mut self, mut connection: Box<Connection>) {
+        connection.client.slot = self.vacant();
         match self.free.pop() {
             Some(slot) => self.slots[slot] = Some(connection),
             None => self.slots.push(Some(connection)),

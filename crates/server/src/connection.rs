@@ -82,6 +82,10 @@ pub(crate) struct Connection {
     /// Whether its replies wait for a settlement: nothing more is read from it or executed for it
     /// before.
     pub parked: bool,
+    /// Pushes that came while it was parked: they leave behind its replies (PUSH-2).
+    pub held: Vec<u8>,
+    /// Whether it is in the list of connections to send to.
+    pub listed: bool,
     /// Whether unexecuted whole requests may be in the input.
     pub unread: bool,
     /// When the socket last took bytes, while some wait.
@@ -110,6 +114,8 @@ impl Connection {
             ended: false,
             queued: false,
             parked: false,
+            held: Vec::new(),
+            listed: false,
             unread: false,
             progress,
             input: Vec::new(),
@@ -128,18 +134,32 @@ impl Connection {
 
     /// Bytes of memory that its requests hold.
     pub(crate) fn input_memory(&self) -> usize {
-        self.input.len() + self.parser.memory()
+        self.input.len() + self.parser.memory() + self.queued_memory()
+    }
+
+    /// Bytes of memory that the commands queued since MULTI hold, a command that waits, and its
+    /// subscriptions.
+    pub(crate) fn queued_memory(&self) -> usize {
+        let queued = self.client.transaction.as_ref().map_or(0, |transaction| transaction.memory());
+        let waiting = if self.client.waiting { self.client.waiting_memory } else { 0 };
+        queued + waiting + self.client.subscriptions_memory
     }
 
     /// Forgets its requests, for a connection that is about to end.
     pub(crate) fn drop_input(&mut self, bulk_size_max: usize) {
         (self.input, self.start, self.end, self.unread) = (Vec::new(), 0, 0, false);
         self.parser = Parser::new(bulk_size_max);
+        self.client.transaction = None;
     }
 
     /// Bytes of memory held.
     pub(crate) fn memory(&self) -> usize {
-        size_of::<Connection>() + self.input.capacity() + self.parser.memory() + self.out.memory()
+        size_of::<Connection>()
+            + self.input.capacity()
+            + self.parser.memory()
+            + self.queued_memory()
+            + self.out.memory()
+            + self.held.capacity()
     }
 
     /// Reads once.
@@ -171,8 +191,10 @@ impl Connection {
         }
     }
 
-    /// Finds the next whole request; how many bytes it takes is for `advance`.
-    pub(crate) fn next(&mut self) -> Result<Option<usize>, Malformed> {
+    /// Finds the next whole request; how many bytes it takes is for `advance`. Requests of a
+    /// `stranger`, a client that lacks the password, are short.
+    pub(crate) fn next(&mut self, stranger: bool) -> Result<Option<usize>, Malformed> {
+        self.parser.stranger = stranger;
         loop {
             match self.parser.parse(&self.input[self.start..self.end])? {
                 Step::Request { used } => return Ok(Some(used)),
@@ -251,7 +273,7 @@ mod tests {
         });
         while requests < 1 || connection.input_size() < 17 {
             connection.read(&mut pool).unwrap();
-            while let Some(used) = connection.next().unwrap() {
+            while let Some(used) = connection.next(false).unwrap() {
                 connection.advance(used);
                 requests += 1;
             }
@@ -262,7 +284,7 @@ mod tests {
         peer.write_all(b"k\r\n").unwrap();
         let used = loop {
             connection.read(&mut pool).unwrap();
-            if let Some(used) = connection.next().unwrap() {
+            if let Some(used) = connection.next(false).unwrap() {
                 break used;
             }
         };

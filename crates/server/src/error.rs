@@ -1,6 +1,6 @@
 //! Why a server could not start, or had to stop.
 
-use everbyte_media::{Damage, ErrorInfo, ErrorKind};
+use everbyte_media::{Damage, ErrorInfo, ErrorKind, Format};
 use std::io;
 
 /// Errors of [`Server`](crate::Server).
@@ -14,10 +14,12 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
-    /// Other machines can reach the address, and the options do not say that they may.
+    /// Other machines can reach the address, there is no password, and the options do not say that
+    /// they may.
     #[error(
-        "refusing to listen on {address}: other machines can reach it, and there are no passwords, so every client could read, change \
-         and delete every key; listen on 127.0.0.1, or say --open (option `open`) if the network is trusted"
+        "refusing to listen on {address}: other machines can reach it, and no password is set, so every client could read, change \
+         and delete every key; listen on 127.0.0.1, set a password (option `requirepass`), or say --open (option `open`) if the network is \
+         trusted"
     )]
     Exposed {
         /// As given.
@@ -30,6 +32,18 @@ pub enum Error {
         action: &'static str,
         /// The system's error.
         source: io::Error,
+    },
+    /// The server's tables cannot be opened or made.
+    #[error("cannot open the server's tables: {source}")]
+    Open {
+        /// The store's error.
+        source: everbyte_kv::Error,
+    },
+    /// Another program has written the server's tables.
+    #[error("the object is a server's, and its layout {format}: serve it with the Everbyte that made it")]
+    Layout {
+        /// The layout found and the one known.
+        format: Format,
     },
     /// The store could not settle an iteration. Acknowledged writes are safe; the outcome of the
     /// iteration's own writes is unknown.
@@ -55,14 +69,15 @@ impl ErrorInfo for Error {
         match self {
             Error::Listen { source, .. } | Error::System { source, .. } => ErrorKind::of_io(source),
             Error::Exposed { .. } => ErrorKind::Denied,
-            Error::Store { source } => source.kind(),
+            Error::Store { source } | Error::Open { source } => source.kind(),
+            Error::Layout { .. } => ErrorKind::Newer,
             Error::Settler => ErrorKind::Poisoned,
         }
     }
 
     fn damage(&self) -> Option<Damage> {
         match self {
-            Error::Store { source } => source.damage(),
+            Error::Store { source } | Error::Open { source } => source.damage(),
             _ => None,
         }
     }

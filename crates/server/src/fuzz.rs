@@ -1,6 +1,8 @@
 //! Entry for fuzzers: any bytes, as if a client had sent them.
 
 use crate::glob::{LetterCase, literal_prefix, matches};
+use crate::resp::double::{double_text, parse_double, parse_double_loosely};
+use crate::resp::extended::{Extended, TEXT_SIZE_MAX};
 use crate::resp::parse::{Malformed, Parser, Step};
 
 /// Inputs are cut to this size, so that limits on lines without an end do not depend on where the
@@ -38,9 +40,22 @@ fn parse(bytes: &[u8], piece: usize) -> Requests {
     (requests, None)
 }
 
+/// Reads a text as a number, in each of the ways.
+fn numbers(text: &[u8]) {
+    parse_double_loosely(text);
+    let extended = Extended::parse(text);
+    if let Some(double) = parse_double(text) {
+        assert_eq!(parse_double(double_text(double).as_bytes()), Some(double), "17 digits hold every double");
+        assert!(extended.is_some() || text.len() > TEXT_SIZE_MAX, "more numbers are extended ones");
+    }
+    if let Some(sum) = extended.and_then(|number| number.plus(number)) {
+        assert!(Extended::parse(sum.text().as_bytes()).is_some(), "a sum is a number");
+    }
+}
+
 /// Parses `bytes` whole and in pieces and compares (RESP-3); tries the first two arguments as
-/// pattern and text. Returns the class of what happened, so that a fuzzer knows new from old.
-/// Panics only for a bug of ours.
+/// pattern and text, and as numbers. Returns the class of what happened, so that a fuzzer knows new
+/// from old. Panics only for a bug of ours.
 #[doc(hidden)]
 pub fn fuzz_protocol(bytes: &[u8]) -> String {
     let bytes = &bytes[..bytes.len().min(SIZE_MAX)];
@@ -55,6 +70,7 @@ pub fn fuzz_protocol(bytes: &[u8]) -> String {
             assert!(text.starts_with(&prefix), "a match begins with the pattern's literal start");
         }
         matches(pattern, text, LetterCase::Folded);
+        request[..2].iter().for_each(|text| numbers(text));
     }
     let shape: Vec<String> = whole.0.iter().take(3).map(|request| request.len().min(4).to_string()).collect();
     let end = whole.1.map_or("open".into(), |malformed| match malformed {

@@ -25,20 +25,23 @@
 //!           replies follow those that a pending iteration holds back, and a connection that is
 //!           served has nothing unsettled of its own.
 //!   PEND-2  Pending iterations are answered in the order of their commits.
-//! And ITER-1 (`keyspace.rs`), GATHER-1 (`gather.rs`), CONN-1, CONN-2 (`connection.rs`), OUT-2
-//! (`reply.rs`), SETTLER-1 (`settler.rs`).
+//! And PUSH-1 to PUSH-3 (`outbox.rs`), WAIT-1 to WAIT-3 (`waiting.rs`), ITER-1 (`keyspace.rs`),
+//! GATHER-1 (`gather.rs`), CONN-1, CONN-2 (`connection.rs`), OUT-2 (`reply.rs`), SETTLER-1
+//! (`settler.rs`).
 //!
 //! Design: docs/design/server-group-commit.md
 
 use crate::clients::{Clients, Closing, ReplyMode};
-use crate::command::{Call, CommandTable, Fail, Flags, store_text};
+use crate::command::{Call, CommandTable, Fail, admitted, discarded, listens, may_write, queued, refused, store_text};
 use crate::connection::{Connection, Pool, ReadEnd};
 use crate::error::{Error, Result};
 use crate::gather::Gather;
 use crate::keyspace::{Keyspace, Verdict};
+use crate::outbox::Parcel;
 use crate::resp::reply::{Position, Protocol};
 use crate::server_state::ServerState;
 use crate::settler::Settler;
+use crate::waiting::Waiters;
 use everbyte_kv::Commit;
 use everbyte_kv::raw::Raw as _;
 use everbyte_media::{Durability, seeded};
@@ -47,17 +50,21 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+mod deliver;
+mod settling;
+mod wake;
+
 /// Iterations in which each command is committed by itself, after one has spoiled the others'
 /// batch.
 const CAREFUL_ITERATIONS: u32 = 256;
+/// Expired keys removed in one iteration.
+const SWEPT_MAX: usize = 200;
 /// Connections read before any of them is executed.
 const GROUP_MAX: usize = 16;
 /// Maximum number of keys prefetched at once.
 const PREFETCH_MAX: usize = 64;
 /// How long a stopping server tries to deliver what waits.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// How often a stopping server looks whether the last iterations are settled.
-const DRAIN_STEP: Duration = Duration::from_micros(200);
 
 /// The state that iterations work on.
 pub(crate) struct Iterations {
@@ -73,6 +80,10 @@ pub(crate) struct Iterations {
     pending: VecDeque<PendingIteration>,
     /// Commits that the settler has not been asked for.
     gather: Gather<Commit>,
+    /// Parcels that leave with the replies that are sent next.
+    outgoing: Vec<Parcel>,
+    /// Connections that were found to have ended: to be removed with this iteration.
+    gone: Vec<usize>,
     /// Lists of answered iterations, kept for the next ones.
     spare: Vec<Vec<Served>>,
     /// Coming requests whose keys are prefetched.
@@ -99,6 +110,7 @@ struct PendingIteration {
     /// The settler's result for it, now or later.
     ticket: u64,
     served: Vec<Served>,
+    parcels: Vec<Parcel>,
     start: Instant,
 }
 
@@ -106,8 +118,20 @@ struct PendingIteration {
 const LOST: &[u8] =
     b"ERR store: nothing was done, as a command that shared this batch failed for want of space; try again";
 
-fn take_back(connection: &mut Connection, served: &Served, text: &[u8]) {
+fn take_back(connection: &mut Connection, served: &Served, waiters: &mut Waiters, text: &[u8]) {
+    // A client that waits since then has its error now, and waits no more.
+    if served.commands > 0 && std::mem::take(&mut connection.client.waiting) {
+        waiters.remove(connection.client.id);
+    }
     connection.out.cut(served.position);
+    // Its subscriptions are not what its replies will say.
+    if connection.client.subscribing {
+        connection.client.closing = Closing::AfterReplies;
+    }
+    // A command that was queued is answered with an error.
+    if let Some(transaction) = connection.client.transaction.as_mut().filter(|_| served.commands > 0) {
+        transaction.spoiled = true;
+    }
     if connection.client.reply_mode != ReplyMode::Off {
         (0..served.commands).for_each(|_| connection.out.error(text));
     }
@@ -136,10 +160,15 @@ struct Budget {
 impl Iterations {
     /// At the start. The settler wakes the loop by `waker`.
     pub(crate) fn new(shared: ServerState, waker: Arc<Waker>) -> Iterations {
-        let ticked = shared.now;
         let media = shared.kv.store().media();
         let slow = !media.fences_settle() && media.durability() == Durability::Always;
         let settler = if slow { Settler::start(&shared.kv, waker) } else { None };
+        Iterations::with_settler(shared, settler)
+    }
+
+    /// At the start, with a settler or none.
+    pub(crate) fn with_settler(shared: ServerState, settler: Option<Settler>) -> Iterations {
+        let ticked = shared.now;
         Iterations {
             shared,
             clients: Clients::default(),
@@ -148,6 +177,8 @@ impl Iterations {
             settler,
             pending: VecDeque::new(),
             gather: Gather::default(),
+            outgoing: Vec::new(),
+            gone: Vec::new(),
             spare: Vec::new(),
             prefetched: 0,
             pool: Pool::default(),
@@ -208,8 +239,11 @@ impl Iterations {
             commands: self.shared.options.iteration_commands_max,
             size: self.shared.options.iteration_size_max,
         };
-        let kv = self.shared.kv.clone();
-        let mut keys = Keyspace::new(&kv, self.careful > 0, !self.pending.is_empty());
+        let tables = Arc::clone(&self.shared.tables);
+        let (remembered, now) = (std::mem::take(&mut self.shared.remembered), self.shared.clock());
+        let mut keys = Keyspace::new(&tables, remembered, now, self.careful > 0, !self.pending.is_empty());
+        self.sweep(&mut keys);
+        self.give_up(now);
         self.careful = self.careful.saturating_sub(1);
         let mut left = self.queue.len();
         while left > 0 && budget.commands > 0 && budget.size > 0 && !self.shared.stopping {
@@ -246,19 +280,45 @@ impl Iterations {
         result
     }
 
+    /// Removes some of the keys that have expired, ten times a second at most unless there are
+    /// many. A store that refuses is asked again later: an expired key is absent all the same.
+    fn sweep(&mut self, keys: &mut Keyspace<'_>) {
+        const EVERY: u64 = 100;
+        let now = keys.now();
+        if now < self.shared.sweep_next && self.shared.sweep_next <= now + EVERY {
+            return;
+        }
+        keys.track(!self.shared.watches.is_empty());
+        keys.begin_command(false);
+        let swept = keys.sweep(SWEPT_MAX);
+        let kept = matches!(keys.end_command(swept.is_err()), Verdict::Kept);
+        self.touched(keys);
+        let more = kept && matches!(swept, Ok(true));
+        self.shared.sweep_next = if more { now } else { now + EVERY };
+    }
+
     /// Commits what the iteration wrote, and settles it or sends it off; an error means that the
     /// store takes no more. The clock is read only when there is something to settle.
     fn finish(&mut self, mut keys: Keyspace<'_>) -> everbyte_kv::Result<()> {
         if !keys.unsettled() {
+            let mut waiting = self.pack();
+            match self.pending.back_mut() {
+                Some(last) => last.parcels.append(&mut waiting),
+                None => assert!(waiting.is_empty(), "PUSH-1"),
+            }
+            self.shared.remembered = keys.into_remembered();
             return Ok(());
         }
         let start = Instant::now();
         if let Err(error) = keys.commit() {
             // No command ran. Earlier commits of careful commands are settled below all the same.
             self.take_back(&store_text(&error));
+            self.recall(&store_text(&error));
             self.careful = CAREFUL_ITERATIONS;
         }
         let commit = keys.committed();
+        let mut waiting = self.pack();
+        self.shared.remembered = keys.into_remembered();
         // No client can come before this is settled, or settling takes no time: the loop does it by
         // itself.
         let alone = self.pending.is_empty() && self.served.len() == self.clients.count();
@@ -268,10 +328,13 @@ impl Iterations {
                 let served = self.park();
                 self.gather.add(commit, served.len());
                 self.shared.metrics.pending_syncs_max = self.shared.metrics.pending_syncs_max.max(ticket - settled);
-                self.pending.push_back(PendingIteration { ticket, served, start });
+                self.pending.push_back(PendingIteration { ticket, served, parcels: waiting, start });
             }
             (Some(commit), _) => {
-                self.shared.kv.settle(commit)?;
+                if !seeded("server-reply-unsettled") {
+                    self.shared.kv.settle(commit)?;
+                }
+                self.outgoing.append(&mut waiting);
                 self.settled(start);
             }
             // Nothing was written, but what was read may be on the way.
@@ -279,93 +342,11 @@ impl Iterations {
                 let mut parked = self.park();
                 if let Some(last) = self.pending.back_mut() {
                     last.served.append(&mut parked);
+                    last.parcels.append(&mut waiting);
                 }
                 self.spare.push(parked);
             }
-            (None, _) => {}
-        }
-        Ok(())
-    }
-
-    /// Whether pending iterations wait for others to gather, and for nothing else: a poll without
-    /// events should settle them.
-    pub(crate) fn gathers(&self) -> bool {
-        self.gather.waits() && self.settler.as_ref().is_some_and(Settler::is_idle)
-    }
-
-    /// Asks the settler for what has gathered, if it is idle and it is time (`gather.rs`), or `all`
-    /// others are silent.
-    pub(crate) fn send_off(&mut self, all: bool) {
-        let Some(settler) = self.settler.as_mut().filter(|settler| settler.is_idle()) else { return };
-        if !all && seeded("server-gather-forever") {
-            return;
-        }
-        if let Some((commit, waited)) = self.gather.take(all) {
-            settler.ask(commit);
-            self.shared.metrics.gather_iterations_max = self.shared.metrics.gather_iterations_max.max(waited);
-        }
-    }
-
-    /// Parks those of this iteration who wait (PEND-1).
-    fn park(&mut self) -> Vec<Served> {
-        let mut parked = self.spare.pop().unwrap_or_default();
-        for served in self.served.extract_if(.., |served| served.waits && !seeded("server-reply-early")) {
-            if let Some(connection) = self.clients.get_mut(served.slot) {
-                assert!(!connection.parked && !connection.queued, "PEND-1");
-                connection.parked = true;
-            }
-            parked.push(served);
-        }
-        parked
-    }
-
-    /// Counts a settlement.
-    fn settled(&mut self, start: Instant) {
-        let elapsed = start.elapsed();
-        let metrics = &mut self.shared.metrics;
-        metrics.settled += 1;
-        metrics.settle_time += elapsed;
-        metrics.settle_time_max = metrics.settle_time_max.max(elapsed);
-    }
-
-    /// Sends the replies of pending iterations that are settled (PEND-2).
-    fn land(&mut self) -> Result<()> {
-        let Some(settler) = &self.settler else { return Ok(()) };
-        let error = settler.error();
-        let settled = settler.settled();
-        if self.pending.front().is_some_and(|one| one.ticket <= settled) {
-            self.send_off(false); // the medium first, then those who wait
-        }
-        while self.pending.front().is_some_and(|one| one.ticket <= settled) {
-            let Some(one) = self.pending.pop_front() else { break };
-            self.settled(one.start);
-            let list = std::mem::replace(&mut self.served, one.served);
-            self.reply();
-            self.spare.push(std::mem::replace(&mut self.served, list));
-        }
-        let Some(error) = error else { return Ok(()) };
-        self.fail(&error);
-        self.reply();
-        Err(error)
-    }
-
-    /// The store failed: every client of this iteration and of the pending ones gets the error.
-    fn fail(&mut self, error: &Error) {
-        for mut one in std::mem::take(&mut self.pending) {
-            self.served.append(&mut one.served);
-        }
-        match error {
-            Error::Store { source } => self.take_back(&store_text(source)),
-            other => self.take_back(format!("ERR store: {other}").as_bytes()),
-        }
-    }
-
-    /// Waits until no iteration is on its way, for a server that stops.
-    pub(crate) fn drain(&mut self) -> Result<()> {
-        while !self.pending.is_empty() {
-            self.send_off(true);
-            self.land()?;
-            std::thread::sleep(DRAIN_STEP);
+            (None, _) => self.outgoing.append(&mut waiting),
         }
         Ok(())
     }
@@ -425,6 +406,7 @@ impl Iterations {
     /// Executes what a connection has sent.
     fn serve(&mut self, slot: usize, connection: &mut Connection, keys: &mut Keyspace<'_>, budget: &mut Budget) {
         connection.queued = false;
+        connection.client.subscribing = false;
         let mut served = Served { slot, position: connection.out.position(), commands: 0, waits: false };
         let soft = self.shared.options.output_size_soft;
         if connection.out.pending() > soft {
@@ -436,7 +418,8 @@ impl Iterations {
             connection.client.input_size = connection.input_size();
             connection.settle_input(&mut self.pool);
             self.count_input(connection, connection.input_memory());
-            served.waits = served.commands > 0 && keys.unsettled();
+            let early = seeded("server-exec-early") && connection.client.command == "exec";
+            served.waits = served.commands > 0 && keys.unsettled() && !early;
         }
         self.served.push(served);
     }
@@ -449,6 +432,10 @@ impl Iterations {
             Ok(ReadEnd::Gone) | Err(_) => {
                 connection.readable = false;
                 connection.ended = true;
+                if connection.client.waiting {
+                    self.shared.waiters.remove(connection.client.id); // WAIT-3
+                    connection.client.closing = Closing::Now;
+                }
             }
             Ok(ReadEnd::More(count)) => self.received(connection, count),
             Ok(ReadEnd::Drained(count)) => {
@@ -463,7 +450,7 @@ impl Iterations {
         connection.client.active = self.shared.now;
         connection.unread |= count > 0;
         self.count_input(connection, connection.input_memory());
-        if connection.input_size() > self.shared.options.input_size_max {
+        if connection.input_size() + connection.queued_memory() > self.shared.options.input_size_max {
             self.shared.metrics.connections_over_limit += 1;
             connection.client.closing = Closing::Now;
         }
@@ -477,6 +464,7 @@ impl Iterations {
         budget: &mut Budget,
     ) {
         while connection.unread
+            && !connection.client.waiting
             && connection.client.closing == Closing::No
             && connection.out.pending() <= self.shared.options.output_size_soft
             && budget.commands > 0
@@ -486,7 +474,7 @@ impl Iterations {
             if self.prefetched == 0 {
                 self.prefetched = prefetch(connection.puts_to_prefetch(), keys);
             }
-            match connection.next() {
+            match connection.next(self.shared.lacks_password(&connection.client)) {
                 Ok(Some(used)) => {
                     self.prefetched = self.prefetched.saturating_sub(1);
                     let lost = self.command(connection, keys);
@@ -519,21 +507,44 @@ impl Iterations {
             client.reply_mode = ReplyMode::Skip;
         }
         let mut lost = false;
-        let outcome = match CommandTable::get().look_up(&args) {
-            Err(fail) => Err(fail),
-            Ok(index) => {
+        let (mut told, subscribing) = (false, std::mem::take(&mut client.subscribing));
+        let found = CommandTable::get().look_up(&args).and_then(|index| {
+            let command = CommandTable::get().rows[index];
+            admitted(client, &self.shared, command)?;
+            Ok((index, queued(client, index, command, &args)?))
+        });
+        let outcome = match found {
+            Err(fail) => Err(refused(client, &mut self.shared, &args, fail)),
+            Ok((_, true)) => {
+                out.simple("QUEUED");
+                Ok(())
+            }
+            Ok((index, false)) => {
                 let command = CommandTable::get().rows[index];
-                keys.begin_command(command.flags.contains(Flags::WRITE));
+                keys.track(!self.shared.watches.is_empty() || !self.shared.waiters.is_empty());
+                keys.begin_command(may_write(client, command));
+                keys.select(client.database);
                 client.command = command.name;
+                told = listens(command);
                 let counts = &mut self.shared.metrics.by_command[index];
                 counts.calls += 1;
                 self.shared.metrics.commands += 1;
                 let mut call = Call { args, out, client, others: &self.clients, keys, shared: &mut self.shared };
                 let mut outcome = (command.handler)(&mut call);
+                told |= std::mem::take(&mut client.told);
                 match keys.end_command(outcome.is_err()) {
                     Verdict::Kept => {}
+                    Verdict::Refused(error) if command.name == "exec" => {
+                        outcome = Err(discarded(&Fail::Store(error)));
+                    }
                     Verdict::Refused(error) => outcome = Err(Fail::Store(error)),
                     Verdict::Lost => lost = true,
+                }
+                let places = self.touched(keys);
+                if outcome.is_ok()
+                    && let Some(fail) = self.wake(places, keys)
+                {
+                    (outcome, lost) = (Err(fail), true);
                 }
                 if outcome.is_err() {
                     self.shared.metrics.by_command[index].failed += 1;
@@ -546,15 +557,26 @@ impl Iterations {
             self.shared.metrics.errors += 1;
             out.cut(position);
             out.error(&fail.reply());
+            if !lost {
+                self.shared.outbox.drop_command();
+            }
+            if client.subscribing {
+                client.closing = Closing::AfterReplies; // EXEC was taken back
+            }
             reason = lost.then(|| fail.reply().into_owned());
         }
         assert!(!lost || reason.is_some(), "ITER-2");
+        self.shared.outbox.end_command(keys.unsettled());
+        client.subscribing |= subscribing;
         client.resp = if out.protocol == Protocol::Resp3 { 3 } else { 2 };
         match client.reply_mode {
             ReplyMode::On | ReplyMode::SkipNext => {}
+            ReplyMode::Off if told => {}
             ReplyMode::Off => out.cut(position),
             ReplyMode::Skip => {
-                out.cut(position);
+                if !told {
+                    out.cut(position);
+                }
                 client.reply_mode = ReplyMode::On;
             }
         }
@@ -567,13 +589,14 @@ impl Iterations {
     fn lost(&mut self, connection: &mut Connection, served: &mut Served, reason: &[u8]) {
         self.careful = CAREFUL_ITERATIONS;
         self.take_back(LOST);
+        self.recall(LOST);
         for earlier in &mut self.served {
             if let Some(connection) = self.clients.get_mut(earlier.slot) {
                 earlier.position = connection.out.position();
                 earlier.commands = 0;
             }
         }
-        take_back(connection, served, LOST);
+        take_back(connection, served, &mut self.shared.waiters, LOST);
         if connection.client.reply_mode != ReplyMode::Off {
             connection.out.error(reason);
         }
@@ -585,7 +608,7 @@ impl Iterations {
     fn take_back(&mut self, text: &[u8]) {
         for served in &self.served {
             if let Some(connection) = self.clients.get_mut(served.slot) {
-                take_back(connection, served, text);
+                take_back(connection, served, &mut self.shared.waiters, text);
             }
         }
     }
@@ -593,9 +616,10 @@ impl Iterations {
     /// Sends the replies of the iteration, ends connections, queues those with more to do.
     fn reply(&mut self) {
         let mut served = std::mem::take(&mut self.served);
+        self.deliver(&mut served);
         for served in served.drain(..) {
             let Some(mut connection) = self.clients.take(served.slot) else { continue };
-            connection.parked = false;
+            connection.listed = false;
             if self.send(&mut connection) {
                 if !connection.queued && self.wants_iteration(&connection) {
                     connection.queued = true;
@@ -605,6 +629,12 @@ impl Iterations {
             } else {
                 self.pool.reclaim(&mut connection.out);
                 self.count_input(&mut connection, 0);
+                if connection.queued {
+                    self.queue.retain(|slot| *slot != served.slot); // the slot's next client is served once
+                }
+                self.shared.watches.forget(connection.client.id);
+                self.shared.channels.forget(connection.client.id);
+                self.shared.waiters.remove(connection.client.id);
                 self.clients.remove(served.slot);
             }
         }
@@ -645,7 +675,7 @@ impl Iterations {
     fn wants_iteration(&self, connection: &Connection) -> bool {
         connection.client.closing == Closing::No
             && connection.out.pending() <= self.shared.options.output_size_soft
-            && (connection.unread || connection.readable && !connection.ended)
+            && (connection.unread && !connection.client.waiting || connection.readable && !connection.ended)
     }
 
     /// Ends clients that take nothing of what waits for them.

@@ -1,9 +1,9 @@
 //! # everbyte-server: the Redis protocol over an Everbyte store
 //!
-//! Any Redis client reads and writes the keys of a [`Kv`](everbyte_kv::Kv). One thread iterations:
-//! it reads what all clients have sent, executes it under one batch, settles the store once, and
-//! only then replies. So **an acknowledged write is settled**, and so is everything a reply tells
-//! of; a hundred clients share the cost of one settlement.
+//! Any Redis client reads and writes the keys of a [`Kv`](everbyte_kv::Kv). One thread repeats
+//! this: it reads what all clients have sent, executes it under one batch, settles the store once,
+//! and only then replies. So **an acknowledged write is settled**, and so is everything a reply
+//! tells of; a hundred clients share the cost of one settlement.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod backups;
+mod channels;
 mod clients;
 mod command;
 mod connection;
@@ -35,13 +36,22 @@ mod iteration;
 mod keyspace;
 mod metrics;
 mod options;
+mod outbox;
+mod password;
 mod resp;
+mod script;
 mod server;
 mod server_state;
 mod settler;
+mod transaction;
+mod waiting;
+mod watch;
 
 pub use error::{Error, Result};
 pub use fuzz::fuzz_protocol;
+pub use keyspace::{KeyspaceFinding, KeyspaceSums, check};
 pub use options::Options;
+pub use password::Password;
+pub use script::ServerScript;
 pub use server::{Handle, Server};
 pub use server_state::REDIS_VERSION;

@@ -31,6 +31,8 @@ pub(crate) struct Metrics {
     pub commands: u64,
     /// Error replies.
     pub errors: u64,
+    /// Passwords refused.
+    pub passwords_refused: u64,
     /// Bytes read from sockets.
     pub input_bytes: u64,
     /// Bytes written to sockets.

@@ -1,18 +1,26 @@
 //! Options chosen when a server starts.
 
 use crate::error::{Error, Result};
+use crate::password::Password;
+use everbyte_kv::{Clock, SystemClock};
+use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How a [`Server`](crate::Server) listens and what it bounds. The defaults are meant for use.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// Address and port to listen on; port 0 takes a free one.
     pub address: String,
-    /// Whether to listen on an address that other machines can reach. There are no passwords: every
-    /// client that reaches the port may read, change and delete every key, and stop the server.
+    /// Whether to listen on an address that other machines can reach although there is no password:
+    /// every client that reaches the port may read, change and delete every key, and stop the
+    /// server.
     pub open: bool,
+    /// The password that clients have to give by AUTH or HELLO before anything else; `None`: they
+    /// need none.
+    pub password: Option<Password>,
     /// Connections at a time; one more gets an error and is closed.
     pub clients_max: usize,
     /// Bytes of one argument or value, as Redis's `proto-max-bulk-len`.
@@ -28,6 +36,9 @@ pub struct Options {
     /// Bytes of replies waiting for a client at most; a command whose reply would not fit is
     /// answered with an error.
     pub output_size_max: usize,
+    /// Bytes waiting for a subscriber at most: above it the subscriber is disconnected, and others
+    /// get their messages all the same.
+    pub push_size_max: usize,
     /// A client above the soft limit that takes no byte for so long is disconnected.
     pub output_stall: Duration,
     /// Commands executed under one settlement of the store.
@@ -39,6 +50,14 @@ pub struct Options {
     pub backups: Option<PathBuf>,
     /// Whether SIGTERM and SIGINT end [`Server::run`](crate::Server::run) in good order.
     pub signals: bool,
+    /// The clock by which keys expire.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("address", &self.address).field("open", &self.open).finish_non_exhaustive()
+    }
 }
 
 impl Default for Options {
@@ -46,23 +65,26 @@ impl Default for Options {
         Options {
             address: "127.0.0.1:6380".into(),
             open: false,
+            password: None,
             clients_max: 10_000,
             bulk_size_max: 512 << 20,
             input_size_max: 1 << 30,
             input_total_max: 2 << 30,
             output_size_soft: 1 << 20,
             output_size_max: 1 << 30,
+            push_size_max: 32 << 20,
             output_stall: Duration::from_secs(60),
             iteration_commands_max: 8192,
             iteration_size_max: 4 << 20,
             backups: None,
             signals: false,
+            clock: Arc::new(SystemClock),
         }
     }
 }
 
 impl Options {
-    /// Resolves the address. Unless `open` is set, only loopback addresses pass.
+    /// Resolves the address. Unless `open` or a password is set, only loopback addresses pass.
     ///
     /// # Errors
     /// [`Error::Listen`] when the address does not resolve, [`Error::Exposed`] when other machines
@@ -71,7 +93,7 @@ impl Options {
         let listen = |source| Error::Listen { address: self.address.clone(), source };
         let addresses: Vec<SocketAddr> = self.address.to_socket_addrs().map_err(listen)?.collect();
         match addresses.iter().find(|address| !address.ip().to_canonical().is_loopback()) {
-            Some(_) if !self.open => Err(Error::Exposed { address: self.address.clone() }),
+            Some(_) if !self.open && self.password.is_none() => Err(Error::Exposed { address: self.address.clone() }),
             _ => Ok(addresses),
         }
     }
@@ -82,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_loopback_addresses_pass_unless_the_server_is_open() {
+    fn only_loopback_addresses_pass_unless_the_server_is_open_or_has_a_password() {
         for (address, reachable) in [
             ("127.0.0.1:0", false),
             ("127.9.8.7:1", false),
@@ -99,6 +121,8 @@ mod tests {
             let refused = matches!(options(false).addresses(), Err(Error::Exposed { .. }));
             assert_eq!(refused, reachable, "{address}");
             assert!(options(true).addresses().is_ok(), "{address}");
+            let options = Options { password: Password::new("p"), ..options(false) };
+            assert!(options.addresses().is_ok(), "{address}");
         }
         let nonsense = Options { address: "127.0.0.1".into(), open: true, ..Options::default() };
         assert!(matches!(nonsense.addresses(), Err(Error::Listen { .. })));

@@ -12,6 +12,7 @@ use crate::clients::Client;
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::iteration::Iterations;
+use crate::keyspace::Tables;
 use crate::options::Options;
 use crate::server_state::ServerState;
 use everbyte_kv::Kv;
@@ -72,7 +73,8 @@ impl Server {
     ///
     /// # Errors
     /// [`Error::Exposed`] when other machines could reach the address and [`Options::open`] is not
-    /// set. [`Error::Listen`] names the address and what to do; [`Error::System`] when the poll
+    /// set. [`Error::Open`] and [`Error::Layout`] when the server's own tables cannot be opened.
+    /// [`Error::Listen`] names the address and what to do; [`Error::System`] when the poll
     /// cannot be made.
     pub fn bind(kv: Kv, options: Options) -> Result<Server> {
         let listen = |source| Error::Listen { address: options.address.clone(), source };
@@ -90,7 +92,7 @@ impl Server {
             signals = Some(receiver);
         }
         raise_descriptors(options.clients_max);
-        let shared = ServerState::new(options, address, kv);
+        let shared = ServerState::new(options, address, Tables::open(kv)?);
         let iterations = Iterations::new(shared, Arc::clone(&waker));
         let handle = Handle { waker, stop: Arc::new(AtomicBool::new(false)) };
         Ok(Server { listener, poll, iterations, signals, handle, accept_pending: false, accept_again: false })
@@ -117,7 +119,9 @@ impl Server {
         loop {
             let gathers = self.iterations.gathers();
             let sleeps = !self.accept_pending && !gathers && self.iterations.may_sleep();
-            let polled = self.poll.poll(&mut events, Some(if sleeps { TICK } else { Duration::ZERO }));
+            let polled = self
+                .poll
+                .poll(&mut events, Some(if sleeps { self.iterations.sleep_max(TICK) } else { Duration::ZERO }));
             self.iterations.after_sleep();
             if gathers && events.is_empty() && self.iterations.idle() {
                 self.iterations.send_off(true);

@@ -1,14 +1,21 @@
 //! The server's own state, apart from connections and keys.
 
 use crate::backups::Backups;
+use crate::channels::Channels;
+use crate::clients::Client;
 use crate::cursor::Cursors;
+use crate::keyspace::{Remembered, Tables};
 use crate::metrics::Metrics;
 use crate::options::Options;
+use crate::outbox::Outbox;
+use crate::waiting::Waiters;
+use crate::watch::Watches;
 use everbyte_kv::Kv;
 use everbyte_kv::raw::Raw as _;
 use everbyte_media::Durability;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Instant, UNIX_EPOCH};
 
 /// The Redis version whose replies the server gives. Clients select features by it.
 pub const REDIS_VERSION: &str = "7.0.15";
@@ -25,12 +32,26 @@ pub(crate) struct ServerState {
     pub address: SocketAddr,
     /// The table served.
     pub kv: Kv,
+    /// It and the tables beside it.
+    pub tables: Arc<Tables>,
+    /// Facts about them, kept by the last iteration.
+    pub remembered: Box<Remembered>,
+    /// Milliseconds since 1970 at which expired keys are looked for next.
+    pub sweep_next: u64,
     /// Counters.
     pub metrics: Metrics,
     /// Backups.
     pub backups: Backups,
     /// Places of SCAN.
     pub cursors: Cursors,
+    /// Watched keys.
+    pub watches: Watches,
+    /// Clients that wait for an element.
+    pub waiters: Waiters,
+    /// Subscriptions.
+    pub channels: Channels,
+    /// Output of this iteration for other clients.
+    pub outbox: Outbox,
     /// When the server started.
     pub started: Instant,
     /// The time at the beginning of this iteration.
@@ -47,15 +68,22 @@ pub(crate) struct ServerState {
 
 impl ServerState {
     /// At the start.
-    pub(crate) fn new(options: Options, address: SocketAddr, kv: Kv) -> ServerState {
+    pub(crate) fn new(options: Options, address: SocketAddr, tables: Tables) -> ServerState {
         let now = Instant::now();
         ServerState {
+            kv: tables.kv.clone(),
+            tables: Arc::new(tables),
+            remembered: Box::default(),
+            sweep_next: 0,
             backups: Backups::new(options.backups.clone()),
             options,
             address,
-            kv,
             metrics: Metrics::new(),
             cursors: Cursors::new(CURSORS_MAX, CURSORS_SIZE_MAX),
+            watches: Watches::default(),
+            waiters: Waiters::default(),
+            channels: Channels::default(),
+            outbox: Outbox::default(),
             started: now,
             now,
             input_memory: 0,
@@ -63,6 +91,17 @@ impl ServerState {
             client_next: 1,
             stopping: false,
         }
+    }
+
+    /// Whether the client must give the password first.
+    pub(crate) fn lacks_password(&self, client: &Client) -> bool {
+        self.options.password.is_some() && !client.authenticated
+    }
+
+    /// Milliseconds since 1970, by the clock of the options.
+    pub(crate) fn clock(&self) -> u64 {
+        let since = self.options.clock.now().duration_since(UNIX_EPOCH);
+        since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// The name that Redis would give this store's durability.

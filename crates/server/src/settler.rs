@@ -1,84 +1,86 @@
-//! The settler: a thread that waits for the medium instead of the event loop.
+//! The settler of the event loop: a thread of the key-value store ([`everbyte_kv::Settler`]) waits
+//! for the medium instead of the loop.
 //!
-//! If a barrier waits for a disk, the loop hands it the iteration's commit and goes on reading and
-//! executing for other clients; the replies of the iteration wait (`iteration.rs`). Only the newest
-//! commit counts: settling it settles all before it, so iterations that end during one sync share
-//! the next.
+//! If a barrier waits for a disk, the loop hands over the iteration's commit and goes on reading
+//! and executing for other clients; the replies of the iteration wait (`iteration.rs`). Commits of
+//! iterations that end during one sync share the next.
 //!
 //! Steps
 //!   1. the loop asks for a commit and remembers its ticket
-//!   2. the thread settles the newest requested commit, and publishes the newest settled ticket
-//!   3. it wakes the loop, if that sleeps
+//!   2. the thread settles it and publishes the ticket (SETTLER-1 of the store)
+//!   3. it wakes the loop, if that sleeps; also when it has failed, so that no client waits for a
+//!      reply in vain
 //!
-//! Invariant SETTLER-1: `settled` reaches a ticket only after its commit, and all before, have been
-//! settled.
-//!
-//! Threads: the event loop calls, one thread settles. It ends when this is dropped, or when it has
-//! failed: by an error of the medium, or by a panic. Then it wakes the loop, so that no client
-//! waits for a reply in vain.
+//! Threads: the event loop calls.
 
 use crate::error::Error;
 use everbyte_kv::{Commit, Kv};
 use everbyte_media::seeded;
 use mio::Waker;
-use parking_lot::{Condvar, Mutex};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// See the head of this file.
 pub(crate) struct Settler {
-    shared: Arc<Handoff>,
-    thread: Option<JoinHandle<()>>,
+    worker: Worker,
+    /// Whether the loop sleeps, or is about to: it reads `settled` once more after setting this.
+    sleeps: Arc<AtomicBool>,
     /// The newest ticket issued.
     ticket: u64,
+    /// Whether its error was taken.
+    told: AtomicBool,
 }
 
-struct Handoff {
-    kv: Kv,
-    waker: Arc<Waker>,
-    task: Mutex<Task>,
-    changed: Condvar,
-    /// All tickets up to this one are settled.
-    settled: AtomicU64,
-    failed: AtomicBool,
-    /// Whether the loop sleeps, or is about to: it reads `settled` once more after setting this.
-    sleeps: AtomicBool,
-}
-
-#[derive(Default)]
-struct Task {
-    wanted: Option<(u64, Commit)>,
-    stop: bool,
-    error: Option<Error>,
+/// The part that waits for the medium.
+enum Worker {
+    /// A thread of the store.
+    Thread(everbyte_kv::Settler),
+    /// A script, by [`Settler::settle_by_hand`]: the newest commit asked for, and the newest ticket
+    /// settled.
+    Hand(Kv, Option<Commit>, u64),
 }
 
 impl Settler {
     /// Starts the thread; `None` if the system refuses one: the loop then settles by itself.
     pub(crate) fn start(kv: &Kv, waker: Arc<Waker>) -> Option<Settler> {
-        let shared = Arc::new(Handoff {
-            kv: kv.clone(),
-            waker,
-            task: Mutex::default(),
-            changed: Condvar::new(),
-            settled: AtomicU64::new(0),
-            failed: AtomicBool::new(false),
-            sleeps: AtomicBool::new(false),
-        });
-        let theirs = Arc::clone(&shared);
-        // Unwind safe: after a panic nothing is settled any more.
-        let life =
-            move || catch_unwind(AssertUnwindSafe(|| theirs.live())).unwrap_or_else(|_| theirs.end(Error::Settler));
-        let thread = std::thread::Builder::new().name("everbyte-settle".into()).spawn(life).ok()?;
-        Some(Settler { shared, thread: Some(thread), ticket: 0 })
+        let sleeps = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&sleeps);
+        let wake = move || {
+            if theirs.swap(false, SeqCst) {
+                // A waker fails only when the loop is gone.
+                let _ = waker.wake();
+            }
+        };
+        let settler = everbyte_kv::Settler::start_with(kv, wake).ok()?;
+        Some(Settler { worker: Worker::Thread(settler), sleeps, ticket: 0, told: AtomicBool::new(false) })
+    }
+
+    /// A settler without a thread: what it is asked for waits for [`Settler::settle_by_hand`].
+    pub(crate) fn by_hand(kv: &Kv) -> Settler {
+        let worker = Worker::Hand(kv.clone(), None, 0);
+        Settler { worker, sleeps: Arc::default(), ticket: 0, told: AtomicBool::new(false) }
+    }
+
+    /// Settles what a settler without a thread was asked for.
+    pub(crate) fn settle_by_hand(&mut self) -> Result<(), Error> {
+        if let Worker::Hand(kv, commit, settled) = &mut self.worker
+            && let Some(commit) = commit.take()
+        {
+            kv.settle(commit).map_err(|source| Error::Store { source })?;
+            *settled = self.ticket;
+        }
+        Ok(())
     }
 
     /// Asks for a commit to be settled, and with it all before.
     pub(crate) fn ask(&mut self, commit: Commit) {
-        self.ticket += 1;
-        self.shared.task.lock().wanted = Some((self.ticket, commit));
-        self.shared.changed.notify_one();
+        self.ticket = match &mut self.worker {
+            Worker::Thread(settler) => settler.ask(commit),
+            Worker::Hand(_, asked, _) => {
+                *asked = Some(commit);
+                self.ticket + 1
+            }
+        };
     }
 
     /// The ticket that the next commit asked for will have.
@@ -93,73 +95,35 @@ impl Settler {
 
     /// The newest ticket that is settled.
     pub(crate) fn settled(&self) -> u64 {
-        if seeded("server-landed-early") { self.ticket } else { self.shared.settled.load(SeqCst) }
+        match &self.worker {
+            _ if seeded("server-landed-early") => self.ticket,
+            Worker::Thread(settler) => settler.settled(),
+            Worker::Hand(_, _, settled) => *settled,
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        matches!(&self.worker, Worker::Thread(settler) if settler.has_failed())
     }
 
     /// The error that ended the settler; taken by the first call.
     pub(crate) fn error(&self) -> Option<Error> {
-        if self.shared.failed.load(SeqCst) { self.shared.task.lock().error.take() } else { None }
+        let Worker::Thread(settler) = &self.worker else { return None };
+        if !settler.has_failed() || self.told.swap(true, SeqCst) {
+            return None;
+        }
+        Some(settler.take_error().map_or(Error::Settler, |source| Error::Store { source }))
     }
 
     /// Whether `ticket` is settled by now, or nothing will be. From here on a change wakes the
     /// loop.
     pub(crate) fn before_sleep(&self, ticket: u64) -> bool {
-        self.shared.sleeps.store(true, SeqCst); // pairs with the swap in `wake`
-        self.settled() >= ticket || self.shared.failed.load(SeqCst)
+        self.sleeps.store(true, SeqCst); // pairs with the swap in the notification
+        self.settled() >= ticket || self.has_failed()
     }
 
     /// Called when the loop is awake; it reads `settled` before it sleeps again.
     pub(crate) fn after_sleep(&self) {
-        self.shared.sleeps.store(false, SeqCst);
-    }
-}
-
-impl Handoff {
-    fn live(&self) {
-        loop {
-            let (ticket, commit) = {
-                let mut task = self.task.lock();
-                loop {
-                    // A requested commit is settled even when the loop ends: a client may wait for
-                    // it.
-                    if let Some(wanted) = task.wanted.take() {
-                        break wanted;
-                    }
-                    if task.stop {
-                        return;
-                    }
-                    self.changed.wait(&mut task);
-                }
-            };
-            if let Err(source) = self.kv.settle(commit) {
-                return self.end(Error::Store { source });
-            }
-            self.settled.store(ticket, SeqCst); // SETTLER-1
-            self.wake();
-        }
-    }
-
-    /// Ends settling with an error.
-    fn end(&self, error: Error) {
-        self.task.lock().error = Some(error);
-        self.failed.store(true, SeqCst);
-        self.wake();
-    }
-
-    fn wake(&self) {
-        if self.sleeps.swap(false, SeqCst) {
-            // A waker fails only when the loop is gone.
-            let _ = self.waker.wake();
-        }
-    }
-}
-
-impl Drop for Settler {
-    fn drop(&mut self) {
-        self.shared.task.lock().stop = true;
-        self.shared.changed.notify_one();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join(); // it catches its panics
-        }
+        self.sleeps.store(false, SeqCst);
     }
 }

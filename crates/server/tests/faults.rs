@@ -73,6 +73,14 @@ type Running = JoinHandle<everbyte_server::Result<()>>;
 
 /// A server on a disk that can be made to fail.
 fn start(path: &Path) -> (Arc<Failing>, std::net::SocketAddr, everbyte_server::Handle, Running) {
+    start_with(path, "none")
+}
+
+/// The same, with a seeded bug.
+fn start_with(
+    path: &Path,
+    bug: &'static str,
+) -> (Arc<Failing>, std::net::SocketAddr, everbyte_server::Handle, Running) {
     Store::create(path, &CreateOptions { media: media(), ..CreateOptions::default() }).unwrap().close().unwrap();
     let file = File::options().read(true).write(true).open(path).unwrap();
     let disk = Arc::new(Failing { file, broken: false.into(), full: false.into(), panics: false.into() });
@@ -80,7 +88,7 @@ fn start(path: &Path) -> (Arc<Failing>, std::net::SocketAddr, everbyte_server::H
     let kv = Kv::open_or_create(&store, "kv").unwrap();
     let server = Server::bind(kv, Options { address: "127.0.0.1:0".into(), ..Options::default() }).unwrap();
     let (address, handle) = (server.address(), server.handle());
-    (disk, address, handle, std::thread::spawn(move || server.run()))
+    (disk, address, handle, std::thread::spawn(move || everbyte_media::museum::with(bug, || server.run())))
 }
 
 fn is_error(reply: &Reply) -> bool {
@@ -250,6 +258,166 @@ fn a_full_disk_refuses_and_every_answer_is_true() {
         found.insert(String::from_utf8(pair[0].clone().bytes()).unwrap(), pair[1].clone().bytes());
     }
     assert!(found == expect, "{} keys found, {} expected", found.len(), expect.len());
+    handle.stop();
+    thread.join().unwrap().unwrap();
+}
+
+/// A transaction that does not fit is taken back whole and told so; what others wrote in the same
+/// iterations stands, and so do transactions that fit.
+fn transactions_on_a_full_disk(bug: &'static str) -> Result<(), String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let (disk, address, handle, thread) = start_with(&path, bug);
+    let mut listener = Client::connect(address);
+    listener.call(&["SUBSCRIBE", "done"]);
+    let mut told = std::collections::BTreeSet::new();
+    let mut clients: Vec<Client> = (0..4).map(|_| Client::connect(address)).collect();
+    let (mut expect, mut done, mut refused) = ([0; 4], 0, 0);
+    for round in 1..=120_u64 {
+        disk.full.store(round / 10 % 2 == 1, Ordering::SeqCst);
+        let number = round.to_string();
+        for (index, client) in clients.iter_mut().enumerate() {
+            let [first, large, last] = ["first", "large", "last"].map(|name| format!("{index}:{name}:{}", round % 16));
+            let value = vec![b'v'; [100, 60_000][(round as usize + index) % 2]];
+            let mut bytes = command(&["SET", &format!("{index}:before"), &number]);
+            bytes.extend(command(&["MULTI"]));
+            bytes.extend(command(&["PUBLISH", "done", &format!("{index}:{round}")]));
+            bytes.extend(command(&["SET", &first, &number]));
+            bytes.extend(command(&[b"SET", large.as_bytes(), &value]));
+            bytes.extend(command(&["SET", &last, &number]));
+            bytes.extend(command(&["EXEC"]));
+            bytes.extend(command(&["MGET", &first, &last]));
+            client.send(&bytes);
+        }
+        for (index, client) in clients.iter_mut().enumerate() {
+            let replies: Vec<Reply> = (0..8).map(|_| client.reply()).collect();
+            match &replies[6] {
+                Reply::List(list) => {
+                    assert_eq!(list.len(), 4);
+                    told.insert(format!("{index}:{round}"));
+                    done += 1;
+                    expect[index] = round;
+                }
+                Reply::Error(text) => {
+                    let refusal =
+                        text.starts_with("EXECABORT Transaction discarded because of: ") || is_error(&replies[6]);
+                    assert!(refusal, "{text}");
+                    refused += 1;
+                }
+                other => panic!("{other:?}"),
+            }
+            let Reply::List(found) = &replies[7] else {
+                assert!(is_error(&replies[7]), "{replies:?}");
+                continue;
+            };
+            assert_eq!(found[0], found[1], "half of a transaction of round {round}");
+            let mine = Reply::Bulk(number.clone().into_bytes());
+            assert_eq!(found[0] == mine, matches!(replies[6], Reply::List(_)), "{replies:?}");
+        }
+    }
+    assert!(done > 100 && refused > 10, "{done} done, {refused} refused");
+    // PUSH-3: what was published is what was done.
+    Client::connect(address).call(&["PUBLISH", "done", "end"]);
+    let mut heard = std::collections::BTreeSet::new();
+    loop {
+        let text = String::from_utf8(listener.reply().list().pop().unwrap().bytes()).unwrap();
+        if text == "end" {
+            break;
+        }
+        assert!(heard.insert(text), "a message comes twice");
+    }
+    handle.stop();
+    thread.join().unwrap().unwrap();
+    if heard != told {
+        return Err(format!("{} messages of {} transactions", heard.len(), told.len()));
+    }
+    let kv = Kv::open(&Store::open(&path, &media()).unwrap(), "kv").unwrap();
+    for (index, round) in expect.into_iter().enumerate() {
+        for name in ["first", "last"] {
+            let found = kv.get(format!("{index}:{name}:{}", round % 16).as_bytes()).unwrap().unwrap();
+            assert_eq!(found, round.to_string().as_bytes());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_full_disk_takes_back_whole_transactions() {
+    transactions_on_a_full_disk("none").unwrap();
+}
+
+/// PUSH-3, with a seeded bug.
+#[test]
+fn messages_of_refused_transactions_are_found() {
+    println!("{}", transactions_on_a_full_disk("server-push-of-refused").expect_err("found"));
+}
+
+/// Clients wait for elements while the disk is full now and then: every element whose push was
+/// acknowledged is given to one client, no other one is, and no client waits while there are some.
+#[test]
+fn a_full_disk_gives_each_element_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let (disk, address, handle, thread) = start(&path);
+    let (mut pushers, mut takers): (Vec<_>, Vec<_>) =
+        (0..3).map(|_| (Client::connect(address), Client::connect(address))).unzip();
+    let mut control = Client::connect(address);
+    let wait = command(&["BLPOP", "q", "0"]);
+    takers.iter_mut().for_each(|taker| taker.send(&wait));
+    let (mut pushed, mut taken) = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
+    let (mut refused, mut errors, mut maybe) = (0, 0, 0);
+    let mut collect = |takers: &mut Vec<Client>, errors: &mut usize| {
+        for taker in takers {
+            loop {
+                taker.stream.set_nonblocking(true).unwrap();
+                let found = matches!(taker.stream.peek(&mut [0]), Ok(1..));
+                taker.stream.set_nonblocking(false).unwrap();
+                if !found {
+                    break;
+                }
+                match taker.reply() {
+                    Reply::List(pair) => assert!(taken.insert(pair[1].clone().bytes()), "{pair:?} is given twice"),
+                    Reply::Error(_) => *errors += 1,
+                    other => panic!("{other:?}"),
+                }
+                taker.send(&wait);
+            }
+        }
+        taken.len()
+    };
+    for round in 0..200 {
+        disk.full.store(round / 10 % 2 == 1, Ordering::SeqCst);
+        for (number, pusher) in pushers.iter_mut().enumerate() {
+            let element = format!("{round}:{number}");
+            let large = vec![b'v'; [100, 60_000][(round + number) % 2]];
+            let key = format!("{number}:{}", round % 16);
+            pusher.send(&[command(&["RPUSH", "q", &element]), command(&[b"SET", key.as_bytes(), &large])].concat());
+        }
+        for (number, pusher) in pushers.iter_mut().enumerate() {
+            match (pusher.reply(), pusher.reply()) {
+                (Reply::Integer(_), _) => {
+                    pushed.insert(format!("{round}:{number}").into_bytes());
+                }
+                (reply, _) if is_error(&reply) => refused += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        collect(&mut takers, &mut errors);
+        maybe += 1;
+    }
+    disk.full.store(false, Ordering::SeqCst);
+    // The clients that still wait are served now; no other element is there.
+    for number in 0..6 {
+        let element = format!("last:{number}");
+        assert!(matches!(control.call(&["RPUSH", "q", &element]), Reply::Integer(_)));
+        pushed.insert(element.into_bytes());
+        collect(&mut takers, &mut errors);
+    }
+    while collect(&mut takers, &mut errors) < pushed.len() {}
+    assert_eq!(control.call(&["LLEN", "q"]), Reply::Integer(0));
+    println!("{maybe} rounds, {refused} refused, {errors} takers read an error");
+    assert!(refused > 10, "{refused}");
+    assert!(taken == pushed, "{} taken, {} pushed", taken.len(), pushed.len());
     handle.stop();
     thread.join().unwrap().unwrap();
 }

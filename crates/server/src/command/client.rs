@@ -1,8 +1,9 @@
 //! CLIENT: who is connected.
 
-use super::fail::{CLIENT_NAME, SYNTAX};
+use super::fail::{CLIENT_NAME, NOT_INTEGER, SYNTAX};
 use super::{Call, Fail, Outcome, is_word};
 use crate::clients::{Client, ReplyMode};
+use crate::outbox::{Answer, Parcel};
 use crate::resp::number::parse_integer;
 
 /// Whether a list of clients can show `name`.
@@ -84,6 +85,27 @@ pub(super) fn reply(call: &mut Call<'_, '_>) -> Outcome {
     Ok(())
 }
 
+/// `CLIENT UNBLOCK id [TIMEOUT | ERROR]`
+pub(super) fn unblock(call: &mut Call<'_, '_>) -> Outcome {
+    let error = match call.args.from(3).next() {
+        _ if call.args.len() > 4 => return Err(SYNTAX),
+        None => false,
+        Some(word) if is_word(word, "timeout") => false,
+        Some(word) if is_word(word, "error") => true,
+        Some(_) => return Err(Fail::text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
+    };
+    let id = parse_integer(call.args.get(2)).ok_or(NOT_INTEGER)?;
+    let waiter = u64::try_from(id).ok().and_then(|id| call.shared.waiters.remove(id));
+    call.out.integer(i64::from(waiter.is_some()));
+    if let Some(waiter) = waiter {
+        call.shared.outbox.add(Parcel::Answer(Answer::new(waiter.reader, |out| match error {
+            true => out.error(b"UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+            false => out.null_array(),
+        })));
+    }
+    Ok(())
+}
+
 /// `CLIENT INFO`
 pub(super) fn info(call: &mut Call<'_, '_>) -> Outcome {
     let text = line(call.client, call.out.pending(), call);
@@ -91,16 +113,17 @@ pub(super) fn info(call: &mut Call<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// `CLIENT LIST [TYPE normal] [ID id ...]`
+/// `CLIENT LIST [TYPE normal | pubsub] [ID id ...]`
 pub(super) fn list(call: &mut Call<'_, '_>) -> Outcome {
     let options: Vec<&[u8]> = call.args.from(2).collect();
     let mut wanted: Option<Vec<u64>> = None;
-    let mut shown = true;
+    let (mut shown, mut subscribers) = (true, None);
     match options[..] {
         [] => {}
         [word, kind] if is_word(word, "type") => match kind {
-            _ if is_word(kind, "normal") => {}
-            _ if ["master", "replica", "slave", "pubsub"].iter().any(|word| is_word(kind, word)) => shown = false,
+            _ if is_word(kind, "normal") => subscribers = Some(false),
+            _ if is_word(kind, "pubsub") => subscribers = Some(true),
+            _ if ["master", "replica", "slave"].iter().any(|word| is_word(kind, word)) => shown = false,
             _ => return Err(Fail::made([b"ERR Unknown client type '", kind, b"'"].concat())),
         },
         [word, ref ids @ ..] if is_word(word, "id") && !ids.is_empty() => {
@@ -110,12 +133,15 @@ pub(super) fn list(call: &mut Call<'_, '_>) -> Outcome {
         }
         _ => return Err(SYNTAX),
     }
-    let wants = |id: u64| shown && wanted.as_ref().is_none_or(|wanted| wanted.contains(&id));
+    let wants = |client: &Client| {
+        let named = wanted.as_ref().is_none_or(|wanted| wanted.contains(&client.id));
+        shown && named && subscribers.is_none_or(|subscribers| subscribers == client.subscribes())
+    };
     let mut lines: Vec<(u64, String)> = Vec::new();
-    if wants(call.client.id) {
+    if wants(call.client) {
         lines.push((call.client.id, line(call.client, call.out.pending(), call)));
     }
-    for other in call.others.iter().filter(|other| wants(other.client.id)) {
+    for other in call.others.iter().filter(|other| wants(&other.client)) {
         lines.push((other.client.id, line(&other.client, other.out.pending(), call)));
     }
     lines.sort_unstable();
@@ -124,11 +150,21 @@ pub(super) fn list(call: &mut Call<'_, '_>) -> Outcome {
     call.room()
 }
 
+fn flags(client: &Client) -> &'static str {
+    match (client.subscribes(), client.transaction.is_some()) {
+        _ if client.waiting => "b",
+        (false, false) => "N",
+        (false, true) => "x",
+        (true, false) => "P",
+        (true, true) => "Px",
+    }
+}
+
 fn line(client: &Client, pending: usize, call: &Call<'_, '_>) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let now = call.shared.now;
     format!(
-        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf={} obl={} \
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} qbuf={} obl={} \
          events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}\n",
         client.id,
         client.peer,
@@ -137,6 +173,12 @@ fn line(client: &Client, pending: usize, call: &Call<'_, '_>) -> String {
         text(&client.name),
         now.saturating_duration_since(client.connected).as_secs(),
         now.saturating_duration_since(client.active).as_secs(),
+        flags(client),
+        client.database,
+        client.subscriptions[0],
+        client.subscriptions[1],
+        client.subscriptions[2],
+        client.transaction.as_ref().map_or(-1, |transaction| transaction.len() as i64),
         client.input_size,
         pending,
         client.command,

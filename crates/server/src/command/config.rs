@@ -2,6 +2,8 @@
 
 use super::{Call, Fail, Outcome};
 use crate::glob::{LetterCase, matches};
+use crate::keyspace::DATABASES;
+use crate::password::Password;
 use crate::server_state::ServerState;
 
 /// A name and how to say its value.
@@ -14,7 +16,7 @@ const PARAMETERS: &[Parameter] = &[
     ("appendonly", |_| "yes".into()),
     ("bind", |shared| shared.address.ip().to_string()),
     ("client-query-buffer-limit", |shared| shared.options.input_size_max.to_string()),
-    ("databases", |_| "1".into()),
+    ("databases", |_| DATABASES.to_string()),
     ("maxclients", |shared| shared.options.clients_max.to_string()),
     ("maxmemory", |_| "0".into()),
     ("maxmemory-policy", |_| "noeviction".into()),
@@ -23,6 +25,11 @@ const PARAMETERS: &[Parameter] = &[
     ("output-stall-seconds", |shared| shared.options.output_stall.as_secs().to_string()),
     ("port", |shared| shared.address.port().to_string()),
     ("proto-max-bulk-len", |shared| shared.options.bulk_size_max.to_string()),
+    ("push-size-max", |shared| shared.options.push_size_max.to_string()),
+    ("requirepass", |shared| {
+        let bytes = shared.options.password.as_ref().map_or(&[][..], Password::shown);
+        String::from_utf8_lossy(bytes).into_owned()
+    }),
     ("save", |_| String::new()),
     ("timeout", |_| "0".into()),
     ("iteration-commands-max", |shared| shared.options.iteration_commands_max.to_string()),

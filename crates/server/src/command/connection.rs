@@ -1,15 +1,21 @@
 //! Commands about the connection itself: PING, HELLO, SELECT, QUIT.
 
-use super::fail::{DATABASE, NO_PASSWORD, NOT_INT, NOT_INTEGER, SYNTAX, WRONG_PASSWORD};
-use super::{Call, Fail, Outcome, client, is_word};
-use crate::clients::Closing;
+use super::fail::{NO_AUTH, NO_AUTH_HELLO, NO_PASSWORD, SYNTAX, WRONG_PASSWORD};
+use super::{Call, Command, Fail, Flags, Outcome, client, is_word, keys, listens, pubsub, transaction};
+use crate::clients::{Client, Closing};
 use crate::resp::number::parse_integer;
 use crate::resp::reply::Protocol;
-use crate::server_state::REDIS_VERSION;
+use crate::server_state::{REDIS_VERSION, ServerState};
+use everbyte_media::seeded;
 
 /// `PING [text]`
 pub(super) fn ping(call: &mut Call<'_, '_>) -> Outcome {
     match call.args.len() {
+        count @ 1..=2 if hears_only(call.client) => {
+            call.out.array(2);
+            call.out.bulk(b"pong");
+            call.out.bulk(if count == 2 { call.args.get(1) } else { b"" });
+        }
         1 => call.out.simple("PONG"),
         2 => call.out.bulk(call.args.get(1)),
         _ => return Err(Fail::arity("ping")),
@@ -23,19 +29,53 @@ pub(super) fn echo(call: &mut Call<'_, '_>) -> Outcome {
     call.room()
 }
 
-/// There are no users and no passwords. Redis accepts any password of the user `default` then; here
-/// it is an error, so that no client takes the server for protected.
-fn authenticate(user: &[u8]) -> Fail {
-    if user == b"default" { NO_PASSWORD } else { WRONG_PASSWORD }
+/// Whether a client may give a command: before the password only those that need none, and in RESP2
+/// a subscriber those about its subscriptions.
+pub(crate) fn admitted(client: &Client, shared: &ServerState, command: &Command) -> Outcome {
+    let open = command.flags.contains(Flags::NO_AUTH) || seeded("server-no-auth");
+    if !open && shared.lacks_password(client) {
+        return Err(NO_AUTH);
+    }
+    let allowed = || listens(command) || ["ping", "quit", "reset", "host:", "post"].contains(&command.name);
+    if hears_only(client) && !allowed() {
+        return Err(Fail::made(format!(
+            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this \
+             context",
+            command.name
+        )));
+    }
+    Ok(())
+}
+
+/// Whether a client subscribes and speaks RESP2, which cannot tell pushes from replies.
+fn hears_only(client: &Client) -> bool {
+    client.subscribes() && client.resp == 2
+}
+
+/// There is one user, `default`. Without a password Redis accepts any of that user; here it is an
+/// error, so that no client takes the server for protected.
+fn authenticate(call: &mut Call<'_, '_>, user: &[u8], given: &[u8]) -> Outcome {
+    match &call.shared.options.password {
+        None if user == b"default" => return Err(NO_PASSWORD),
+        Some(password) if password.is(given) && user == b"default" => {}
+        _ => {
+            call.shared.metrics.passwords_refused += 1;
+            return Err(WRONG_PASSWORD);
+        }
+    }
+    call.client.authenticated = true;
+    Ok(())
 }
 
 /// `AUTH [user] password`
 pub(super) fn auth(call: &mut Call<'_, '_>) -> Outcome {
     match call.args.len() {
-        2 => Err(NO_PASSWORD),
-        3 => Err(authenticate(call.args.get(1))),
-        _ => Err(SYNTAX),
+        2 => authenticate(call, b"default", call.args.get(1))?,
+        3 => authenticate(call, call.args.get(1), call.args.get(2))?,
+        _ => return Err(SYNTAX),
     }
+    call.out.ok();
+    Ok(())
 }
 
 /// `HELLO [protocol [AUTH user password] [SETNAME name]]`
@@ -53,13 +93,17 @@ pub(super) fn hello(call: &mut Call<'_, '_>) -> Outcome {
     while index < call.args.len() {
         let (option, left) = (call.args.get(index), call.args.len() - 1 - index);
         if is_word(option, "auth") && left >= 2 {
-            return Err(authenticate(call.args.get(index + 1)));
+            authenticate(call, call.args.get(index + 1), call.args.get(index + 2))?;
+            index += 3;
         } else if is_word(option, "setname") && left >= 1 {
             client::rename(call, index + 1)?;
             index += 2;
         } else {
             return Err(Fail::made([b"ERR Syntax error in HELLO option '", option, b"'"].concat()));
         }
+    }
+    if call.shared.lacks_password(call.client) {
+        return Err(NO_AUTH_HELLO);
     }
     if let Some(protocol) = protocol {
         call.out.protocol = protocol;
@@ -82,13 +126,10 @@ pub(super) fn hello(call: &mut Call<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// `SELECT 0`
+/// `SELECT database`
 pub(super) fn select(call: &mut Call<'_, '_>) -> Outcome {
-    let index = parse_integer(call.args.get(1)).ok_or(NOT_INTEGER)?;
-    match i32::try_from(index).map_err(|_| NOT_INT)? {
-        0 => call.out.ok(),
-        _ => return Err(DATABASE),
-    }
+    call.client.database = keys::database(call.args.get(1))?;
+    call.out.ok();
     Ok(())
 }
 
@@ -101,6 +142,8 @@ pub(super) fn quit(call: &mut Call<'_, '_>) -> Outcome {
 
 /// `RESET`
 pub(super) fn reset(call: &mut Call<'_, '_>) -> Outcome {
+    transaction::end(call.client, call.shared);
+    pubsub::end(call.client, call.shared);
     call.client.reset();
     call.out.protocol = Protocol::Resp2;
     call.out.simple("RESET");

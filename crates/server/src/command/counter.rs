@@ -1,7 +1,8 @@
 //! Numbers kept as text: INCR and its kin.
 
-use super::fail::{DECREMENT, NOT_INTEGER, OVERFLOW};
+use super::fail::{DECREMENT, NOT_FINITE, NOT_FLOAT, NOT_INTEGER, OVERFLOW};
 use super::{Call, Fail, Outcome};
+use crate::resp::extended::{Extended, TEXT_SIZE_MAX};
 use crate::resp::number::{parse_integer, write_integer};
 
 fn add(call: &mut Call<'_, '_>, amount: i64) -> Outcome {
@@ -14,7 +15,7 @@ fn add(call: &mut Call<'_, '_>, amount: i64) -> Outcome {
     let new = old.checked_add(amount).ok_or(OVERFLOW)?;
     let mut text = Vec::with_capacity(20);
     write_integer(&mut text, new);
-    call.keys.put(key, &text)?;
+    call.keys.replace(key, &text)?;
     call.out.integer(new);
     Ok(())
 }
@@ -43,4 +44,19 @@ pub(super) fn incrby(call: &mut Call<'_, '_>) -> Outcome {
 pub(super) fn decrby(call: &mut Call<'_, '_>) -> Outcome {
     let amount = amount(call)?.checked_neg().ok_or(DECREMENT)?;
     add(call, amount)
+}
+
+/// `INCRBYFLOAT key amount`
+pub(super) fn incrbyfloat(call: &mut Call<'_, '_>) -> Outcome {
+    let key = call.args.get(1);
+    // No number has a longer text, so no more is read.
+    let old = match call.keys.part(key, |size| 0..size.min(TEXT_SIZE_MAX as u64 + 1))? {
+        Some(text) => Extended::parse(&text).ok_or(NOT_FLOAT)?,
+        None => Extended::ZERO,
+    };
+    let amount = Extended::parse(call.args.get(2)).ok_or(NOT_FLOAT)?;
+    let text = old.plus(amount).ok_or(NOT_FINITE)?.text();
+    call.out.bulk(text.as_bytes());
+    call.room()?; // before anything is changed
+    Ok(call.keys.replace(key, text.as_bytes())?)
 }

@@ -1,7 +1,9 @@
 //! COMMAND: the table of commands, in the form that clients expect.
 
-use super::{Call, Command, CommandTable, Fail, Flags, KeyUse, Outcome, is_word};
+use super::{Call, Command, CommandTable, Fail, Find, Flags, KeyUse, Outcome, is_word};
 use crate::glob::{LetterCase, matches};
+use crate::resp::number::parse_integer;
+use crate::resp::parse::Args;
 use crate::resp::reply::Replies;
 
 /// Flags by the names and in the order that clients know.
@@ -10,13 +12,17 @@ const FLAG_NAMES: &[(Flags, &str)] = &[
     (Flags::READONLY, "readonly"),
     (Flags::DENYOOM, "denyoom"),
     (Flags::ADMIN, "admin"),
+    (Flags::PUBSUB_KIND, "pubsub"),
     (Flags::NOSCRIPT, "noscript"),
+    (Flags::BLOCKING, "blocking"),
     (Flags::LOADING, "loading"),
     (Flags::STALE, "stale"),
+    (Flags::SKIP_SLOWLOG, "skip_slowlog"),
     (Flags::FAST, "fast"),
     (Flags::NO_AUTH, "no_auth"),
     (Flags::NO_MULTI, "no_multi"),
     (Flags::ALLOW_BUSY, "allow_busy"),
+    (Flags::MOVABLE_KEYS, "movablekeys"),
 ];
 
 /// The categories of a command; some follow from its flags.
@@ -26,12 +32,23 @@ fn categories(flags: Flags) -> Vec<&'static str> {
         (has(Flags::KEYSPACE), "@keyspace"),
         (has(Flags::READONLY), "@read"),
         (has(Flags::WRITE), "@write"),
+        (has(Flags::SET), "@set"),
+        (has(Flags::SORTED_SET), "@sortedset"),
+        (has(Flags::LIST), "@list"),
+        (has(Flags::HASH), "@hash"),
         (has(Flags::STRING), "@string"),
+        (has(Flags::BITMAP), "@bitmap"),
+        (has(Flags::HYPERLOGLOG), "@hyperloglog"),
+        (has(Flags::GEO), "@geo"),
+        (has(Flags::STREAM), "@stream"),
+        (has(Flags::PUBSUB), "@pubsub"),
         (has(Flags::ADMIN), "@admin"),
         (has(Flags::FAST), "@fast"),
         (!has(Flags::FAST), "@slow"),
+        (has(Flags::BLOCKING), "@blocking"),
         (has(Flags::ADMIN) || has(Flags::DANGEROUS), "@dangerous"),
         (has(Flags::CONNECTION), "@connection"),
+        (has(Flags::TRANSACTION), "@transaction"),
     ]
     .into_iter()
     .filter_map(|(is, name)| is.then_some(name))
@@ -52,25 +69,38 @@ fn key_use(out: &mut Replies, key: &KeyUse) {
     out.bulk(b"flags");
     words(out, key.flags.iter().copied());
     out.bulk(b"begin_search");
-    out.map(2);
-    out.bulk(b"type");
-    out.bulk(b"index");
-    out.bulk(b"spec");
-    out.map(1);
-    out.bulk(b"index");
-    out.integer(i64::from(key.first));
+    match key.find {
+        Find::Behind(word) => {
+            spec_head(out, "keyword", 2);
+            out.bulk(b"keyword");
+            out.bulk(word.as_bytes());
+            out.bulk(b"startfrom");
+            out.integer(i64::from(key.first));
+        }
+        _ => spec(out, "index", &[("index", key.first)]),
+    }
     out.bulk(b"find_keys");
+    match key.find {
+        Find::Range(last, step, limit) => spec(out, "range", &[("lastkey", last), ("keystep", step), ("limit", limit)]),
+        Find::Behind(_) => spec(out, "range", &[("lastkey", -1), ("keystep", 1), ("limit", 2)]),
+        Find::Counted => spec(out, "keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", 1)]),
+    }
+}
+
+fn spec_head(out: &mut Replies, kind: &str, fields: usize) {
     out.map(2);
     out.bulk(b"type");
-    out.bulk(b"range");
+    out.bulk(kind.as_bytes());
     out.bulk(b"spec");
-    out.map(3);
-    out.bulk(b"lastkey");
-    out.integer(i64::from(key.last));
-    out.bulk(b"keystep");
-    out.integer(i64::from(key.step));
-    out.bulk(b"limit");
-    out.integer(0);
+    out.map(fields);
+}
+
+fn spec(out: &mut Replies, kind: &str, fields: &[(&str, i32)]) {
+    spec_head(out, kind, fields.len());
+    for (name, value) in fields {
+        out.bulk(name.as_bytes());
+        out.integer(i64::from(*value));
+    }
 }
 
 fn describe(out: &mut Replies, command: &Command) {
@@ -188,6 +218,28 @@ pub(super) fn list(call: &mut Call<'_, '_>) -> Outcome {
     Ok(())
 }
 
+const INVALID: Fail = Fail::text("ERR Invalid arguments specified for command");
+
+/// The arguments of COMMAND GETKEYS that a specification names, of a command of `count` words;
+/// `None` where these make no sense.
+fn key_places(key: &KeyUse, args: &Args<'_>, count: i64) -> Option<Vec<usize>> {
+    let begin = i64::from(key.first);
+    let (first, last, step) = match key.find {
+        Find::Range(last, step, 0) if last >= 0 => (begin, begin + i64::from(last), i64::from(step)),
+        Find::Range(last, step, 0) => (begin, count + i64::from(last), i64::from(step)),
+        Find::Range(_, step, part) => (begin, begin + (count - begin) / i64::from(part) - 1, i64::from(step)),
+        Find::Counted => {
+            let number = parse_integer(args.get(usize::try_from(begin).ok()? + 2)).filter(|number| *number > 0)?;
+            (begin + 1, begin.checked_add(number)?, 1)
+        }
+        Find::Behind(word) => {
+            let place = (begin..count).find(|at| is_word(args.get(*at as usize + 2), word))? + 1;
+            (place, place + (count - place) / 2 - 1, 1)
+        }
+    };
+    (last < count).then(|| (first..=last).step_by(step as usize).map(|at| at as usize + 2).collect())
+}
+
 /// `COMMAND GETKEYS command arguments ...`
 pub(super) fn get_keys(call: &mut Call<'_, '_>) -> Outcome {
     let count = call.args.len() as i64 - 2;
@@ -196,15 +248,26 @@ pub(super) fn get_keys(call: &mut Call<'_, '_>) -> Outcome {
     };
     let command = CommandTable::get().rows[index];
     let (first, last, step) = command.keys;
-    if step == 0 {
+    if command.key_uses.is_empty() {
         return Err(Fail::text("ERR The command has no key arguments"));
     }
     let arity = i64::from(command.arity);
     if (arity > 0 && count != arity) || count < -arity {
         return Err(Fail::text("ERR Invalid number of arguments specified for command"));
     }
-    let last = if last < 0 { count + i64::from(last) } else { i64::from(last) };
-    let places: Vec<usize> = (i64::from(first)..=last).step_by(step as usize).map(|at| at as usize + 2).collect();
+    let places: Vec<usize> = if command.flags.contains(Flags::MOVABLE_KEYS) {
+        let mut places = Vec::new();
+        for key in command.key_uses {
+            places.extend(key_places(key, &call.args, count).ok_or(INVALID)?);
+        }
+        if places.is_empty() {
+            return Err(INVALID);
+        }
+        places
+    } else {
+        let last = if last < 0 { count + i64::from(last) } else { i64::from(last) };
+        (i64::from(first)..=last).step_by(step as usize).map(|at| at as usize + 2).collect()
+    };
     call.out.array(places.len());
     places.into_iter().for_each(|at| call.out.bulk(call.args.get(at)));
     Ok(())

@@ -1,6 +1,7 @@
 //! The reason why a command failed, and the text that clients see. Every error reply is made here
 //! or in `resp::parse`.
 
+use crate::keyspace::KeyError;
 use everbyte_media::{ErrorInfo, ErrorKind};
 use std::borrow::Cow;
 
@@ -21,6 +22,15 @@ pub(crate) type Outcome = Result<(), Fail>;
 impl From<everbyte_kv::Error> for Fail {
     fn from(error: everbyte_kv::Error) -> Fail {
         Fail::Store(error)
+    }
+}
+
+impl From<KeyError> for Fail {
+    fn from(error: KeyError) -> Fail {
+        match error {
+            KeyError::WrongType => WRONG_TYPE,
+            KeyError::Store(error) => Fail::Store(error),
+        }
     }
 }
 
@@ -80,10 +90,18 @@ fn code(kind: ErrorKind) -> &'static str {
     }
 }
 
+/// The key holds another type than the command is about.
+pub(super) const WRONG_TYPE: Fail = Fail::text("WRONGTYPE Operation against a key holding the wrong kind of value");
 /// Options that contradict or are unknown.
 pub(super) const SYNTAX: Fail = Fail::text("ERR syntax error");
 /// A stored value or an argument is no integer.
 pub(super) const NOT_INTEGER: Fail = Fail::text("ERR value is not an integer or out of range");
+/// An argument is no double, or NaN.
+pub(super) const NOT_FLOAT: Fail = Fail::text("ERR value is not a valid float");
+/// The sum of two numbers is infinite, or none.
+pub(super) const NOT_FINITE: Fail = Fail::text("ERR increment would produce NaN or Infinity");
+/// A count beyond what can be counted.
+pub(super) const OUT_OF_RANGE: Fail = Fail::text("ERR value is out of range");
 /// The result of an increment does not fit.
 pub(super) const OVERFLOW: Fail = Fail::text("ERR increment or decrement would overflow");
 /// The negation of a decrement does not fit.
@@ -99,12 +117,12 @@ pub(super) const CURSOR_UNKNOWN: Fail =
     Fail::text("ERR unknown cursor: it is too old, or the server was restarted; begin again with cursor 0");
 /// The first name of a rename is absent.
 pub(super) const NO_KEY: Fail = Fail::text("ERR no such key");
-/// Only database 0 exists.
+/// Source and destination are one.
+pub(super) const SAME: Fail = Fail::text("ERR source and destination objects are the same");
+/// There is no such database.
 pub(super) const DATABASE: Fail = Fail::text("ERR DB index is out of range");
 /// A number beyond 32 bits where 32 bits are meant.
 pub(super) const NOT_INT: Fail = Fail::text("ERR value is out of range, value must between -2147483648 and 2147483647");
-/// An option that would make a key expire.
-pub(super) const NO_EXPIRY: Fail = Fail::text("ERR expiry is not supported: keys live until they are deleted");
 /// A name with bytes that a list of clients cannot show.
 pub(super) const CLIENT_NAME: Fail =
     Fail::text("ERR Client names cannot contain spaces, newlines or special characters.");
@@ -113,5 +131,21 @@ pub(super) const NO_PASSWORD: Fail = Fail::text(
     "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is \
      correct?",
 );
-/// A user that does not exist.
+/// A wrong password, or a user that does not exist.
 pub(super) const WRONG_PASSWORD: Fail = Fail::text("WRONGPASS invalid username-password pair or user is disabled.");
+/// A command before the password.
+pub(super) const NO_AUTH: Fail = Fail::text("NOAUTH Authentication required.");
+/// HELLO before the password.
+pub(super) const NO_AUTH_HELLO: Fail = Fail::text(
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can \
+     be used to authenticate the client and select the RESP protocol version at the same time",
+);
+/// A count that is negative.
+pub(super) const NOT_POSITIVE: &str = "ERR value is out of range, must be positive";
+/// An index without an element.
+pub(super) const INDEX: Fail = Fail::text("ERR index out of range");
+/// LPOS counts matches from 1.
+pub(super) const RANK: Fail = Fail::text(
+    "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from \
+     the end of the list",
+);

@@ -1,6 +1,7 @@
 //! INFO: figures by section, all of them real. Names are Redis's where the meaning is.
 
-use super::{Call, CommandTable, Outcome, is_word};
+use super::{Call, CommandTable, Outcome, is_word, pubsub};
+use crate::keyspace::DATABASES;
 use crate::server_state::REDIS_VERSION;
 use everbyte_kv::raw::Raw as _;
 use std::fmt::Write;
@@ -73,7 +74,7 @@ fn clients(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     line(text, "clients_input_bytes", received);
     line(text, "clients_output_bytes", waiting);
     line(text, "clients_input_memory", call.shared.input_memory);
-    line(text, "blocked_clients", 0);
+    line(text, "blocked_clients", call.shared.waiters.count());
     line(text, "scan_cursors", call.shared.cursors.count());
     Ok(())
 }
@@ -144,11 +145,16 @@ fn stats(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     line(text, "rejected_connections", metrics.connections_rejected);
     line(text, "malformed_connections", metrics.connections_malformed);
     line(text, "over_limit_connections", metrics.connections_over_limit);
+    line(text, "acl_access_denied_auth", metrics.passwords_refused);
     line(text, "back_pressure_pauses", metrics.back_pressure);
     line(text, "total_error_replies", metrics.errors);
     line(text, "keyspace_hits", metrics.hits);
     line(text, "keyspace_misses", metrics.misses);
     line(text, "expired_keys", 0);
+    let [channels, patterns, shards] = pubsub::figures(call.shared);
+    line(text, "pubsub_channels", channels);
+    line(text, "pubsub_patterns", patterns);
+    line(text, "pubsubshard_channels", shards);
     line(text, "evicted_keys", 0);
     line(text, "total_iterations", metrics.iterations);
     line(text, "iteration_commands_max", metrics.iteration_commands_max);
@@ -188,9 +194,15 @@ fn cluster(text: &mut String, _: &mut Call<'_, '_>) -> Outcome {
 }
 
 fn keyspace(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
-    let count = call.keys.len()?;
-    if count > 0 {
-        line(text, "db0", format_args!("keys={count},expires=0,avg_ttl=0"));
+    let here = call.keys.space();
+    for space in 0..DATABASES as u8 {
+        call.keys.select(space);
+        let figures = call.keys.len().and_then(|count| Ok((count, call.keys.deadlines()?)));
+        call.keys.select(here);
+        let (count, expires) = figures?;
+        if count > 0 {
+            line(text, &format!("db{space}"), format_args!("keys={count},expires={expires},avg_ttl=0"));
+        }
     }
     Ok(())
 }

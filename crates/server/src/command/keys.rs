@@ -1,7 +1,9 @@
-//! Keys whatever their values: DEL, EXISTS, RENAME, DBSIZE, FLUSHALL.
+//! Keys whatever their values: DEL, EXISTS, RENAME, COPY, MOVE, DBSIZE, FLUSHALL.
 
-use super::fail::{NO_KEY, SYNTAX};
-use super::{Call, Outcome, is_word};
+use super::fail::{DATABASE, NO_KEY, NOT_INT, NOT_INTEGER, SAME, SYNTAX};
+use super::{Call, Fail, Outcome, is_word};
+use crate::keyspace::{DATABASES, ValueType};
+use crate::resp::number::parse_integer;
 
 /// `DEL key [key ...]`
 pub(super) fn del(call: &mut Call<'_, '_>) -> Outcome {
@@ -28,12 +30,12 @@ pub(super) fn exists(call: &mut Call<'_, '_>) -> Outcome {
 
 /// `TYPE key`
 pub(super) fn type_of(call: &mut Call<'_, '_>) -> Outcome {
-    let found = call.keys.contains(call.args.get(1))?;
-    call.out.simple(if found { "string" } else { "none" });
+    let kind = call.keys.kind(call.args.get(1))?;
+    call.out.simple(kind.map_or("none", ValueType::name));
     Ok(())
 }
 
-fn rename_to(call: &mut Call<'_, '_>, replace: bool) -> Result<bool, super::Fail> {
+fn rename_to(call: &mut Call<'_, '_>, replace: bool) -> Result<bool, Fail> {
     let (source, target) = (call.args.get(1), call.args.get(2));
     if !call.keys.contains(source)? {
         return Err(NO_KEY);
@@ -45,9 +47,7 @@ fn rename_to(call: &mut Call<'_, '_>, replace: bool) -> Result<bool, super::Fail
         return Ok(false);
     }
     call.keys.check_key(target)?;
-    let value = call.keys.get(source)?.ok_or(NO_KEY)?;
-    call.keys.put(target, &value)?;
-    call.keys.delete(source)?;
+    call.keys.rename(source, target)?;
     Ok(true)
 }
 
@@ -65,16 +65,58 @@ pub(super) fn renamenx(call: &mut Call<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// `TTL key`, `PTTL key`: a key is there for good, or not there.
-pub(super) fn ttl(call: &mut Call<'_, '_>) -> Outcome {
-    let found = call.keys.contains(call.args.get(1))?;
-    call.out.integer(if found { -1 } else { -2 });
+/// The number of a database among the arguments.
+pub(super) fn database(arg: &[u8]) -> Result<u8, Fail> {
+    let index = parse_integer(arg).ok_or(NOT_INTEGER)?;
+    let index = i32::try_from(index).map_err(|_| NOT_INT)?;
+    u8::try_from(index).ok().filter(|index| usize::from(*index) < DATABASES).ok_or(DATABASE)
+}
+
+/// `COPY source destination [DB database] [REPLACE]`
+pub(super) fn copy(call: &mut Call<'_, '_>) -> Outcome {
+    let (source, target) = (call.args.get(1), call.args.get(2));
+    let (here, mut there, mut replace) = (call.keys.space(), call.keys.space(), false);
+    let mut rest = call.args.from(3);
+    while let Some(option) = rest.next() {
+        match option {
+            _ if is_word(option, "replace") => replace = true,
+            _ if is_word(option, "db") => there = database(rest.next().ok_or(SYNTAX)?)?,
+            _ => return Err(SYNTAX),
+        }
+    }
+    if here == there && source == target {
+        return Err(SAME);
+    }
+    call.keys.check_key(target)?;
+    let copied = call.keys.contains(source)? && (replace || !contains_in(call, there, target)?);
+    if copied {
+        call.keys.copy(source, there, target)?;
+    }
+    call.out.integer(i64::from(copied));
     Ok(())
 }
 
-/// `PERSIST key`: no key expires, so nothing changes.
-pub(super) fn persist(call: &mut Call<'_, '_>) -> Outcome {
-    call.out.integer(0);
+fn contains_in(call: &mut Call<'_, '_>, space: u8, key: &[u8]) -> Result<bool, Fail> {
+    let here = call.keys.space();
+    call.keys.select(space);
+    let found = call.keys.contains(key);
+    call.keys.select(here);
+    Ok(found?)
+}
+
+/// `MOVE key database`
+pub(super) fn move_to(call: &mut Call<'_, '_>) -> Outcome {
+    let key = call.args.get(1);
+    let there = database(call.args.get(2))?;
+    if there == call.keys.space() {
+        return Err(SAME);
+    }
+    let moved = call.keys.contains(key)? && !contains_in(call, there, key)?;
+    if moved {
+        call.keys.copy(key, there, key)?;
+        call.keys.delete(key)?;
+    }
+    call.out.integer(i64::from(moved));
     Ok(())
 }
 
@@ -85,14 +127,26 @@ pub(super) fn dbsize(call: &mut Call<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// `FLUSHALL [ASYNC | SYNC]`: both are one batch of the store.
-pub(super) fn flush(call: &mut Call<'_, '_>) -> Outcome {
+fn flush_mode(call: &Call<'_, '_>) -> Outcome {
     let options: Vec<&[u8]> = call.args.from(1).collect();
     match options[..] {
-        [] => {}
-        [mode] if is_word(mode, "sync") || is_word(mode, "async") => {}
-        _ => return Err(SYNTAX),
+        [] => Ok(()),
+        [mode] if is_word(mode, "sync") || is_word(mode, "async") => Ok(()),
+        _ => Err(SYNTAX),
     }
+}
+
+/// `FLUSHALL [ASYNC | SYNC]`: both are one batch of the store.
+pub(super) fn flush_all(call: &mut Call<'_, '_>) -> Outcome {
+    flush_mode(call)?;
+    call.keys.clear_all()?;
+    call.out.ok();
+    Ok(())
+}
+
+/// `FLUSHDB [ASYNC | SYNC]`: both are one batch of the store.
+pub(super) fn flush_database(call: &mut Call<'_, '_>) -> Outcome {
+    flush_mode(call)?;
     call.keys.clear()?;
     call.out.ok();
     Ok(())

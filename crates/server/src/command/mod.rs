@@ -10,21 +10,35 @@
 //! which the iteration commits.
 
 mod backup;
+mod bitfields;
+mod bitmaps;
+mod blocking;
 mod client;
 mod config;
 mod connection;
 mod counter;
 mod describe;
+mod expiry;
 mod fail;
+mod hashes;
 mod info;
 mod keys;
+mod lists;
+mod pubsub;
 mod range;
 mod scan;
 mod server;
+mod set_operations;
+mod sets;
+mod sorted_operations;
+mod sorted_ranges;
+mod sorted_sets;
+mod streams;
 mod strings;
 mod table;
 #[cfg(test)]
 mod tests;
+mod transaction;
 
 use crate::clients::{Client, Clients};
 use crate::keyspace::Keyspace;
@@ -33,7 +47,10 @@ use crate::resp::reply::Replies;
 use crate::server_state::ServerState;
 use std::sync::OnceLock;
 
+pub(crate) use connection::admitted;
 pub(crate) use fail::{Fail, Outcome, store_text};
+pub(crate) use pubsub::listens;
+pub(crate) use transaction::{discarded, may_write, queued, refused};
 
 bitflags::bitflags! {
     /// Properties of a command, in the words of `COMMAND INFO`.
@@ -61,6 +78,14 @@ bitflags::bitflags! {
         const NO_MULTI = 1 << 9;
         /// Allowed while a script hangs.
         const ALLOW_BUSY = 1 << 10;
+        /// May wait for another client.
+        const BLOCKING = 1 << 11;
+        /// Key positions depend on the arguments.
+        const MOVABLE_KEYS = 1 << 12;
+        /// About channels.
+        const PUBSUB_KIND = 1 << 13;
+        /// Not in the log of slow commands: its parts are.
+        const SKIP_SLOWLOG = 1 << 14;
 
         /// Category: about keys of any type.
         const KEYSPACE = 1 << 16;
@@ -70,22 +95,52 @@ bitflags::bitflags! {
         const DANGEROUS = 1 << 18;
         /// Category: about the connection.
         const CONNECTION = 1 << 19;
+        /// Category: about lists.
+        const LIST = 1 << 20;
+        /// Category: about sets.
+        const SET = 1 << 21;
+        /// Category: about sorted sets.
+        const SORTED_SET = 1 << 22;
+        /// Category: about hashes.
+        const HASH = 1 << 23;
+        /// Category: about bits of strings.
+        const BITMAP = 1 << 24;
+        /// Category: about estimated counts.
+        const HYPERLOGLOG = 1 << 25;
+        /// Category: about places on the earth.
+        const GEO = 1 << 26;
+        /// Category: about channels.
+        const PUBSUB = 1 << 27;
+        /// Category: about transactions.
+        const TRANSACTION = 1 << 28;
+        /// Category: about streams.
+        const STREAM = 1 << 29;
     }
 }
 
 /// The access of a command to its keys, as a key specification.
 #[derive(Debug)]
 pub(crate) struct KeyUse {
-    /// First key argument.
+    /// Start of the keys among the arguments.
     pub first: i32,
-    /// Last key argument, relative to the first; negative counts from the end.
-    pub last: i32,
-    /// Distance of keys.
-    pub step: i32,
+    /// The keys from there on.
+    pub find: Find,
     /// RO, RW, OW, RM and access, update, insert, delete.
     pub flags: &'static [&'static str],
     /// A remark.
     pub notes: Option<&'static str>,
+}
+
+/// The keys from their start on.
+#[derive(Debug)]
+pub(crate) enum Find {
+    /// To the last key, relative to the first; negative counts from the end. Then the distance of
+    /// keys, and the part of the arguments that are keys: 2 is half, 0 all.
+    Range(i32, i32, i32),
+    /// A number of keys, then the keys.
+    Counted,
+    /// Behind this word, from its first place on, keys and as many other arguments.
+    Behind(&'static str),
 }
 
 /// One row of the table.
@@ -154,7 +209,7 @@ pub(crate) struct CommandTable {
     slots: Vec<u16>,
 }
 
-const SLOTS: usize = 1024;
+const SLOTS: usize = 4096;
 const FREE: u16 = u16::MAX;
 
 impl CommandTable {
@@ -162,8 +217,9 @@ impl CommandTable {
     pub(crate) fn get() -> &'static CommandTable {
         static TABLE: OnceLock<CommandTable> = OnceLock::new();
         TABLE.get_or_init(|| {
+            let commands = table::GROUPS.iter().copied().flatten();
             let rows: Vec<&'static Command> =
-                table::COMMANDS.iter().flat_map(|command| [command].into_iter().chain(command.subcommands)).collect();
+                commands.flat_map(|command| [command].into_iter().chain(command.subcommands)).collect();
             assert!(rows.len() * 4 <= SLOTS, "the table of commands needs more slots");
             let mut slots = vec![FREE; SLOTS];
             for (index, command) in rows.iter().enumerate() {

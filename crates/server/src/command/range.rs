@@ -1,4 +1,4 @@
-//! `RANGE start end [LIMIT n]`: keys and values in order, in one command.
+//! Keys and values in order, in one command: RANGE, REVRANGE, PREFIX, COUNTRANGE and DELRANGE.
 //!
 //! | bound  | as start                        | as end                          |
 //! |--------|---------------------------------|---------------------------------|
@@ -10,10 +10,11 @@
 //!
 //! A key that is `-` or `+`, or begins with `[` or `(`, is written with a `[` or `(` before it. The
 //! reply is a list of key, value, key, value; in RESP3 a list of pairs. Without LIMIT everything is
-//! returned, up to the connection's output limit.
+//! returned, up to the connection's output limit. The value of a key that is no string is null.
 
 use super::fail::{NOT_INTEGER, SYNTAX};
 use super::{Call, Fail, Outcome, is_word};
+use crate::keyspace::{KeySpan, Visited, after_prefix};
 use crate::resp::number::parse_integer;
 use crate::resp::reply::{Protocol, Replies};
 use std::ops::Bound;
@@ -39,34 +40,43 @@ fn empty(from: &Bound<&[u8]>, to: &Bound<&[u8]>) -> bool {
     }
 }
 
-/// See the head of this file.
-pub(super) fn range(call: &mut Call<'_, '_>) -> Outcome {
-    let options: Vec<&[u8]> = call.args.from(3).collect();
-    let limit = match options[..] {
-        [] => usize::MAX,
+/// The keys between two bounds; `None`: no key can lie there.
+fn span<'b>(start: &'b [u8], end: &'b [u8], backwards: bool) -> Option<KeySpan<'b>> {
+    let (from, to) = (bound(start, true)?, bound(end, false)?);
+    (!empty(&from, &to)).then_some(KeySpan { from, to, backwards })
+}
+
+/// The option LIMIT from the argument `place` on.
+fn limit(call: &Call<'_, '_>, place: usize) -> Result<u64, Fail> {
+    let options: Vec<&[u8]> = call.args.from(place).collect();
+    match options[..] {
+        [] => Ok(u64::MAX),
         [word, count] if is_word(word, "limit") => {
-            parse_integer(count).and_then(|count| usize::try_from(count).ok()).ok_or(NOT_INTEGER)?
+            parse_integer(count).and_then(|count| u64::try_from(count).ok()).ok_or(NOT_INTEGER)
         }
-        _ => return Err(SYNTAX),
-    };
-    let bounds = (bound(call.args.get(1), true), bound(call.args.get(2), false));
+        _ => Err(SYNTAX),
+    }
+}
+
+/// Replies with keys and values.
+fn pairs(call: &mut Call<'_, '_>, span: Option<KeySpan<'_>>, limit: u64) -> Outcome {
     let mut found = Replies::default();
     found.protocol = call.out.protocol;
     let (mut count, mut over) = (0, false);
-    if let (Some(from), Some(to)) = bounds
-        && !empty(&from, &to)
-        && limit > 0
-    {
+    if let Some(span) = span.filter(|_| limit > 0) {
         let room = call.shared.options.output_size_max;
-        call.keys.visit(from, to, &mut |key, value| {
+        call.keys.visit(span, true, &mut |Visited { key, value, .. }| {
             if found.protocol == Protocol::Resp3 {
                 found.array(2);
             }
             found.bulk(key);
-            found.bulk(value);
+            match value {
+                Some(value) => found.bulk(value),
+                None => found.null(),
+            }
             count += 1;
             over = found.pending() > room;
-            count < limit && !over
+            (count as u64) < limit && !over
         })?;
     }
     if over {
@@ -74,6 +84,50 @@ pub(super) fn range(call: &mut Call<'_, '_>) -> Outcome {
     }
     call.out.array(if found.protocol == Protocol::Resp3 { count } else { 2 * count });
     call.out.append(found);
+    Ok(())
+}
+
+/// `RANGE start end [LIMIT n]`
+pub(super) fn range(call: &mut Call<'_, '_>) -> Outcome {
+    let limit = limit(call, 3)?;
+    let span = span(call.args.get(1), call.args.get(2), false);
+    pairs(call, span, limit)
+}
+
+/// `REVRANGE end start [LIMIT n]`: the pairs of `RANGE start end`, from the last to the first.
+pub(super) fn revrange(call: &mut Call<'_, '_>) -> Outcome {
+    let limit = limit(call, 3)?;
+    let span = span(call.args.get(2), call.args.get(1), true);
+    pairs(call, span, limit)
+}
+
+/// `PREFIX prefix [LIMIT n]`
+pub(super) fn prefix(call: &mut Call<'_, '_>) -> Outcome {
+    let limit = limit(call, 2)?;
+    let prefix = call.args.get(1);
+    let end = after_prefix(prefix);
+    let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+    pairs(call, Some(KeySpan { from: Bound::Included(prefix), to, backwards: false }), limit)
+}
+
+/// `COUNTRANGE start end`
+pub(super) fn countrange(call: &mut Call<'_, '_>) -> Outcome {
+    let count = match span(call.args.get(1), call.args.get(2), false) {
+        Some(span) => call.keys.count_between(span.from, span.to)?,
+        None => 0,
+    };
+    call.out.integer(count as i64);
+    Ok(())
+}
+
+/// `DELRANGE start end [LIMIT n]`
+pub(super) fn delrange(call: &mut Call<'_, '_>) -> Outcome {
+    let limit = limit(call, 3)?;
+    let deleted = match span(call.args.get(1), call.args.get(2), false) {
+        Some(span) => call.keys.delete_between(span.from, span.to, limit)?,
+        None => 0,
+    };
+    call.out.integer(deleted as i64);
     Ok(())
 }
 

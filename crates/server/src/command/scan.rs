@@ -5,10 +5,12 @@
 //! order is what is still to come. Hence the guarantee: a key present from the first call to the
 //! last is returned exactly once, in order.
 
+pub(super) mod members;
+
 use super::fail::{CURSOR, CURSOR_UNKNOWN, NOT_INTEGER, SYNTAX};
 use super::{Call, Fail, Outcome, is_word};
 use crate::glob::{LetterCase, literal_prefix, matches};
-use crate::keyspace::after_prefix;
+use crate::keyspace::{KeySpan, Visited, after_prefix};
 use crate::resp::number::{parse_integer, write_unsigned};
 use crate::resp::reply::Replies;
 use std::ops::Bound;
@@ -63,7 +65,7 @@ fn parse_cursor(text: &[u8]) -> Result<u64, Fail> {
 /// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
 pub(super) fn scan(call: &mut Call<'_, '_>) -> Outcome {
     let cursor = parse_cursor(call.args.get(1))?;
-    let (mut pattern, mut count, mut any) = (None, 10, true);
+    let (mut pattern, mut count, mut wanted) = (None, 10, None);
     let mut index = 2;
     while index < call.args.len() {
         let option = call.args.get(index);
@@ -74,7 +76,7 @@ pub(super) fn scan(call: &mut Call<'_, '_>) -> Outcome {
         match option {
             _ if is_word(option, "match") => pattern = Some(value),
             _ if is_word(option, "count") => count = parse_integer(value).ok_or(NOT_INTEGER)?,
-            _ if is_word(option, "type") => any = is_word(value, "string"),
+            _ if is_word(option, "type") => wanted = Some(value),
             _ => return Err(SYNTAX),
         }
         if count < 1 {
@@ -91,7 +93,8 @@ pub(super) fn scan(call: &mut Call<'_, '_>) -> Outcome {
     let (mut looked, mut last, mut more) = (0, Vec::new(), false);
     let room = call.shared.options.output_size_max;
     let from = filter.from(after.as_deref());
-    call.keys.visit_keys(from.as_ref().map(Vec::as_slice), filter.to(), &mut |key| {
+    let span = KeySpan { from: from.as_ref().map(Vec::as_slice), to: filter.to(), backwards: false };
+    call.keys.visit(span, false, &mut |Visited { key, kind, .. }| {
         if looked == count || found.pending() > room {
             more = true;
             return false;
@@ -99,7 +102,7 @@ pub(super) fn scan(call: &mut Call<'_, '_>) -> Outcome {
         looked += 1;
         last.clear();
         last.extend_from_slice(key);
-        if any && filter.wants(key) {
+        if wanted.is_none_or(|wanted| is_word(wanted, kind.name())) && filter.wants(key) {
             found.bulk(key);
             found_count += 1;
         }
@@ -121,7 +124,8 @@ pub(super) fn keys(call: &mut Call<'_, '_>) -> Outcome {
     let (mut found, mut count, mut over) = (Replies::default(), 0, false);
     let room = call.shared.options.output_size_max;
     let from = filter.from(None);
-    call.keys.visit_keys(from.as_ref().map(Vec::as_slice), filter.to(), &mut |key| {
+    let span = KeySpan { from: from.as_ref().map(Vec::as_slice), to: filter.to(), backwards: false };
+    call.keys.visit(span, false, &mut |Visited { key, .. }| {
         if filter.wants(key) {
             found.bulk(key);
             count += 1;

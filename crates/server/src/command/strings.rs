@@ -1,8 +1,11 @@
 //! Byte strings: GET, SET and their kin. A value is exactly its bytes.
 
-use super::fail::{NO_EXPIRY, NOT_INTEGER, OFFSET, SYNTAX, TOO_LONG};
+use super::expiry::{self, Unit};
+use super::fail::{NOT_INTEGER, OFFSET, SYNTAX, TOO_LONG};
 use super::{Call, Fail, Outcome, is_word};
+use crate::keyspace::KeyError;
 use crate::resp::number::parse_integer;
+use crate::resp::parse::Args;
 
 /// Replies with a value that may be absent.
 fn value(call: &mut Call<'_, '_>, value: Option<Vec<u8>>) -> Outcome {
@@ -28,48 +31,60 @@ pub(super) fn get(call: &mut Call<'_, '_>) -> Outcome {
     value(call, found)
 }
 
+/// The options of SET and GETEX.
 #[derive(Default)]
-struct SetOptions {
+struct Options<'a> {
     if_absent: bool,
     if_present: bool,
     get: bool,
     keep: bool,
-    expiry: bool,
+    persist: bool,
+    expiry: Option<(Unit, &'a [u8])>,
 }
 
-fn set_options(call: &Call<'_, '_>) -> Result<SetOptions, Fail> {
-    let mut options = SetOptions::default();
-    let mut rest = call.args.from(3);
+/// The options from the argument `from` on; `set`: those of SET, else those of GETEX.
+fn options<'a>(args: &Args<'a>, from: usize, set: bool) -> Result<Options<'a>, Fail> {
+    let mut options = Options::default();
+    let mut rest = args.from(from);
     while let Some(arg) = rest.next() {
-        let expiry = ["ex", "px", "exat", "pxat"].iter().any(|word| is_word(arg, word));
+        let lasting = options.keep || options.persist;
         let fits = match arg {
-            _ if is_word(arg, "nx") => {
+            _ if set && is_word(arg, "nx") => {
                 options.if_absent = true;
                 !options.if_present
             }
-            _ if is_word(arg, "xx") => {
+            _ if set && is_word(arg, "xx") => {
                 options.if_present = true;
                 !options.if_absent
             }
-            _ if is_word(arg, "get") => {
+            _ if set && is_word(arg, "get") => {
                 options.get = true;
                 true
             }
-            _ if is_word(arg, "keepttl") => {
+            _ if set && is_word(arg, "keepttl") => {
                 options.keep = true;
-                !options.expiry
+                options.expiry.is_none()
             }
-            _ if expiry => !options.keep && !std::mem::replace(&mut options.expiry, true) && rest.next().is_some(),
-            _ => false,
+            _ if !set && is_word(arg, "persist") => {
+                options.persist = true;
+                options.expiry.is_none()
+            }
+            _ => match (Unit::named(arg), rest.next()) {
+                (Some(unit), Some(time)) => {
+                    let other = options.expiry.replace((unit, time)).is_some_and(|(before, _)| before != unit);
+                    !lasting && !other
+                }
+                _ => false,
+            },
         };
         if !fits {
             return Err(SYNTAX);
         }
     }
-    if options.expiry { Err(NO_EXPIRY) } else { Ok(options) }
+    Ok(options)
 }
 
-/// `SET key value [NX | XX] [GET] [KEEPTTL]`
+/// `SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]`
 pub(super) fn set(call: &mut Call<'_, '_>) -> Outcome {
     let (key, new) = (call.args.get(1), call.args.get(2));
     if call.args.len() == 3 {
@@ -77,7 +92,11 @@ pub(super) fn set(call: &mut Call<'_, '_>) -> Outcome {
         call.out.ok();
         return Ok(());
     }
-    let options = set_options(call)?;
+    let options = options(&call.args, 3, true)?;
+    let deadline = match options.expiry {
+        Some((unit, time)) => Some(unit.deadline(time, call.keys.now(), "set")?),
+        None => None,
+    };
     let old = match options.get {
         true => call.keys.get(key)?,
         false => None,
@@ -89,7 +108,8 @@ pub(super) fn set(call: &mut Call<'_, '_>) -> Outcome {
     let stored = !(options.if_absent && found || options.if_present && !found);
     if stored {
         room_for(call, old.as_deref())?;
-        call.keys.put(key, new)?;
+        let kept = if options.keep { call.keys.deadline(key)? } else { None };
+        call.keys.put_until(key, new, deadline.or(kept).unwrap_or(0))?;
     }
     match (options.get, stored) {
         (true, _) => return value(call, old),
@@ -97,6 +117,23 @@ pub(super) fn set(call: &mut Call<'_, '_>) -> Outcome {
         (false, false) => call.out.null(),
     }
     Ok(())
+}
+
+fn set_until(call: &mut Call<'_, '_>, unit: Unit, name: &str) -> Outcome {
+    let deadline = unit.deadline(call.args.get(2), call.keys.now(), name)?;
+    call.keys.put_until(call.args.get(1), call.args.get(3), deadline)?;
+    call.out.ok();
+    Ok(())
+}
+
+/// `SETEX key seconds value`
+pub(super) fn setex(call: &mut Call<'_, '_>) -> Outcome {
+    set_until(call, Unit::Seconds, "setex")
+}
+
+/// `PSETEX key milliseconds value`
+pub(super) fn psetex(call: &mut Call<'_, '_>) -> Outcome {
+    set_until(call, Unit::Millis, "psetex")
 }
 
 /// `SETNX key value`
@@ -127,23 +164,35 @@ pub(super) fn getdel(call: &mut Call<'_, '_>) -> Outcome {
     value(call, old)
 }
 
-/// `GETEX key [PERSIST]`
+/// `GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]`
 pub(super) fn getex(call: &mut Call<'_, '_>) -> Outcome {
-    let options: Vec<&[u8]> = call.args.from(2).collect();
-    match options[..] {
-        [] => {}
-        [persist] if is_word(persist, "persist") => {}
-        [unit, _] if ["ex", "px", "exat", "pxat"].iter().any(|word| is_word(unit, word)) => return Err(NO_EXPIRY),
-        _ => return Err(SYNTAX),
+    let key = call.args.get(1);
+    let options = options(&call.args, 2, false)?;
+    let found = call.keys.get(key)?;
+    call.shared.metrics.look_up(found.is_some());
+    if found.is_some() {
+        room_for(call, found.as_deref())?;
+        match options.expiry {
+            Some((unit, time)) => {
+                let deadline = unit.deadline(time, call.keys.now(), "getex")?;
+                expiry::set(call, key, deadline)?;
+            }
+            None if options.persist => call.keys.set_deadline(key, 0)?,
+            None => {}
+        }
     }
-    get(call)
+    value(call, found)
 }
 
 /// `MGET key [key ...]`
 pub(super) fn mget(call: &mut Call<'_, '_>) -> Outcome {
     call.out.array(call.args.len() - 1);
     for key in call.args.from(1) {
-        let found = call.keys.get(key)?;
+        // A key of another type is as good as absent.
+        let found = match call.keys.get(key) {
+            Err(KeyError::WrongType) => None,
+            other => other?,
+        };
         call.shared.metrics.look_up(found.is_some());
         value(call, found)?;
     }
@@ -190,7 +239,7 @@ pub(super) fn msetnx(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// Fails when a value of `size` bytes would be above the limit.
-fn fits(call: &Call<'_, '_>, size: Option<usize>) -> Outcome {
+pub(super) fn fits(call: &Call<'_, '_>, size: Option<usize>) -> Outcome {
     match size {
         Some(size) if size <= call.shared.options.bulk_size_max => Ok(()),
         _ => Err(TOO_LONG),
@@ -204,7 +253,7 @@ pub(super) fn append(call: &mut Call<'_, '_>) -> Outcome {
     fits(call, size.checked_add(more.len()))?;
     let mut all = call.keys.get(key)?.unwrap_or_default();
     all.extend_from_slice(more);
-    call.keys.put(key, &all)?;
+    call.keys.replace(key, &all)?;
     call.out.integer(all.len() as i64);
     Ok(())
 }
@@ -222,7 +271,7 @@ fn integer(arg: &[u8]) -> Result<i64, Fail> {
 }
 
 /// The bytes `first..=last` of a value of `size` bytes, negatives counted from its end.
-fn part(first: i64, last: i64, size: u64) -> std::ops::Range<u64> {
+pub(super) fn part(first: i64, last: i64, size: u64) -> std::ops::Range<u64> {
     let size = size as i64; // a value is far below 2^63
     if first < 0 && last < 0 && first > last {
         return 0..0;
@@ -254,7 +303,7 @@ pub(super) fn setrange(call: &mut Call<'_, '_>) -> Outcome {
             whole.resize(end, 0);
         }
         whole[offset..end].copy_from_slice(part);
-        call.keys.put(key, &whole)?;
+        call.keys.replace(key, &whole)?;
         size = whole.len();
     }
     call.out.integer(size as i64);

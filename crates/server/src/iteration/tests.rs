@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::clients::Client;
+use crate::keyspace::Tables;
 use crate::options::Options;
 use everbyte_kv::Kv;
 use everbyte_media::BackendChoice;
@@ -21,14 +22,19 @@ struct TestLoop {
 
 impl TestLoop {
     fn new(options: Options) -> TestLoop {
+        TestLoop::with(options, CreateOptions::default().max)
+    }
+
+    /// On a store of at most `max` bytes.
+    fn with(options: Options, max: u64) -> TestLoop {
         let folder = tempfile::tempdir().unwrap();
         let media = everbyte_media::Options { backend: BackendChoice::File, ..Default::default() };
-        let create = CreateOptions { media, ..CreateOptions::default() };
+        let create = CreateOptions { media, max, ..CreateOptions::default() };
         let kv = Kv::open_or_create(&Store::create(&folder.path().join("store"), &create).unwrap(), "kv").unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let poll = mio::Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), mio::Token(0)).unwrap());
-        let shared = ServerState::new(options, listener.local_addr().unwrap(), kv);
+        let shared = ServerState::new(options, listener.local_addr().unwrap(), Tables::open(kv).unwrap());
         TestLoop {
             iterations: Iterations::new(shared, waker),
             peers: Vec::new(),
@@ -105,4 +111,200 @@ fn a_client_served_in_an_iteration_may_be_the_one_that_frees_memory_in_it() {
         Some(VALUE as u64),
         "what it wrote before is kept"
     );
+}
+
+/// A key is watched and then changed by another client, in one iteration; and a key with a deadline
+/// is watched, which passes. Whether the transactions are doomed.
+fn changes_doom(bug: Option<&'static str>) -> bool {
+    let run = || {
+        let mut test_loop = TestLoop::new(Options::default());
+        let [watcher, other] = [test_loop.connect(), test_loop.connect()];
+        test_loop.send(watcher, b"WATCH k\r\nMULTI\r\nSET mine 1\r\n");
+        test_loop.send(other, b"SET k changed\r\n");
+        test_loop.iterations.iteration().unwrap();
+        test_loop.iterations.drain().unwrap();
+        test_loop.send(watcher, b"EXEC\r\n");
+        test_loop.iterations.iteration().unwrap();
+        test_loop.iterations.drain().unwrap();
+        let mut reply = [0; 22];
+        test_loop.peers[watcher].read_exact(&mut reply).unwrap();
+        assert!(test_loop.iterations.shared.watches.is_empty(), "EXEC unwatches");
+        &reply == b"+OK\r\n+OK\r\n+QUEUED\r\n*-1"
+    };
+    match bug {
+        Some(bug) => everbyte_media::museum::with(bug, run),
+        None => run(),
+    }
+}
+
+/// WATCHED-1
+#[test]
+fn a_change_in_the_iteration_of_the_watch_dooms_the_transaction() {
+    assert!(changes_doom(None));
+    assert!(!changes_doom(Some("server-watch-same-iteration")), "the seeded bug is found");
+}
+
+/// A client that leaves watches nothing any more.
+#[test]
+fn a_client_that_leaves_unwatches() {
+    let mut test_loop = TestLoop::new(Options::default());
+    let watcher = test_loop.connect();
+    test_loop.send(watcher, b"WATCH k\r\nQUIT\r\n");
+    test_loop.iterations.iteration().unwrap();
+    assert!(test_loop.iterations.shared.watches.is_empty() && test_loop.iterations.clients.count() == 0);
+}
+
+/// The memory of queued commands counts, and the client that holds most of it makes room.
+#[test]
+fn queued_commands_count_as_input() {
+    let mut test_loop = TestLoop::new(Options { input_total_max: 3 << 20, ..Options::default() });
+    let [hoarder, other] = [test_loop.connect(), test_loop.connect()];
+    let value = vec![b'v'; 50_000];
+    test_loop.send(hoarder, b"MULTI\r\n");
+    for _ in 0..100 {
+        if test_loop.iterations.clients.get(hoarder).is_none() {
+            break;
+        }
+        test_loop.send(hoarder, &[b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$50000\r\n", &value[..], b"\r\n"].concat());
+        test_loop.iterations.iteration().unwrap();
+        test_loop.iterations.iteration().unwrap();
+    }
+    test_loop.send(other, b"PING\r\n");
+    test_loop.iterations.iteration().unwrap();
+    test_loop.iterations.iteration().unwrap();
+    assert!(test_loop.iterations.clients.get(hoarder).is_none() && test_loop.iterations.clients.count() == 1);
+    assert!(test_loop.iterations.shared.input_memory < 1 << 20);
+}
+
+/// One client's EXEC writes a key, and another's, which watches it, is served before that is
+/// settled; a third one begins to watch then, and reads. Whether all of their replies wait.
+fn transactions_wait(bug: &'static str) -> bool {
+    everbyte_media::museum::with(bug, || {
+        let mut test_loop = TestLoop::new(Options::default());
+        let [writer, watcher, late, _idle] = std::array::from_fn(|_| test_loop.connect());
+        for round in 0..10_000 {
+            test_loop.send(watcher, b"WATCH k\r\nMULTI\r\n");
+            test_loop.iterations.iteration().unwrap();
+            test_loop.send(writer, b"MULTI\r\nINCR k\r\nEXEC\r\n");
+            test_loop.iterations.iteration().unwrap();
+            let parked = |test_loop: &TestLoop, slot| test_loop.iterations.clients.get(slot).unwrap().parked;
+            let mut wait = parked(&test_loop, writer);
+            test_loop.send(watcher, b"EXEC\r\n");
+            test_loop.send(late, b"WATCH k\r\nGET k\r\nUNWATCH\r\n");
+            test_loop.iterations.iteration().unwrap();
+            // Its sync may have ended before this iteration: then another round.
+            let shown = !test_loop.iterations.pending.is_empty();
+            wait &= !shown || parked(&test_loop, watcher) && parked(&test_loop, late);
+            test_loop.iterations.drain().unwrap();
+            let expect = format!("+OK\r\n${}\r\n{}\r\n+OK\r\n", (round + 1).to_string().len(), round + 1);
+            let mut reply = vec![0; expect.len()];
+            test_loop.peers[late].read_exact(&mut reply).unwrap();
+            assert_eq!(String::from_utf8(reply).unwrap(), expect, "WATCHED-2");
+            let mut reply = [0; 15];
+            test_loop.peers[watcher].read_exact(&mut reply).unwrap();
+            assert_eq!(&reply, b"+OK\r\n+OK\r\n*-1\r\n");
+            if !wait || shown {
+                return wait;
+            }
+        }
+        panic!("no sync took longer than an iteration");
+    })
+}
+
+/// ITER-1, of EXEC and of the null of one that is doomed.
+#[test]
+fn a_transaction_waits_for_its_sync_and_its_null_for_that_of_the_change() {
+    assert!(transactions_wait("none"));
+    for bug in ["server-exec-early", "server-null-early"] {
+        assert!(!transactions_wait(bug), "{bug} is found");
+    }
+}
+
+/// Two clients wait, and the first leaves behind bytes that were not read; then an element comes,
+/// before the event loop has heard of the leaving. The elements that are there, and the second
+/// client's reply.
+fn element_after_a_death(bug: &'static str) -> (u64, Vec<u8>) {
+    everbyte_media::museum::with(bug, || {
+        let mut test_loop = TestLoop::new(Options::default());
+        let [dead, alive, pusher] = std::array::from_fn(|_| test_loop.connect());
+        for waiter in [dead, alive] {
+            test_loop.send(waiter, b"BLPOP q 0\r\n");
+            test_loop.iterations.iteration().unwrap();
+        }
+        test_loop.peers[dead].write_all(b"PING\r\n").unwrap();
+        test_loop.peers[dead].shutdown(std::net::Shutdown::Both).unwrap();
+        test_loop.send(pusher, b"RPUSH q v\r\n");
+        test_loop.iterations.iteration().unwrap();
+        test_loop.iterations.drain().unwrap();
+        test_loop.iterations.iteration().unwrap();
+        let mut reply = vec![0; 4];
+        test_loop.peers[pusher].read_exact(&mut reply).unwrap();
+        assert_eq!(reply, b":1\r\n");
+        let peer = &mut test_loop.peers[alive];
+        peer.set_nonblocking(true).unwrap();
+        let mut reply = [0; 64];
+        let count = peer.read(&mut reply).unwrap_or(0);
+        (test_loop.iterations.clients.count() as u64, reply[..count].to_vec())
+    })
+}
+
+/// WAIT-3
+#[test]
+fn nothing_is_taken_for_a_client_that_has_left() {
+    assert_eq!(element_after_a_death("none"), (2, b"*2\r\n$1\r\nq\r\n$1\r\nv\r\n".to_vec()));
+    assert!(element_after_a_death("server-pop-for-the-dead").1.is_empty(), "the seeded bug is found");
+}
+
+/// A client publishes and writes, and another one's write, in the same iteration, spoils the batch
+/// for want of space: the publisher reads an error. The bytes that a subscriber has received.
+fn message_of_a_lost_iteration(bug: &'static str) -> Vec<u8> {
+    everbyte_media::museum::with(bug, || {
+        let mut test_loop = TestLoop::with(Options::default(), 8 << 20);
+        let [hearer, publisher, writer] = std::array::from_fn(|_| test_loop.connect());
+        let run = |test_loop: &mut TestLoop| {
+            test_loop.iterations.iteration().unwrap();
+            test_loop.iterations.drain().unwrap();
+            test_loop.iterations.iteration().unwrap();
+        };
+        test_loop.send(hearer, b"SUBSCRIBE c\r\n");
+        run(&mut test_loop);
+        let mut subscribed = [0; 30];
+        test_loop.peers[hearer].read_exact(&mut subscribed).unwrap();
+        let set = |key: usize| {
+            let value = [b'v'; 20_000];
+            [format!("*3\r\n$3\r\nSET\r\n$5\r\n{key:05}\r\n$20000\r\n").as_bytes(), &value, b"\r\n"].concat()
+        };
+        let mut first = [0; 1];
+        for key in 0.. {
+            test_loop.send(writer, &set(key));
+            run(&mut test_loop);
+            test_loop.peers[writer].read_exact(&mut first).unwrap();
+            let mut rest = [0; 4096];
+            let _ = test_loop.peers[writer].read(&mut rest).unwrap();
+            if first[0] == b'-' {
+                break;
+            }
+        }
+        test_loop.iterations.careful = 0;
+        test_loop.send(publisher, b"PUBLISH c m\r\nSET s 1\r\n");
+        // Its first key fits, its second one does not.
+        let half = b"*5\r\n$4\r\nMSET\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$20000\r\n";
+        test_loop.send(writer, &[&half[..], &[b'v'; 20_000], b"\r\n"].concat());
+        run(&mut test_loop);
+        let mut reply = [0; 300];
+        let count = test_loop.peers[publisher].read(&mut reply).unwrap();
+        let text = String::from_utf8_lossy(&reply[..count]);
+        assert!(text.starts_with("-ERR store: nothing was done"), "{text}");
+        let peer = &mut test_loop.peers[hearer];
+        peer.set_nonblocking(true).unwrap();
+        let count = peer.read(&mut reply).unwrap_or(0);
+        reply[..count].to_vec()
+    })
+}
+
+/// PUSH-3
+#[test]
+fn a_message_of_what_was_taken_back_reaches_no_client() {
+    assert_eq!(message_of_a_lost_iteration("none"), b"");
+    assert!(message_of_a_lost_iteration("server-push-of-lost").ends_with(b"$1\r\nm\r\n"), "the bug is found");
 }

@@ -31,6 +31,14 @@ pub(crate) fn parse_integer(text: &[u8]) -> Option<i64> {
     }
 }
 
+/// Reads the digits of a `u64`, leading zeros included.
+pub(crate) fn parse_unsigned(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    str::from_utf8(digits).ok()?.parse().ok()
+}
+
 /// Appends `value` in decimal.
 pub(crate) fn write_integer(out: &mut Vec<u8>, value: i64) {
     if value < 0 {

@@ -20,6 +20,10 @@ use super::number::parse_integer;
 /// A line or a count without its end may be this long, as in Redis.
 pub(crate) const LINE_SIZE_MAX: usize = 64 * 1024;
 
+/// Arguments of a request, and bytes of each, from a client that lacks the password, as in Redis.
+const STRANGER_ARGUMENTS_MAX: i64 = 10;
+const STRANGER_SIZE_MAX: u32 = 16 * 1024;
+
 /// Spans kept while a request is incomplete. Those behind them are found again when it is complete:
 /// an empty argument has 6 bytes and its span 8, so they could outweigh the request many times
 /// over.
@@ -49,6 +53,11 @@ pub(crate) struct Args<'b> {
 }
 
 impl<'b> Args<'b> {
+    /// Arguments at `spans` of `bytes`; the spans lie inside.
+    pub(crate) fn new(bytes: &'b [u8], spans: &'b [ArgumentSpan]) -> Args<'b> {
+        Args { bytes, spans }
+    }
+
     /// How many there are, the name included.
     pub(crate) fn len(&self) -> usize {
         self.spans.len()
@@ -84,6 +93,10 @@ pub(crate) enum Malformed {
     NotBulk(u8),
     /// A bulk size that is no number, negative, or above the limit.
     Size,
+    /// An array above [`STRANGER_ARGUMENTS_MAX`] from a client that lacks the password.
+    StrangerCount,
+    /// An argument above [`STRANGER_SIZE_MAX`] from such a client.
+    StrangerSize,
 }
 
 impl Malformed {
@@ -101,6 +114,8 @@ impl Malformed {
                 return [b"ERR Protocol error: expected '$', got '", &[shown][..], b"'"].concat();
             }
             Malformed::Size => b"invalid bulk length",
+            Malformed::StrangerCount => b"unauthenticated multibulk length",
+            Malformed::StrangerSize => b"unauthenticated bulk length",
         };
         [b"ERR Protocol error: ", text].concat()
     }
@@ -142,6 +157,8 @@ pub(crate) struct Parser {
     kept_end: usize,
     left_out: usize,
     bulk_size_max: usize,
+    /// Whether the client lacks the password: its requests are short then.
+    pub stranger: bool,
 }
 
 impl Parser {
@@ -157,6 +174,7 @@ impl Parser {
             kept_end: 0,
             left_out: 0,
             bulk_size_max: bulk_size_max.min(u32::MAX as usize / 2),
+            stranger: false,
         }
     }
 
@@ -173,6 +191,9 @@ impl Parser {
                     let count = count.filter(|count| *count <= i64::from(i32::MAX)).ok_or(Malformed::Count)?;
                     if count <= 0 {
                         return Ok(Step::Nothing { used: end });
+                    }
+                    if self.stranger && count > STRANGER_ARGUMENTS_MAX {
+                        return Err(Malformed::StrangerCount);
                     }
                     self.begin(false);
                     self.arguments = count as u32;
@@ -241,6 +262,9 @@ impl Parser {
         }
         let size = size.and_then(|size| usize::try_from(size).ok()).filter(|size| *size <= self.bulk_size_max);
         let size = size.ok_or(Malformed::Size)? as u32;
+        if self.stranger && size > STRANGER_SIZE_MAX {
+            return Err(Malformed::StrangerSize);
+        }
         self.bulk = Some(size);
         self.at += end;
         Ok(Some(size))

@@ -11,6 +11,7 @@
 //!
 //! Threads: one writer, the event loop.
 
+use super::double::double_text;
 use super::number::{write_integer, write_unsigned};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write};
@@ -195,6 +196,19 @@ impl Replies {
         self.header(b':', value);
     }
 
+    /// A double: a byte string in RESP2.
+    pub(crate) fn double(&mut self, value: f64) {
+        let text = double_text(value);
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(text.as_bytes()),
+            Protocol::Resp3 => self.write(|out| {
+                out.push(b',');
+                out.extend_from_slice(text.as_bytes());
+                out.extend_from_slice(b"\r\n");
+            }),
+        }
+    }
+
     /// A byte string, copied.
     pub(crate) fn bulk(&mut self, bytes: &[u8]) {
         self.write(|out| {
@@ -241,9 +255,30 @@ impl Replies {
         });
     }
 
+    /// "No such list".
+    pub(crate) fn null_array(&mut self) {
+        self.raw(match self.protocol {
+            Protocol::Resp2 => b"*-1\r\n",
+            Protocol::Resp3 => b"_\r\n",
+        });
+    }
+
     /// Begins a list of `count` replies.
     pub(crate) fn array(&mut self, count: usize) {
         self.header(b'*', count as i64);
+    }
+
+    /// Begins a push of `count` parts; a list in RESP2.
+    pub(crate) fn push(&mut self, count: usize) {
+        self.header(if self.protocol == Protocol::Resp3 { b'>' } else { b'*' }, count as i64);
+    }
+
+    /// All bytes, none of which has left.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        assert_eq!(self.sent, 0, "OUT-1");
+        let mut bytes = Vec::with_capacity(self.pending);
+        self.pieces.into_iter().chain([self.tail]).for_each(|piece| bytes.extend(piece));
+        bytes
     }
 
     /// Begins a map of `count` pairs; a flat list in RESP2.
@@ -294,11 +329,12 @@ mod tests {
             replies.map(2);
             replies.set(1);
             replies.text("a");
+            replies.double(0.5);
             sent(replies)
         };
-        assert_eq!(write(&mut replies), b"$-1\r\n*4\r\n*1\r\n$1\r\na\r\n");
+        assert_eq!(write(&mut replies), b"$-1\r\n*4\r\n*1\r\n$1\r\na\r\n$3\r\n0.5\r\n");
         replies.protocol = Protocol::Resp3;
-        assert_eq!(write(&mut replies), b"_\r\n%2\r\n~1\r\n=5\r\ntxt:a\r\n");
+        assert_eq!(write(&mut replies), b"_\r\n%2\r\n~1\r\n=5\r\ntxt:a\r\n,0.5\r\n");
     }
 
     /// OUT-2, across moved values.

@@ -361,23 +361,6 @@ fn range_returns_pairs_in_order() {
     assert_eq!(client.call(&["RANGE", "a", "c"]), Reply::List(vec![pair("a"), pair("b")]));
 }
 
-/// Options without a meaning here are refused with an error, not applied in part.
-#[test]
-fn expiry_is_refused_clearly() {
-    let us = Ours::start();
-    let mut client = us.client();
-    for words in [
-        &["SET", "a", "b", "EX", "10"][..],
-        &["SET", "a", "b", "PX", "10", "NX"],
-        &["SET", "a", "b", "EXAT", "10"],
-        &["GETEX", "a", "EX", "10"],
-    ] {
-        let reply = client.call(words);
-        assert!(matches!(&reply, Reply::Error(text) if text.contains("expiry is not supported")), "{reply:?}");
-    }
-    assert_eq!(client.call(&["EXISTS", "a"]), Reply::Integer(0));
-}
-
 #[test]
 fn a_library_may_name_itself() {
     let us = Ours::start();
@@ -407,9 +390,9 @@ fn a_taken_address_is_an_error_that_names_it() {
     }
 }
 
-/// There are no passwords, so none is right: the reply to one says that nothing is protected.
+/// Without a password none is right: the reply to one says that nothing is protected.
 #[test]
-fn a_password_is_never_accepted() {
+fn no_password_is_accepted_where_none_is_set() {
     let us = Ours::start();
     let mut client = us.client();
     for words in [&["AUTH", "x"][..], &["AUTH", "default", "x"], &["HELLO", "3", "SETNAME", "a", "AUTH", "default", ""]]

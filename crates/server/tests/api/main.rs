@@ -4,6 +4,10 @@
 mod common;
 
 mod backups;
+mod blocking;
 mod clients;
+mod expiry;
+mod password;
 mod pending;
+mod pubsub;
 mod tools;

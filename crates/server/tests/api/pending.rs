@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// A file whose syncs by the settler's thread wait while the gate is closed.
-struct Gated {
+pub(crate) struct Gated {
     file: File,
     gate: Mutex<Gate>,
     changed: Condvar,
@@ -43,16 +43,16 @@ impl Gated {
         gate.waiting = false;
     }
 
-    fn close(&self) {
+    pub(crate) fn close(&self) {
         self.gate.lock().closed = true;
     }
 
-    fn open(&self) {
+    pub(crate) fn open(&self) {
         self.gate.lock().closed = false;
         self.changed.notify_all();
     }
 
-    fn let_one_pass(&self) {
+    pub(crate) fn let_one_pass(&self) {
         let mut gate = self.gate.lock();
         (gate.one, gate.waiting) = (true, false);
         self.changed.notify_all();
@@ -60,7 +60,7 @@ impl Gated {
 
     /// Waits until a sync has come to the closed gate: the iteration that asked for it has ended by
     /// then.
-    fn wait_for_a_sync(&self) {
+    pub(crate) fn wait_for_a_sync(&self) {
         let mut gate = self.gate.lock();
         while !gate.waiting {
             self.changed.wait(&mut gate);
@@ -97,16 +97,16 @@ impl Disk for Gated {
 }
 
 /// A server on a gated disk, with a seeded bug on or none.
-struct Ours {
-    disk: Arc<Gated>,
-    address: std::net::SocketAddr,
+pub(crate) struct Ours {
+    pub(crate) disk: Arc<Gated>,
+    pub(crate) address: std::net::SocketAddr,
     handle: Handle,
     thread: Option<JoinHandle<everbyte_server::Result<()>>>,
     _folder: tempfile::TempDir,
 }
 
 impl Ours {
-    fn start(bug: Option<&'static str>) -> Ours {
+    pub(crate) fn start(bug: Option<&'static str>) -> Ours {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
         let media = everbyte_media::Options { backend: BackendChoice::File, ..Default::default() };
@@ -126,7 +126,7 @@ impl Ours {
     }
 
     /// A client that the server has accepted.
-    fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         let mut client = Client::connect(self.address);
         assert_eq!(client.call(&["PING"]), Reply::Simple("PONG".into()));
         client
@@ -145,7 +145,7 @@ impl Drop for Ours {
 }
 
 /// Whether unread bytes have arrived.
-fn has_reply(client: &Client) -> bool {
+pub(crate) fn has_reply(client: &Client) -> bool {
     client.stream.set_nonblocking(true).unwrap();
     let mut byte = [0];
     let found = client.stream.peek(&mut byte);
@@ -153,7 +153,7 @@ fn has_reply(client: &Client) -> bool {
     matches!(found, Ok(1))
 }
 
-fn ensure(what: &str, holds: bool) -> Result<(), String> {
+pub(crate) fn ensure(what: &str, holds: bool) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what.to_string()) }
 }
 

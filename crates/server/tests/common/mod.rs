@@ -20,6 +20,7 @@ pub(crate) struct Ours {
     pub address: SocketAddr,
     pub handle: Handle,
     thread: Option<JoinHandle<everbyte_server::Result<()>>>,
+    kv: Kv,
     _dir: tempfile::TempDir,
 }
 
@@ -38,10 +39,11 @@ impl Ours {
     pub(crate) fn with(options: Options) -> Ours {
         let dir = tempfile::tempdir().unwrap();
         let options = Options { address: "127.0.0.1:0".into(), ..options };
-        let server = Server::bind(table(dir.path()), options).unwrap();
+        let kv = table(dir.path());
+        let server = Server::bind(kv.clone(), options).unwrap();
         let (address, handle) = (server.address(), server.handle());
         let thread = Some(std::thread::spawn(move || server.run()));
-        Ours { address, handle, thread, _dir: dir }
+        Ours { address, handle, thread, kv, _dir: dir }
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -61,6 +63,10 @@ impl Drop for Ours {
             let result = thread.join();
             if !std::thread::panicking() {
                 result.expect("the server does not panic").expect("the server ends well");
+                // The tables agree, whatever a test has done.
+                let mut findings = Vec::new();
+                everbyte_server::check(&self.kv, &mut |finding| findings.push(finding.to_string()));
+                assert!(findings.is_empty(), "{findings:?}");
             }
         }
     }
@@ -85,7 +91,7 @@ impl Redis {
         let dir = tempfile::tempdir().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let child = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--databases", "1", "--save", "", "--dir"])
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"])
             .arg(dir.path())
             .stdout(Stdio::null())
             .spawn()
@@ -193,6 +199,7 @@ impl Client {
         match line[0] {
             b'+' => Reply::Simple(text),
             b'-' => Reply::Error(text),
+            b',' => Reply::Bulk(text.into()),
             b':' => Reply::Integer(text.parse().unwrap()),
             b'_' => Reply::Null,
             b'$' | b'=' if text == "-1" => Reply::Null,
@@ -207,7 +214,7 @@ impl Client {
                 self.buffer.drain(..size + 2);
                 Reply::Bulk(bytes)
             }
-            b'*' | b'~' => list(self, text.parse().unwrap()),
+            b'*' | b'~' | b'>' => list(self, text.parse().unwrap()),
             b'%' => list(self, 2 * text.parse::<i64>().unwrap()),
             other => panic!("unknown reply {:?}", other as char),
         }
@@ -222,16 +229,24 @@ impl Client {
     /// Sends `bytes` and returns everything that comes back until the connection is quiet: known by
     /// the answer to a last command, or by the end of the connection (then with `true`).
     pub(crate) fn exchange(&mut self, bytes: &[u8]) -> (Vec<u8>, bool) {
+        self.exchange_by("ECHO", bytes)
+    }
+
+    /// The same, with a last command of the test's choice, whose answer ends with its argument.
+    pub(crate) fn exchange_by(&mut self, last: &str, bytes: &[u8]) -> (Vec<u8>, bool) {
         self.nonce += 1;
         let nonce = format!("nonce-{}-{:016x}", self.nonce, self.nonce.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let end = format!("${}\r\n{nonce}\r\n", nonce.len());
         // The connection may be closed under our feet: then the answer is what came before.
-        let _ = self.stream.write_all(&[bytes, &command(&["ECHO", &nonce])].concat());
+        let _ = self.stream.write_all(&[bytes, &command(&[last, &nonce])].concat());
         let mut seen = std::mem::take(&mut self.buffer);
         let mut part = [0; 65536];
         loop {
             if seen.ends_with(end.as_bytes()) {
                 seen.truncate(seen.len() - end.len());
+                if seen.ends_with(b"*2\r\n$4\r\npong\r\n") {
+                    seen.truncate(seen.len() - 14); // the rest of a subscriber's answer to PING
+                }
                 return (seen, false);
             }
             match self.stream.read(&mut part) {

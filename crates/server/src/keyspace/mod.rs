@@ -16,18 +16,58 @@
 //! while iterations are *careful*: each command that writes is committed by itself, all are settled
 //! together, so a full store refuses exactly those that do not fit.
 //!
+//! The tables behind it are told of in `tables.rs`; `keys.rs` has the operations on keys,
+//! `ranges.rs` those on ranges of keys, and `collections.rs` those on elements. A deadline that has
+//! passed by the clock of the iteration's beginning makes a key absent.
+//!
 //! Invariants
 //!   ITER-1  No reply leaves before everything it tells of is settled.
 //!   ITER-2  A write that was rolled back is never answered as done.
 //!   ITER-3  A command happens whole or not at all.
+//!
+//! Design: docs/design/server-keyspace.md
 
-use everbyte_kv::{Batch, Commit, Error, KEY_MAX, Kv, Range, Result, Snapshot};
+mod check;
+mod collections;
+mod keys;
+mod lists;
+mod ranges;
+mod reads;
+mod record;
+mod sorted_sets;
+mod streams;
+mod tables;
+mod writes;
+
+use everbyte_kv::{Batch, Commit, Error, KEY_MAX, Kv, Result, Savepoint};
 use everbyte_media::seeded;
-use std::ops::Bound;
+use reads::Settled;
+
+pub use check::{KeyspaceFinding, KeyspaceSums, check};
+pub(crate) use collections::{ElementSpan, HASH, HashedMember, hashed};
+pub(crate) use lists::End;
+pub(crate) use ranges::{KeySpan, Visited};
+pub(crate) use record::{Collection, ValueType, damaged};
+pub(crate) use sorted_sets::{ScoreSpan, decode_score, encode_score};
+pub(crate) use streams::{EntryId, EntrySpan, Stream, decode_fields, encode_fields};
+pub(crate) use tables::{DATABASES, Remembered, Tables};
+
+/// Bytes of a key at most: what the tables put before one has room.
+pub(crate) const KEY_SIZE_MAX: usize = KEY_MAX - 64;
 
 /// See the head of this file.
 pub(crate) struct Keyspace<'k> {
     kv: &'k Kv,
+    tables: &'k Tables,
+    remembered: Box<Remembered>,
+    /// The database of the command under way.
+    space: u8,
+    /// Milliseconds since 1970 at the iteration's beginning.
+    now: u64,
+    /// Changes by the command under way, if `tracks`.
+    touched: Vec<Touch>,
+    /// Whether changed keys are listed.
+    tracks: bool,
     batch: Option<Batch<'k>>,
     /// Whether the batch holds writes.
     written: bool,
@@ -35,6 +75,10 @@ pub(crate) struct Keyspace<'k> {
     written_before: bool,
     /// Whether the command under way has changed something.
     changed_by_command: bool,
+    /// Whether the part of it under way has: a command of a transaction.
+    changed_by_part: bool,
+    /// The batch as it was before the transaction under way, if others had written to it.
+    savepoint: Option<Savepoint>,
     /// This iteration's last commit.
     commit: Option<Commit>,
     careful: bool,
@@ -45,7 +89,17 @@ pub(crate) struct Keyspace<'k> {
     /// Whether commands have gone through a batch.
     exposed: bool,
     /// The version that reads see while `behind`, once there has been one.
-    settled: Option<Snapshot>,
+    settled: Option<Settled>,
+}
+
+/// A change of keys, with their database.
+pub(crate) enum Touch {
+    /// A key has another value, or is gone.
+    Changed(u8, Vec<u8>),
+    /// A key was removed because its deadline has passed.
+    Swept(u8, Vec<u8>),
+    /// All keys are gone.
+    Cleared(u8),
 }
 
 /// The effect of a command's end on the other commands of its iteration.
@@ -66,16 +120,56 @@ pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
+/// Why a command cannot have what it asked for.
+#[derive(Debug)]
+pub(crate) enum KeyError {
+    /// The key holds another type.
+    WrongType,
+    /// The store's error.
+    Store(Error),
+}
+
+impl From<Error> for KeyError {
+    fn from(error: Error) -> KeyError {
+        KeyError::Store(error)
+    }
+}
+
+/// A key as the tables hold it, behind the space. A cluster puts the key's slot first here, so that
+/// a slot is one range; one server has one slot, and its keys are in the order of their bytes.
+fn stored_key(key: &[u8]) -> &[u8] {
+    key
+}
+
+/// The key in what `stored_key` made of it.
+fn unstored_key(stored: &[u8]) -> &[u8] {
+    stored
+}
+
 impl<'k> Keyspace<'k> {
-    /// At the beginning of an iteration. `behind`: commits of earlier iterations are not settled
-    /// yet.
-    pub(crate) fn new(kv: &'k Kv, careful: bool, behind: bool) -> Keyspace<'k> {
+    /// At the beginning of an iteration, at `now` milliseconds since 1970. `behind`: commits of
+    /// earlier iterations are not settled yet. `remembered` is what the last one left.
+    pub(crate) fn new(
+        tables: &'k Tables,
+        remembered: Box<Remembered>,
+        now: u64,
+        careful: bool,
+        behind: bool,
+    ) -> Keyspace<'k> {
         Keyspace {
-            kv,
+            kv: &tables.kv,
+            tables,
+            remembered,
+            space: 0,
+            now,
+            touched: Vec::new(),
+            tracks: false,
             batch: None,
             written: false,
             written_before: false,
             changed_by_command: false,
+            changed_by_part: false,
+            savepoint: None,
             commit: None,
             careful,
             behind,
@@ -83,6 +177,62 @@ impl<'k> Keyspace<'k> {
             exposed: false,
             settled: None,
         }
+    }
+
+    /// Facts for the next iteration.
+    pub(crate) fn into_remembered(self) -> Box<Remembered> {
+        self.remembered
+    }
+
+    /// Milliseconds since 1970 at the iteration's beginning.
+    pub(crate) fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// The database of the command under way.
+    pub(crate) fn space(&self) -> u8 {
+        self.space
+    }
+
+    /// Another database, for the commands to come.
+    pub(crate) fn select(&mut self, space: u8) {
+        self.space = space;
+    }
+
+    /// A random number.
+    pub(crate) fn random(&mut self) -> u64 {
+        self.remembered.random()
+    }
+
+    /// Notes that the command under way changes a key.
+    fn touch(&mut self, key: &[u8]) {
+        if self.tracks {
+            self.touched.push(Touch::Changed(self.space, key.to_vec()));
+        }
+    }
+
+    /// Notes that every key of the database goes.
+    fn touch_all(&mut self) {
+        if self.tracks {
+            self.touched.push(Touch::Cleared(self.space));
+        }
+    }
+
+    /// Notes that a key was removed because its deadline has passed.
+    fn swept(&mut self, key: &[u8]) {
+        if self.tracks {
+            self.touched.push(Touch::Swept(self.space, key.to_vec()));
+        }
+    }
+
+    /// Whether changes are to be noted from the next command on.
+    pub(crate) fn track(&mut self, tracks: bool) {
+        self.tracks = tracks;
+    }
+
+    /// The changes by the command that has ended.
+    pub(crate) fn take_touched(&mut self) -> Vec<Touch> {
+        std::mem::take(&mut self.touched)
     }
 
     /// The batch, where reads must see it.
@@ -97,8 +247,8 @@ impl<'k> Keyspace<'k> {
 
     /// The settled version that this iteration's reads see; `None` where no other can come up
     /// meanwhile.
-    fn settled(&mut self) -> Option<&Snapshot> {
-        self.behind.then(|| &*self.settled.get_or_insert_with(|| self.kv.snapshot()))
+    fn settled(&mut self) -> Option<&mut Settled> {
+        self.behind.then(|| self.settled.get_or_insert_with(|| Settled::new(self.kv.snapshot())))
     }
 
     /// Whether what the commands up to here did or saw may not be settled: their replies have to
@@ -111,52 +261,8 @@ impl<'k> Keyspace<'k> {
         let batch = self.batch.get_or_insert_with(|| self.kv.batch());
         (self.written, self.exposed) = (true, true);
         let result = operation(batch)?;
-        self.changed_by_command = true;
+        (self.changed_by_command, self.changed_by_part) = (true, true);
         Ok(result)
-    }
-
-    /// The value of a key.
-    pub(crate) fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        if let Some(batch) = self.reader() {
-            return batch.get(key);
-        }
-        match self.settled() {
-            Some(settled) => settled.get(key),
-            None => self.kv.get(key),
-        }
-    }
-
-    /// Whether a key exists; its value is not read.
-    pub(crate) fn contains(&mut self, key: &[u8]) -> Result<bool> {
-        Ok(self.size(key)?.is_some())
-    }
-
-    /// The size of a key's value, which is not read.
-    pub(crate) fn size(&mut self, key: &[u8]) -> Result<Option<usize>> {
-        let size = match self.reader() {
-            Some(batch) => batch.len_of(key),
-            None => match self.settled() {
-                Some(settled) => settled.len_of(key),
-                None => self.kv.len_of(key),
-            },
-        };
-        Ok(size?.map(|size| size as usize))
-    }
-
-    /// The part of a key's value that `choose` names when it is told the size; no more of it is
-    /// read.
-    pub(crate) fn part(
-        &mut self,
-        key: &[u8],
-        choose: impl FnMut(u64) -> std::ops::Range<u64>,
-    ) -> Result<Option<Vec<u8>>> {
-        if let Some(batch) = self.reader() {
-            return batch.part_of(key, choose);
-        }
-        match self.settled() {
-            Some(settled) => settled.part_of(key, choose),
-            None => self.kv.part_of(key, choose),
-        }
     }
 
     /// Prefetches the memory for the next puts, in that order: a hint to the store.
@@ -169,100 +275,61 @@ impl<'k> Keyspace<'k> {
         let _ = self.batch.get_or_insert_with(|| self.kv.batch()).prefetch(keys.iter().copied());
     }
 
-    /// Refuses a key that is longer than keys can be. A command with several keys asks for all of
-    /// them before it changes anything.
-    pub(crate) fn check_key(&self, key: &[u8]) -> Result<()> {
-        match key.len() {
-            ..=KEY_MAX => Ok(()),
-            len => Err(Error::KeyTooLong { len, max: KEY_MAX }),
-        }
+    /// The reply to come tells of something that may not be settled.
+    pub(crate) fn expose(&mut self) {
+        self.exposed = true;
     }
 
-    /// Gives a key a value.
-    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.write(|batch| batch.put(key, value)).map(|_| ())
-    }
-
-    /// Deletes a key; whether it was there.
-    pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool> {
-        self.write(|batch| batch.delete(key))
-    }
-
-    /// Deletes all keys.
-    pub(crate) fn clear(&mut self) -> Result<()> {
-        self.write(Batch::clear)
-    }
-
-    /// The number of keys.
-    pub(crate) fn len(&mut self) -> Result<u64> {
-        if let Some(batch) = self.reader() {
-            return Ok(batch.len());
-        }
-        Ok(match self.settled() {
-            Some(settled) => settled.len(),
-            None => self.kv.len(),
-        })
-    }
-
-    /// Visits keys and values in order while `each` says `true`.
-    pub(crate) fn visit(
-        &mut self,
-        from: Bound<&[u8]>,
-        to: Bound<&[u8]>,
-        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<()> {
-        let mut range = self.range(from, to);
-        while let Some((key, value)) = range.next_ref()? {
-            if !each(key, value) {
-                break;
-            }
+    /// The command under way is a transaction: an error takes it back, and nothing before it.
+    pub(crate) fn begin_transaction(&mut self) -> Result<()> {
+        if self.written
+            && let Some(batch) = &mut self.batch
+        {
+            self.savepoint = Some(batch.savepoint()?);
         }
         Ok(())
     }
 
-    /// Visits keys in order while `each` says `true`; no value is read.
-    pub(crate) fn visit_keys(
-        &mut self,
-        from: Bound<&[u8]>,
-        to: Bound<&[u8]>,
-        each: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> Result<()> {
-        let mut range = self.range(from, to);
-        while let Some(entry) = range.next_entry()? {
-            if !each(entry.key()?) {
-                break;
-            }
+    /// Called before each command of a transaction.
+    pub(crate) fn begin_part(&mut self) {
+        self.changed_by_part = false;
+        if seeded("server-exec-split") && self.written {
+            let _ = self.commit_batch();
         }
-        Ok(())
     }
 
-    fn range(&mut self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Range<'_> {
-        self.reader();
-        self.settled();
-        match (&self.batch, &self.settled) {
-            (Some(batch), _) => batch.range::<[u8]>((from, to)),
-            (None, Some(settled)) => settled.range::<[u8]>((from, to)),
-            (None, None) => self.kv.range::<[u8]>((from, to)),
-        }
+    /// Whether that command has changed something, or spoiled the batch.
+    pub(crate) fn part_changed(&self) -> bool {
+        self.changed_by_part || self.batch.as_ref().is_some_and(Batch::is_doomed)
     }
 
     /// Called before each command; whether it may write.
     pub(crate) fn begin_command(&mut self, may_write: bool) {
+        self.touched.clear();
         self.written_before = self.written;
         self.changed_by_command = false;
+        self.savepoint = None;
         self.may_write = may_write;
     }
 
     /// Called after each command: whether what it and others wrote still stands. A command that
     /// `failed` after it had changed something takes the batch with it (ITER-3).
     pub(crate) fn end_command(&mut self, failed: bool) -> Verdict {
+        let savepoint = self.savepoint.take();
+        let failed = failed && !seeded("server-half-command");
         if failed && self.changed_by_command || self.batch.as_ref().is_some_and(Batch::is_doomed) {
+            self.remembered.forget();
+            if let (Some(savepoint), Some(batch)) = (savepoint, &mut self.batch)
+                && (seeded("server-exec-kept") || batch.roll_back(savepoint).is_ok())
+            {
+                return Verdict::Kept;
+            }
             self.batch = None;
             let lost = self.written_before;
             self.written = false;
             return if lost { Verdict::Lost } else { Verdict::Kept };
         }
-        if self.careful && self.written {
+        if self.careful && self.written && !seeded("server-careful-together") {
             return match self.commit_batch() {
                 Ok(()) => Verdict::Kept,
                 Err(error) => Verdict::Refused(error),
@@ -274,7 +341,13 @@ impl<'k> Keyspace<'k> {
     fn commit_batch(&mut self) -> Result<()> {
         self.written = false;
         if let Some(batch) = self.batch.take() {
-            self.commit = Some(batch.commit()?);
+            match batch.commit() {
+                Ok(commit) => self.commit = Some(commit),
+                Err(error) => {
+                    self.remembered.forget();
+                    return Err(error);
+                }
+            }
         }
         Ok(())
     }

@@ -1,0 +1,145 @@
+//! BLPOP, BRPOP, BLMOVE, BRPOPLPUSH, BLMPOP: commands that wait for an element. `waiting.rs` has
+//! the clients that do.
+
+use super::lists::{end, lmpop_words, move_element, pop_one, pop_several};
+use super::{Call, Fail, Outcome};
+use crate::clients::ReplyMode;
+use crate::keyspace::{Collection, End, KeyError, ValueType};
+use crate::outbox::Reader;
+use crate::transaction::Transaction;
+use crate::waiting::{Attempt, Waiter};
+
+/// The deadline that a timeout in seconds means; 0 is none.
+fn deadline(call: &Call<'_, '_>, timeout: &[u8]) -> Result<Option<u64>, Fail> {
+    let seconds = std::str::from_utf8(timeout).ok().and_then(|text| text.parse::<f64>().ok());
+    let seconds = seconds.filter(|seconds| !seconds.is_nan());
+    let seconds = seconds.ok_or(Fail::text("ERR timeout is not a float or out of range"))?;
+    let milliseconds = (seconds * 1000.0).ceil();
+    if milliseconds < 0.0 || milliseconds >= i64::MAX as f64 {
+        return Err(Fail::text("ERR timeout is negative"));
+    }
+    match milliseconds as u64 {
+        0 => Ok(None),
+        wait => match call.keys.now().checked_add(wait).filter(|end| *end <= i64::MAX as u64) {
+            Some(end) => Ok(Some(end)),
+            None => Err(Fail::text("ERR timeout is out of range")),
+        },
+    }
+}
+
+/// Tries for each key of `type_` in turn; if none has anything, waits until one does, unless in a
+/// transaction. A key of another type is an error.
+fn take_or_wait<'k>(
+    call: &mut Call<'_, '_>,
+    keys: impl Iterator<Item = &'k [u8]> + Clone,
+    type_: ValueType,
+    deadline: Option<u64>,
+    attempt: Attempt,
+) -> Result<bool, Fail> {
+    for key in keys.clone() {
+        if call.keys.collection(key, type_)?.is_some() && attempt(call, key)? {
+            return Ok(true);
+        }
+    }
+    if call.client.executing {
+        return Ok(false);
+    }
+    let mut places: Vec<(u8, Vec<u8>)> = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    for key in keys.filter(|key| seen.insert(*key)) {
+        places.push((call.keys.space(), key.to_vec()));
+    }
+    let mut command = Transaction::default();
+    command.queue(0, &call.args, true);
+    let silent = matches!(call.client.reply_mode, ReplyMode::Off | ReplyMode::Skip);
+    let reader = Reader { client: call.client.id, slot: call.client.slot, protocol: call.out.protocol, silent };
+    call.shared.waiters.add(call.client, Waiter { reader, command, places, deadline, attempt });
+    Ok(true)
+}
+
+/// The list under a key that another command has changed.
+fn list_now(call: &mut Call<'_, '_>, key: &[u8]) -> Result<Option<Collection>, Fail> {
+    match call.keys.collection(key, ValueType::List) {
+        Err(KeyError::WrongType) => Ok(None),
+        other => Ok(other?),
+    }
+}
+
+fn pop(call: &mut Call<'_, '_>, attempt: Attempt) -> Outcome {
+    let last = call.args.len() - 1;
+    let deadline = deadline(call, call.args.get(last))?;
+    let keys = call.args;
+    if !take_or_wait(call, (1..last).map(|index| keys.get(index)), ValueType::List, deadline, attempt)? {
+        call.out.null_array();
+    }
+    Ok(())
+}
+
+fn pop_from(call: &mut Call<'_, '_>, key: &[u8], end: End) -> Result<bool, Fail> {
+    let Some(list) = list_now(call, key)? else { return Ok(false) };
+    call.out.array(2);
+    call.out.bulk(key);
+    pop_one(call, key, list, end)?;
+    Ok(true)
+}
+
+/// `BLPOP key [key ...] timeout`
+pub(super) fn blpop(call: &mut Call<'_, '_>) -> Outcome {
+    pop(call, |call, key| pop_from(call, key, End::Head))
+}
+
+/// `BRPOP key [key ...] timeout`
+pub(super) fn brpop(call: &mut Call<'_, '_>) -> Outcome {
+    pop(call, |call, key| pop_from(call, key, End::Tail))
+}
+
+fn move_from(call: &mut Call<'_, '_>, key: &[u8], from: End, to: End) -> Result<bool, Fail> {
+    if list_now(call, key)?.is_none() {
+        return Ok(false);
+    }
+    move_element(call, from, to)?;
+    Ok(true)
+}
+
+fn move_or_wait(call: &mut Call<'_, '_>, timeout: &[u8], attempt: Attempt) -> Outcome {
+    let deadline = deadline(call, timeout)?;
+    let source = call.args.get(1);
+    if !take_or_wait(call, std::iter::once(source), ValueType::List, deadline, attempt)? {
+        call.out.null();
+    }
+    Ok(())
+}
+
+/// `BLMOVE source destination LEFT | RIGHT LEFT | RIGHT timeout`
+pub(super) fn blmove(call: &mut Call<'_, '_>) -> Outcome {
+    end(call.args.get(3))?;
+    end(call.args.get(4))?;
+    move_or_wait(call, call.args.get(5), |call, key| {
+        let (from, to) = (end(call.args.get(3))?, end(call.args.get(4))?);
+        move_from(call, key, from, to)
+    })
+}
+
+/// `BRPOPLPUSH source destination timeout`
+pub(super) fn brpoplpush(call: &mut Call<'_, '_>) -> Outcome {
+    move_or_wait(call, call.args.get(3), |call, key| move_from(call, key, End::Tail, End::Head))
+}
+
+/// `BLMPOP timeout numkeys key [key ...] LEFT | RIGHT [COUNT count]`
+pub(super) fn blmpop(call: &mut Call<'_, '_>) -> Outcome {
+    let deadline = deadline(call, call.args.get(1))?;
+    let (keys, ..) = lmpop_words(call, 2)?;
+    let args = call.args;
+    let attempt: Attempt = |call, key| {
+        let (_, end, count) = lmpop_words(call, 2)?;
+        let Some(list) = list_now(call, key)? else { return Ok(false) };
+        call.out.array(2);
+        call.out.bulk(key);
+        pop_several(call, key, list, end, count)?;
+        Ok(true)
+    };
+    if !take_or_wait(call, keys.map(|index| args.get(index)), ValueType::List, deadline, attempt)? {
+        call.out.null_array();
+    }
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! Rows of the table: keys whatever their values.
+
+use super::*;
+use crate::command::{expiry, keys, range, scan};
+
+const PAIRS_READ: &str = "O(log N + M) where N is the number of keys and M the number and size of the pairs returned";
+const KEYS_BETWEEN: &str = "O(log N + M) where N is the number of keys and M the number of those between start and end, of which deadlines and elements are removed as well";
+
+/// See the head of this file.
+#[rustfmt::skip]
+pub(super) static ROWS: &[Command] = &[
+    keyed!("del", -2, WRITE.union(KEYSPACE), MANY, &[uses(1, -1, 1, &["RM", "delete"])], SUM, "generic", "1.0.0", LOG_EACH, "Deletes keys", keys::del),
+    keyed!("unlink", -2, WRITE.union(FAST).union(KEYSPACE), MANY, &[uses(1, -1, 1, &["RM", "delete"])], SUM, "generic", "4.0.0", LOG_EACH, "Deletes keys; the same as DEL", keys::del),
+    keyed!("exists", -2, READ_KEY, MANY, &[uses(1, -1, 1, RO)], SUM, "generic", "1.0.0", LOG_EACH, "How many of the given keys exist", keys::exists),
+    keyed!("touch", -2, READ_KEY, MANY, &[uses(1, -1, 1, RO)], SUM, "generic", "3.2.1", LOG_EACH, "How many of the given keys exist; keeps no access times", keys::exists),
+    keyed!("type", 2, READ_KEY, ONE, &[uses(1, 0, 1, RO)], &[], "generic", "1.0.0", LOG, "The type of a key: string, list, set, zset, hash; or none", keys::type_of),
+    keyed!("rename", 3, WRITE.union(KEYSPACE), TWO, &[uses(1, 0, 1, RW_DELETE), uses(2, 0, 1, &["OW", "update"])], &[], "generic", "1.0.0", LOG_VALUE, "Moves a value to another key", keys::rename),
+    keyed!("renamenx", 3, WRITE.union(FAST).union(KEYSPACE), TWO, &[uses(1, 0, 1, RW_DELETE), uses(2, 0, 1, &["OW", "insert"])], &[], "generic", "1.0.0", LOG_VALUE, "Moves a value to another key unless that has one", keys::renamenx),
+    keyed!("expire", -3, WRITE.union(FAST).union(KEYSPACE), ONE, &[uses(1, 0, 1, RW_SET)], &[], "generic", "1.0.0", LOG_VALUE, "Deletes a key after so many seconds; options NX, XX, GT, LT", expiry::expire),
+    keyed!("pexpire", -3, WRITE.union(FAST).union(KEYSPACE), ONE, &[uses(1, 0, 1, RW_SET)], &[], "generic", "2.6.0", LOG_VALUE, "Deletes a key after so many milliseconds; options NX, XX, GT, LT", expiry::pexpire),
+    keyed!("expireat", -3, WRITE.union(FAST).union(KEYSPACE), ONE, &[uses(1, 0, 1, RW_SET)], &[], "generic", "1.2.0", LOG_VALUE, "Deletes a key at a time in seconds since 1970; options NX, XX, GT, LT", expiry::expireat),
+    keyed!("pexpireat", -3, WRITE.union(FAST).union(KEYSPACE), ONE, &[uses(1, 0, 1, RW_SET)], &[], "generic", "2.6.0", LOG_VALUE, "Deletes a key at a time in milliseconds since 1970; options NX, XX, GT, LT", expiry::pexpireat),
+    keyed!("ttl", 2, READ_KEY, ONE, &[uses(1, 0, 1, RO_ACCESS)], OUTPUT, "generic", "1.0.0", LOG, "Seconds until a key expires; -1: never; -2: no such key", expiry::ttl),
+    keyed!("pttl", 2, READ_KEY, ONE, &[uses(1, 0, 1, RO_ACCESS)], OUTPUT, "generic", "2.6.0", LOG, "Milliseconds until a key expires; -1: never; -2: no such key", expiry::pttl),
+    keyed!("expiretime", 2, READ_KEY, ONE, &[uses(1, 0, 1, RO_ACCESS)], &[], "generic", "7.0.0", LOG, "The second since 1970 at which a key expires; -1: never; -2: no such key", expiry::expiretime),
+    keyed!("pexpiretime", 2, READ_KEY, ONE, &[uses(1, 0, 1, RO_ACCESS)], &[], "generic", "7.0.0", LOG, "The millisecond since 1970 at which a key expires; -1: never; -2: no such key", expiry::pexpiretime),
+    keyed!("persist", 2, WRITE.union(FAST).union(KEYSPACE), ONE, &[uses(1, 0, 1, &["RW", "update"])], &[], "generic", "2.2.0", LOG_VALUE, "Takes a key's deadline away", expiry::persist),
+    keyed!("copy", -3, WRITE.union(DENYOOM).union(KEYSPACE), TWO, &[uses(1, 0, 1, RO_ACCESS), uses(2, 0, 1, &["OW", "update"])], &[], "generic", "6.2.0", "O(log N + M) where M is the number of elements copied", "Copies a value, with its deadline; options DB, REPLACE", keys::copy),
+    keyed!("move", 3, WRITE.union(FAST).union(KEYSPACE), ONE, &[uses(1, 0, 1, RW_UPDATE)], &[], "generic", "1.0.0", "O(log N + M) where M is the number of elements moved", "Moves a key to another database", keys::move_to),
+    keyed!("keys", 2, READONLY.union(KEYSPACE).union(DANGEROUS), (0, 0, 0), &[], &["request_policy:all_shards", "nondeterministic_output_order"], "generic", "1.0.0", "O(N) where N is the number of keys that share the pattern's literal start", "All keys that match a pattern, in order", scan::keys),
+    keyed!("scan", -2, READONLY.union(KEYSPACE), (0, 0, 0), &[], &["nondeterministic_output", "request_policy:special"], "generic", "2.8.0", "O(log N + COUNT) a call", "Some keys and where to go on; options MATCH, COUNT, TYPE", scan::scan),
+    keyed!("range", -3, READONLY.union(KEYSPACE), (0, 0, 0), &[], &["request_policy:all_shards"], "generic", "0.1.0", PAIRS_READ, "RANGE start end [LIMIT n]: keys and values in order, from start (included) to end (excluded); - and + are open ends", range::range),
+    keyed!("revrange", -3, READONLY.union(KEYSPACE), (0, 0, 0), &[], &["request_policy:all_shards"], "generic", "0.1.0", PAIRS_READ, "REVRANGE end start [LIMIT n]: the pairs of RANGE start end, from the last to the first", range::revrange),
+    keyed!("prefix", -2, READONLY.union(KEYSPACE), (0, 0, 0), &[], &["request_policy:all_shards"], "generic", "0.1.0", PAIRS_READ, "PREFIX prefix [LIMIT n]: the keys that begin with a prefix, and their values, in order", range::prefix),
+    keyed!("countrange", 3, READONLY.union(KEYSPACE), (0, 0, 0), &[], SUM, "generic", "0.1.0", KEYS_BETWEEN, "The number of keys from start to end, as RANGE has them", range::countrange),
+    keyed!("delrange", -3, WRITE.union(KEYSPACE), (0, 0, 0), &[], SUM, "generic", "0.1.0", KEYS_BETWEEN, "DELRANGE start end [LIMIT n]: deletes keys as RANGE has them, the first n; replies how many", range::delrange),
+    keyed!("dbsize", 1, READ_KEY, (0, 0, 0), &[], &["request_policy:all_shards", "response_policy:agg_sum"], "server", "1.0.0", "O(1)", "The number of keys", keys::dbsize),
+    keyed!("flushall", -1, WRITE.union(KEYSPACE).union(DANGEROUS), (0, 0, 0), &[], ALL_SUCCEEDED, "server", "1.0.0", EVERY, "Deletes the keys of all databases", keys::flush_all),
+    keyed!("flushdb", -1, WRITE.union(KEYSPACE).union(DANGEROUS), (0, 0, 0), &[], ALL_SUCCEEDED, "server", "1.0.0", EVERY, "Deletes the keys of this database", keys::flush_database),
+];

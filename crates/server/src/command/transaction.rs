@@ -1,0 +1,178 @@
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+//!
+//! Between MULTI and EXEC commands are queued. EXEC executes all of them, one after the other, as
+//! one command of the event loop: under one batch, with none of another client between them. A
+//! command that is refused for a reason of its own (WRONGTYPE) is answered with its error among the
+//! other replies, and the others stand, as in Redis. An error of the store takes all of EXEC back.
+
+use super::{Call, Command, CommandTable, Fail, Flags, Outcome};
+use crate::clients::Client;
+use crate::resp::parse::Args;
+use crate::server_state::ServerState;
+use crate::transaction::Transaction;
+use everbyte_media::seeded;
+
+/// Commands that a transaction does not queue.
+const IMMEDIATE: [&str; 8] = ["exec", "discard", "multi", "watch", "quit", "reset", "host:", "post"];
+
+/// Ends a client's transaction and its watches.
+pub(crate) fn end(client: &mut Client, shared: &mut ServerState) {
+    client.transaction = None;
+    unwatch_all(client, shared);
+}
+
+fn unwatch_all(client: &mut Client, shared: &mut ServerState) {
+    if std::mem::take(&mut client.watches) {
+        shared.watches.forget(client.id);
+    }
+}
+
+/// A request is refused before it is executed: a transaction that it was meant for is spoiled, and
+/// EXEC itself ends it.
+pub(crate) fn refused(client: &mut Client, shared: &mut ServerState, args: &Args<'_>, fail: Fail) -> Fail {
+    if args.get(0).eq_ignore_ascii_case(b"exec") {
+        end(client, shared);
+        return discarded(&fail);
+    }
+    if let Some(transaction) = &mut client.transaction {
+        transaction.spoiled = true;
+    }
+    fail
+}
+
+/// The reply of an EXEC of which nothing was done because of `fail`.
+pub(crate) fn discarded(fail: &Fail) -> Fail {
+    let text = fail.reply();
+    let text = text.strip_prefix(b"ERR ").unwrap_or(&text);
+    Fail::made([b"EXECABORT Transaction discarded because of: ", text].concat())
+}
+
+/// Queues a command if the client is in a transaction that takes it; whether it did.
+pub(crate) fn queued(client: &mut Client, row: usize, command: &Command, args: &Args<'_>) -> Result<bool, Fail> {
+    let Some(transaction) = &mut client.transaction else { return Ok(false) };
+    if command.flags.contains(Flags::NO_MULTI) {
+        return Err(Fail::text("ERR Command not allowed inside a transaction"));
+    }
+    if IMMEDIATE.contains(&command.name) {
+        return Ok(false);
+    }
+    transaction.queue(row, args, command.flags.contains(Flags::WRITE));
+    Ok(true)
+}
+
+/// Whether a command of this client may write, or has to see what is not settled: a client that
+/// watches does (WATCHED-2).
+pub(crate) fn may_write(client: &Client, command: &Command) -> bool {
+    let queued = || client.transaction.as_ref().is_some_and(|transaction| transaction.writes);
+    command.flags.contains(Flags::WRITE)
+        || client.watches
+        || command.name == "watch"
+        || command.name == "exec" && queued()
+}
+
+/// `MULTI`
+pub(super) fn multi(call: &mut Call<'_, '_>) -> Outcome {
+    if call.client.transaction.is_some() {
+        return Err(Fail::text("ERR MULTI calls can not be nested"));
+    }
+    call.client.transaction = Some(Box::default());
+    call.out.ok();
+    Ok(())
+}
+
+/// `DISCARD`
+pub(super) fn discard(call: &mut Call<'_, '_>) -> Outcome {
+    if call.client.transaction.is_none() {
+        return Err(Fail::text("ERR DISCARD without MULTI"));
+    }
+    end(call.client, call.shared);
+    call.out.ok();
+    Ok(())
+}
+
+/// `WATCH key [key ...]`
+pub(super) fn watch(call: &mut Call<'_, '_>) -> Outcome {
+    if call.client.transaction.is_some() {
+        return Err(Fail::text("ERR WATCH inside MULTI is not allowed"));
+    }
+    for key in call.args.from(1) {
+        let deadline = call.keys.deadline(key)?;
+        let (id, key, iteration) = (call.client.id, (call.keys.space(), key.to_vec()), call.shared.metrics.iterations);
+        call.shared.watches.watch(id, key, deadline, iteration);
+        call.client.watches = true;
+    }
+    call.out.ok();
+    Ok(())
+}
+
+/// `UNWATCH`
+pub(super) fn unwatch(call: &mut Call<'_, '_>) -> Outcome {
+    unwatch_all(call.client, call.shared);
+    call.out.ok();
+    Ok(())
+}
+
+/// `EXEC`
+pub(super) fn exec(call: &mut Call<'_, '_>) -> Outcome {
+    let Some(transaction) = call.client.transaction.take() else {
+        return Err(Fail::text("ERR EXEC without MULTI"));
+    };
+    let doomed = call.shared.watches.is_doomed(call.client.id, call.keys.now());
+    unwatch_all(call.client, call.shared);
+    if transaction.spoiled {
+        return Err(Fail::text("EXECABORT Transaction discarded because of previous errors."));
+    }
+    if doomed {
+        // The reply tells of a change that may not be settled (ITER-1).
+        if !seeded("server-null-early") {
+            call.keys.expose();
+        }
+        call.out.null_array();
+        return Ok(());
+    }
+    let database = call.client.database;
+    call.client.executing = true;
+    let result = execute(call, &transaction);
+    call.client.executing = false;
+    if result.is_err() {
+        call.client.database = database;
+    }
+    result.map_err(|fail| discarded(&fail))
+}
+
+/// Executes what was queued; an error means that nothing of it may stand.
+fn execute(call: &mut Call<'_, '_>, transaction: &Transaction) -> Outcome {
+    if transaction.writes {
+        call.keys.begin_transaction()?;
+    }
+    call.out.array(transaction.len());
+    for (row, args) in transaction.commands() {
+        let command = CommandTable::get().rows[row];
+        call.keys.begin_part();
+        call.keys.select(call.client.database);
+        call.shared.metrics.by_command[row].calls += 1;
+        let (position, pending) = (call.out.position(), call.out.pending());
+        let mut part = Call {
+            args,
+            out: &mut *call.out,
+            client: &mut *call.client,
+            others: call.others,
+            keys: &mut *call.keys,
+            shared: &mut *call.shared,
+        };
+        match (command.handler)(&mut part) {
+            // CLIENT REPLY may have said nothing; the list has a place for it.
+            Ok(()) if call.out.pending() == pending => call.out.null(),
+            Ok(()) => {}
+            Err(fail) => {
+                call.shared.metrics.by_command[row].failed += 1;
+                if matches!(fail, Fail::Store(_)) || call.keys.part_changed() {
+                    return Err(fail);
+                }
+                call.out.cut(position);
+                call.out.error(&fail.reply());
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! The tables in which a server keeps what is more than a plain string of database 0.
+//!
+//! The main table holds the plain strings of database 0, key and value as they are, so that a
+//! program which embeds the store shares them with the server's clients. Beside it are
+//!
+//! | table | key | value |
+//! |---|---|---|
+//! | `server/keys` | space, key | a record (`record.rs`) |
+//! | `server/elements` | space, id of a collection, element | of the type's own |
+//! | `server/deadlines` | space, deadline, key | nothing |
+//! | `server/state` | a name | `layout`, `next id` |
+//!
+//! A space is a byte: the database. Ids and deadlines are 8 bytes, big-endian.
+//!
+//! Invariants
+//!   KEYS-1  A key is in the main table or in the table of keys, never in both.
+//!   KEYS-2  A record with a deadline, and no other, has its entry in the table of deadlines.
+//!   KEYS-3  A collection's count is the number of its elements, of which a sorted set has two a
+//!           member, and is not 0.
+//!
+//! Format: `docs/formats/server.md`.
+
+use super::{stored_key, unstored_key};
+use crate::error::{Error, Result};
+use everbyte_kv::{Error as KvError, Kv, KvTable};
+use everbyte_media::{Damage, Format, seeded};
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+/// The layout that this program reads and writes.
+pub(super) const LAYOUT: u64 = 1;
+/// Names of the tables: keys, elements, deadlines, state.
+pub(super) const NAMES: [&str; 4] = ["server/keys", "server/elements", "server/deadlines", "server/state"];
+/// Databases of a server.
+pub(crate) const DATABASES: usize = 16;
+
+/// The table served, and the tables beside it.
+pub(crate) struct Tables {
+    pub kv: Kv,
+    pub keys: KvTable,
+    pub elements: KvTable,
+    pub deadlines: KvTable,
+    pub state: KvTable,
+}
+
+impl Tables {
+    /// Opens the tables; makes them, whole or not at all, where there are none.
+    pub(crate) fn open(kv: Kv) -> Result<Tables> {
+        let store = |source| Error::Open { source };
+        let [keys, elements, deadlines, state] = Tables::named(&kv).map_err(store)?;
+        let found = state.get(b"layout").and_then(word).map_err(store)?;
+        if found != LAYOUT {
+            return Err(Error::Layout { format: Format::new(found, LAYOUT) });
+        }
+        Ok(Tables { kv, keys, elements, deadlines, state })
+    }
+
+    fn named(kv: &Kv) -> everbyte_kv::Result<[KvTable; 4]> {
+        if seeded("server-tables-apart") {
+            kv.open_or_create_table(NAMES[0])?;
+        }
+        let mut batch = kv.batch();
+        if !matches!(batch.open_table(NAMES[3]), Err(KvError::NoTable { .. })) {
+            let [keys, elements, deadlines, state] = NAMES.map(|name| batch.open_table(name));
+            return Ok([keys?, elements?, deadlines?, state?]);
+        }
+        let [keys, elements, deadlines, state] = NAMES.map(|name| batch.create_table(name));
+        let tables = [keys?, elements?, deadlines?, state?];
+        batch.table(&tables[3])?.put(b"layout", &LAYOUT.to_le_bytes())?;
+        let commit = batch.commit()?;
+        kv.settle(commit)?;
+        Ok(tables)
+    }
+}
+
+/// Facts about the tables, kept from one iteration to the next so that they need not be read. They
+/// are read anew after a batch was lost.
+pub(crate) struct Remembered {
+    /// Records of each space; `None`: not counted yet.
+    pub counts: [Option<u64>; DATABASES],
+    /// Whether no other database than 0 has had a record since the start; `None`: not looked for
+    /// yet.
+    pub single: Option<bool>,
+    /// The next id.
+    pub next_id: u64,
+    /// Ids below this are reserved in the store.
+    pub id_end: u64,
+    /// The state of the random numbers.
+    random: u64,
+}
+
+impl Default for Remembered {
+    fn default() -> Remembered {
+        let random = RandomState::new().build_hasher().finish();
+        Remembered { counts: [None; DATABASES], single: None, next_id: 0, id_end: 0, random }
+    }
+}
+
+impl Remembered {
+    /// The next random number: SplitMix64.
+    pub(crate) fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// A batch was lost.
+    pub(crate) fn forget(&mut self) {
+        if !seeded("server-counts-kept") {
+            self.counts = [None; DATABASES];
+            self.single = None;
+        }
+        if seeded("server-ids-after-loss") {
+            return;
+        }
+        self.id_end = self.next_id; // ids are never given twice, though their reservation is gone
+    }
+}
+
+/// A number of the table of state.
+fn word(value: Option<Vec<u8>>) -> everbyte_kv::Result<u64> {
+    let bytes = value.and_then(|value| <[u8; 8]>::try_from(value).ok());
+    bytes.map(u64::from_le_bytes).ok_or_else(|| damage("a number of the server's table of state is malformed"))
+}
+
+fn damage(detail: &str) -> KvError {
+    KvError::from(Damage { detail: detail.into(), ..Damage::default() })
+}
+
+/// The key of a record.
+pub(crate) fn record_key(space: u8, key: &[u8]) -> Vec<u8> {
+    [&[space], stored_key(key)].concat()
+}
+
+/// The key of an element; with nothing behind it, the prefix of all of a collection's.
+pub(crate) fn element_key(space: u8, id: u64, element: &[u8]) -> Vec<u8> {
+    [&[space][..], &id.to_be_bytes(), element].concat()
+}
+
+/// The key in the table of deadlines.
+pub(crate) fn deadline_key(space: u8, deadline: u64, key: &[u8]) -> Vec<u8> {
+    [&[space][..], &deadline.to_be_bytes(), stored_key(key)].concat()
+}
+
+/// Space, deadline and key of a key in the table of deadlines.
+pub(super) fn parse_deadline_key(stored: &[u8]) -> Option<(u8, u64, &[u8])> {
+    let (space, rest) = stored.split_first()?;
+    let (deadline, key) = rest.split_first_chunk::<8>()?;
+    Some((*space, u64::from_be_bytes(*deadline), unstored_key(key)))
+}
