@@ -58,6 +58,18 @@ pub const TARGETS: &[Target] = &[
     },
     Target { name: "kv", what: "heap and tree of a key-value store", run: targets::kv::run, seeds: patch::seeds },
     Target {
+        name: "typed",
+        what: "the description of a typed table, and keys of what it describes",
+        run: targets::typed::run,
+        seeds: targets::typed::seeds,
+    },
+    Target {
+        name: "kv-dump",
+        what: "the dump of a key-value store, of which one is made",
+        run: targets::kv_dump::run,
+        seeds: patch::seeds,
+    },
+    Target {
         name: "volume",
         what: "inodes, extents, names and attributes of a file volume",
         run: targets::volume::run,

@@ -43,6 +43,23 @@ fn set(store: &Store, value: u64) -> Result<(), Error> {
     Ok(store.media().barrier()?)
 }
 
+/// Bytes of more than half of a batch, a quarter of the log.
+const BULK: u64 = 9 << 10;
+
+/// Flushes more than half of a batch, and writes it as the thread of the store does: before a
+/// barrier asks for it.
+fn set_bulk(store: &Store, value: u64) -> Result<(), Error> {
+    let (media, object) = (store.media(), store.object("kept")?);
+    {
+        let _section = media.section();
+        let at = object.prime() + 8192;
+        media.store(at, value);
+        media.flush(at, BULK);
+        media.fence();
+    }
+    Ok(media.write_early()?)
+}
+
 fn record() -> Result<DiskTape, Error> {
     let path = std::env::temp_dir().join(format!("everbyte-power-cut-{}", std::process::id()));
     let create = CreateOptions { media: options(), max: MAX, ..CreateOptions::default() };
@@ -58,6 +75,9 @@ fn record() -> Result<DiskTape, Error> {
         drop(store.create_object("kept", span, |_| Ok::<(), Error>(()))?);
         disk.note(0);
         for value in 1..20 {
+            if value % 5 == 0 {
+                set_bulk(&store, value)?;
+            }
             set(&store, value)?;
             disk.note(value);
             if value == 10 {
@@ -82,8 +102,11 @@ fn power_cut(explorer: Explorer) -> Result<Report, Box<Failure>> {
             (Ok(object), _) => {
                 let least = acked.copied().unwrap_or(0);
                 let found = WORDS.map(|word| store.media().load(object.prime() + 4096 + word));
+                let bulk = store.media().load(object.prime() + 8192);
                 let findings = store.check();
-                if found.iter().any(|&found| found < least || found > least + 1) {
+                if bulk < least.min(19) / 5 * 5 {
+                    Err(format!("the bulk is {bulk}, and {least} was acknowledged"))
+                } else if found.iter().any(|&found| found < least || found > least + 1) {
                     Err(format!("the words are {found:?}, and {least} was acknowledged"))
                 } else if findings.is_empty() {
                     Ok(())

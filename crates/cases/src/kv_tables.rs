@@ -47,7 +47,7 @@ pub(crate) fn image(fill: &dyn Fn(&Kv)) -> Image {
     image_up_to(4 << 20, fill)
 }
 
-fn image_up_to(max: u64, fill: &dyn Fn(&Kv)) -> Image {
+pub(crate) fn image_up_to(max: u64, fill: &dyn Fn(&Kv)) -> Image {
     Image::zeroed(CLUSTER).with_max(max).then(|media| {
         let options = FormatOptions { log_len: 0, identity: Some([7; 16]) };
         let store = Store::format(media, &options).expect("a small store");
@@ -255,17 +255,23 @@ fn ranges(explorer: Explorer) -> Result<Report, Box<Failure>> {
 
 fn merges(explorer: Explorer) -> Result<Report, Box<Failure>> {
     const KEYS: u16 = 2400;
-    // The first leaves of an inner node were here: its next one covers what came back.
-    const ANEW: std::ops::Range<u16> = 1100..1400;
+    // Leaves in the middle of an inner node were here, which is split when keys come back; and the
+    // first ones of an inner node, whose next one covers what came back.
+    const GAPS: [(std::ops::Range<u16>, usize); 2] = [(500..900, 2), (1120..1320, 8)];
     let key = |number: u16| number.to_be_bytes().to_vec();
     let fill = || (0..KEYS).map(|number| (key(number), value(number as u8, if number % 64 == 0 { 900 } else { 480 })));
-    let anew = || ANEW.step_by(8).map(|number| (key(number), value(3, 480)));
-    let old = fill().filter(|(pair, _)| !(key(ANEW.start)..key(ANEW.end)).contains(pair));
+    let anew = || {
+        let numbers = GAPS.into_iter().flat_map(|(gap, step)| gap.step_by(step));
+        numbers.map(|number| (key(number), value(3, 480)))
+    };
+    let old = fill().filter(|(pair, _)| GAPS.iter().all(|(gap, _)| !(key(gap.start)..key(gap.end)).contains(pair)));
     let start = All::from([(String::new(), old.chain(anew()).collect())]);
     let image = image_up_to(16 << 20, &|kv| {
         let mut batch = kv.batch();
         fill().for_each(|(key, value)| drop(batch.put(&key, &value).map(drop)));
-        batch.delete_range(key(ANEW.start)..key(ANEW.end)).expect("room");
+        for (gap, _) in &GAPS {
+            batch.delete_range(key(gap.start)..key(gap.end)).expect("room");
+        }
         anew().for_each(|(key, value)| drop(batch.put(&key, &value).map(drop)));
         settle(kv, batch);
     });

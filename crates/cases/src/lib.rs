@@ -39,11 +39,17 @@ mod fs_seal;
 mod fs_sequences;
 mod fs_share;
 mod heap;
+mod heat;
 mod hkv;
 mod kv;
 mod kv_days;
+mod kv_hashed;
+mod kv_load;
+mod kv_optimistic;
 mod kv_paths;
 mod kv_tables;
+mod kv_ttl;
+mod kv_typed;
 mod kv_versions;
 mod log;
 mod map;
@@ -67,6 +73,9 @@ mod posix;
 mod program;
 mod redo;
 mod report;
+mod server;
+mod server_model;
+mod server_script;
 mod sharing;
 mod store;
 mod store_words;
@@ -74,6 +83,7 @@ mod tx;
 mod tx_table;
 
 pub use everbyte_sim::Foreign;
+pub use heat::{Heat, HeatColumn, HeatRow, HeatSettings, HeatWorkload, heat};
 pub use program::explore_program;
 pub use report::{FailureReport, ProfileShare, Report, Settings};
 
@@ -147,11 +157,17 @@ pub fn cases() -> Vec<Case> {
         mnemosyne::CASES,
         kv::CASES,
         kv_days::CASES,
+        kv_hashed::CASES,
+        kv_load::CASES,
+        kv_optimistic::CASES,
         kv_paths::CASES,
         kv_tables::CASES,
+        kv_ttl::CASES,
+        kv_typed::CASES,
         kv_versions::CASES,
         backup::CASES,
         merge::CASES,
+        server::CASES,
     ]
     .concat()
 }

@@ -6,6 +6,8 @@
 //! case passes with the bug off.
 
 mod engines;
+mod kv;
+mod server;
 mod storage;
 
 use crate::{Report, Settings, find};
@@ -32,7 +34,7 @@ const fn exhibit(name: &'static str, crate_name: &'static str, case: &'static st
 
 /// All exhibits, layer by layer.
 pub fn exhibits() -> Vec<Exhibit> {
-    [storage::EXHIBITS, engines::EXHIBITS].concat()
+    [storage::EXHIBITS, engines::EXHIBITS, kv::EXHIBITS, server::EXHIBITS].concat()
 }
 
 /// The result of a visit to one exhibit.

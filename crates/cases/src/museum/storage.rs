@@ -22,6 +22,12 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "a barrier on `file` writes the log and does not sync it",
     ),
     exhibit(
+        "media-early-open-acknowledged",
+        "media",
+        "media-power-cut",
+        "a thread writes a batch before it is full, and lines behind it count as written, too",
+    ),
+    exhibit(
         "media-chunk-free-unwritten",
         "media",
         "media-map",

@@ -1,0 +1,263 @@
+//! A plain model of a server's databases: what each command does to them, if it is answered without
+//! an error.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// By database and key.
+pub(crate) type Databases = BTreeMap<(u8, String), Held>;
+
+/// A key's value and deadline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// Milliseconds since 1970; 0: none.
+    pub deadline: u64,
+    pub value: Value,
+}
+
+/// A value of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    Text(String),
+    List(Vec<String>),
+    Set(BTreeSet<String>),
+    Hash(BTreeMap<String, String>),
+    /// Scores by member.
+    SortedSet(BTreeMap<String, i64>),
+    /// Ids and the values of one field, in order.
+    Stream(Vec<(String, String)>),
+}
+
+impl Value {
+    fn is_empty(&self) -> bool {
+        match self {
+            Value::Text(_) => false,
+            Value::List(list) => list.is_empty(),
+            Value::Set(set) => set.is_empty(),
+            Value::Hash(hash) => hash.is_empty(),
+            Value::SortedSet(scores) => scores.is_empty(),
+            // It keeps its last id.
+            Value::Stream(_) => false,
+        }
+    }
+}
+
+/// The words of a line. A word such as `~700a` stands for 700 times `a`.
+pub(crate) fn words(line: &str) -> Vec<String> {
+    let long = |word: &str| {
+        let (count, letter) = word.strip_prefix('~')?.split_at_checked(word.len() - 2)?;
+        Some(letter.repeat(count.parse().ok()?))
+    };
+    line.split(' ').map(|word| long(word).unwrap_or_else(|| word.into())).collect()
+}
+
+/// Every key whose deadline has passed goes.
+pub(crate) fn sweep(all: &mut Databases, now: u64) {
+    all.retain(|_, held| held.deadline == 0 || held.deadline >= now);
+}
+
+/// Expired keys that a command names go before it is done.
+pub(crate) fn expire(all: &mut Databases, space: u8, now: u64, words: &[String]) {
+    let is_due = |held: &Held| held.deadline != 0 && held.deadline < now;
+    all.retain(|(of, key), held| !(*of == space && is_due(held) && words[1..].contains(key)));
+}
+
+fn entry<'m>(all: &'m mut Databases, at: &(u8, String), empty: Value) -> &'m mut Value {
+    &mut all.entry(at.clone()).or_insert(Held { deadline: 0, value: empty }).value
+}
+
+fn list<'m>(all: &'m mut Databases, at: &(u8, String)) -> &'m mut Vec<String> {
+    match entry(all, at, Value::List(Vec::new())) {
+        Value::List(list) => list,
+        other => panic!("a command about a list was done to {other:?}"),
+    }
+}
+
+fn set<'m>(all: &'m mut Databases, at: &(u8, String)) -> &'m mut BTreeSet<String> {
+    match entry(all, at, Value::Set(BTreeSet::new())) {
+        Value::Set(set) => set,
+        other => panic!("a command about a set was done to {other:?}"),
+    }
+}
+
+fn hash<'m>(all: &'m mut Databases, at: &(u8, String)) -> &'m mut BTreeMap<String, String> {
+    match entry(all, at, Value::Hash(BTreeMap::new())) {
+        Value::Hash(hash) => hash,
+        other => panic!("a command about a hash was done to {other:?}"),
+    }
+}
+
+fn scores<'m>(all: &'m mut Databases, at: &(u8, String)) -> &'m mut BTreeMap<String, i64> {
+    match entry(all, at, Value::SortedSet(BTreeMap::new())) {
+        Value::SortedSet(scores) => scores,
+        other => panic!("a command about a sorted set was done to {other:?}"),
+    }
+}
+
+fn stream<'m>(all: &'m mut Databases, at: &(u8, String)) -> &'m mut Vec<(String, String)> {
+    match entry(all, at, Value::Stream(Vec::new())) {
+        Value::Stream(entries) => entries,
+        other => panic!("a command about a stream was done to {other:?}"),
+    }
+}
+
+fn number(word: &str) -> i64 {
+    word.parse().expect("a number")
+}
+
+fn index(list: &[String], word: &str) -> usize {
+    let number: i64 = word.parse().expect("an index");
+    if number < 0 { (list.len() as i64 + number).max(0) as usize } else { number as usize }
+}
+
+/// Does a command of database `space`. Commands that only read do nothing.
+pub(crate) fn apply(all: &mut Databases, space: u8, words: &[String]) {
+    let here = |key: &String| (space, key.clone());
+    let rest = || words.iter().skip(2);
+    let text = |word: &String| Held { deadline: 0, value: Value::Text(word.clone()) };
+    let Some(key) = words.get(1) else {
+        match words[0].as_str() {
+            "FLUSHALL" => all.clear(),
+            "FLUSHDB" => all.retain(|(of, _), _| *of != space),
+            _ => {}
+        }
+        return;
+    };
+    let at = here(key);
+    match words[0].as_str() {
+        "SET" => {
+            let deadline = match words.get(3).map(String::as_str) {
+                Some("PXAT") => words[4].parse().expect("a time"),
+                Some("KEEPTTL") => all.get(&at).map_or(0, |held| held.deadline),
+                _ => 0,
+            };
+            all.insert(at, Held { deadline, ..text(&words[2]) });
+        }
+        "MSET" => words[1..].chunks(2).for_each(|pair| drop(all.insert(here(&pair[0]), text(&pair[1])))),
+        "APPEND" => match entry(all, &at, Value::Text(String::new())) {
+            Value::Text(found) => found.push_str(&words[2]),
+            other => panic!("a command about a string was done to {other:?}"),
+        },
+        "DEL" => words[1..].iter().for_each(|key| drop(all.remove(&here(key)))),
+        "PEXPIREAT" => drop(all.get_mut(&at).map(|held| held.deadline = words[2].parse().expect("a time"))),
+        "PERSIST" => drop(all.get_mut(&at).map(|held| held.deadline = 0)),
+        "RENAME" => {
+            let held = all.remove(&at).expect("it was answered without an error");
+            all.insert(here(&words[2]), held);
+        }
+        "COPY" => {
+            let there = words
+                .iter()
+                .position(|word| word == "DB")
+                .map_or(space, |place| words[place + 1].parse().expect("a number"));
+            let target = (there, words[2].clone());
+            let replaces = words.iter().any(|word| word == "REPLACE");
+            if let Some(held) = all.get(&at).cloned().filter(|_| replaces || !all.contains_key(&target)) {
+                all.insert(target, held);
+            }
+        }
+        "MOVE" => {
+            let target = (words[2].parse().expect("a number"), key.clone());
+            if !all.contains_key(&target)
+                && let Some(held) = all.remove(&at)
+            {
+                all.insert(target, held);
+            }
+        }
+        "HSET" => hash(all, &at).extend(words[2..].chunks(2).map(|pair| (pair[0].clone(), pair[1].clone()))),
+        "HDEL" => rest().for_each(|field| drop(hash(all, &at).remove(field))),
+        "SADD" => set(all, &at).extend(rest().cloned()),
+        "SREM" => {
+            let set = set(all, &at);
+            rest().for_each(|member| _ = set.remove(member));
+        }
+        "SMOVE" => {
+            if set(all, &at).remove(&words[3]) {
+                set(all, &here(&words[2])).insert(words[3].clone());
+            }
+        }
+        "SUNIONSTORE" | "SINTERSTORE" | "SDIFFSTORE" => {
+            let mut sets = rest().map(|key| set(all, &here(key)).clone()).collect::<Vec<_>>().into_iter();
+            let first = sets.next().expect("a set");
+            let made = sets.fold(first, |made, other| match words[0].as_str() {
+                "SUNIONSTORE" => &made | &other,
+                "SINTERSTORE" => &made & &other,
+                _ => &made - &other,
+            });
+            all.insert(at, Held { deadline: 0, value: Value::Set(made) });
+        }
+        "DELRANGE" => {
+            all.retain(|(of, name), _| *of != space || !(key..&words[2]).contains(&name));
+        }
+        "RPUSH" => list(all, &at).extend(rest().cloned()),
+        "LPUSH" => rest().for_each(|value| list(all, &at).insert(0, value.clone())),
+        "LPOP" | "RPOP" => {
+            let list = list(all, &at);
+            let count = words.get(2).map_or(1, |count| count.parse().expect("a number")).min(list.len());
+            let range = if words[0] == "LPOP" { 0..count } else { list.len() - count..list.len() };
+            list.drain(range);
+        }
+        "LSET" => {
+            let list = list(all, &at);
+            let place = index(list, &words[2]);
+            list[place].clone_from(&words[3]);
+        }
+        "LINSERT" => {
+            let list = list(all, &at);
+            if let Some(place) = list.iter().position(|value| *value == words[3]) {
+                list.insert(place + usize::from(words[2] == "AFTER"), words[4].clone());
+            }
+        }
+        // All of them.
+        "LREM" => list(all, &at).retain(|value| *value != words[3]),
+        "LTRIM" => {
+            let list = list(all, &at);
+            let (from, last) = (index(list, &words[2]), index(list, &words[3]));
+            list.truncate(last + 1);
+            list.drain(..from.min(list.len()));
+        }
+        "LMOVE" => {
+            let source = list(all, &at);
+            if !source.is_empty() {
+                let value = if words[3] == "LEFT" { source.remove(0) } else { source.remove(source.len() - 1) };
+                let target = list(all, &here(&words[2]));
+                let place = if words[4] == "LEFT" { 0 } else { target.len() };
+                target.insert(place, value);
+            }
+        }
+        "ZADD" => scores(all, &at).extend(words[2..].chunks(2).map(|pair| (pair[1].clone(), number(&pair[0])))),
+        "ZINCRBY" => *scores(all, &at).entry(words[3].clone()).or_insert(0) += number(&words[2]),
+        "ZREM" => {
+            let scores = scores(all, &at);
+            rest().for_each(|member| _ = scores.remove(member));
+        }
+        "ZREMRANGEBYSCORE" => {
+            let range = number(&words[2])..=number(&words[3]);
+            scores(all, &at).retain(|_, score| !range.contains(score));
+        }
+        "ZPOPMIN" => {
+            let scores = scores(all, &at);
+            let first =
+                scores.iter().min_by_key(|(member, score)| (**score, *member)).map(|(member, _)| member.clone());
+            first.map(|member| scores.remove(&member));
+        }
+        "ZUNIONSTORE" => {
+            let mut made = BTreeMap::new();
+            for key in &words[3..] {
+                for (member, score) in scores(all, &here(key)).clone() {
+                    *made.entry(member).or_insert(0) += score;
+                }
+            }
+            all.insert(at, Held { deadline: 0, value: Value::SortedSet(made) });
+        }
+        "XADD" => stream(all, &at).push((words[2].clone(), words[4].clone())),
+        "XDEL" => stream(all, &at).retain(|(id, _)| !words[2..].contains(id)),
+        // MAXLEN
+        "XTRIM" => {
+            let entries = stream(all, &at);
+            entries.drain(..entries.len().saturating_sub(number(&words[3]) as usize));
+        }
+        "SELECT" => {}
+        other => panic!("the model does not know {other}"),
+    }
+    all.retain(|_, held| !held.value.is_empty());
+}
