@@ -1,11 +1,12 @@
 //! Every test of continuous integration, step by step, with the time each took.
 //!
 //! Steps: formatting; lints as errors; tidy; all tests of the workspace (with the crash explorer,
-//! the museum and the fuzz corpora among them); the emulated persistent-memory machine; each bench
-//! in miniature. The first failure does not stop the steps after it, so one run tells everything.
+//! the museum and the fuzz corpora among them); the Python package; the emulated persistent-memory
+//! machine; each bench in miniature. The first failure does not stop the steps after it, so one run
+//! tells everything.
 
 use crate::shell::{self, Result, cargo};
-use crate::{chores, dax, tidy};
+use crate::{chores, dax, python, tidy};
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::time::Instant;
@@ -17,6 +18,7 @@ const STEPS: &[Step] = &[
     ("lint", |_| lint()),
     ("tidy", |_| tidy::run(&[])),
     ("test", test),
+    ("python", |_| python::run(&[])),
     ("dax", |_| dax::run(&[])),
     ("bench", |_| chores::bench_smoke()),
 ];

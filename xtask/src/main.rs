@@ -12,6 +12,7 @@ mod chores;
 mod ci;
 mod dax;
 mod posix;
+mod python;
 mod shell;
 mod tidy;
 
@@ -32,6 +33,7 @@ cargo xtask WORD
   rivals                         install what the rivals of the benches need
   dax [all|tests|kills]          boot an emulated persistent-memory machine, test there, kill it, check on the host
   posix [--operations N]         other projects' suites and programs on a mounted volume; as root
+  python                         build the Python package as a wheel, install it in target/python, run its tests
   aarch64                        build for 64-bit ARM, and run the tests of media, log and kv there, under QEMU
   fuzz [TARGET] [--seconds N]    fuzz every parser of outside bytes, ten minutes each
   schedules [--count N]          threads on typed pools, in many more orders than the tests try
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         ["rivals", rest @ ..] => chores::rivals(rest),
         ["dax", rest @ ..] => dax::run(rest),
         ["posix", rest @ ..] => posix::run(rest),
+        ["python", rest @ ..] => python::run(rest),
         ["aarch64", rest @ ..] => aarch64::run(rest),
         ["fuzz", rest @ ..] => chores::fuzz(rest),
         ["schedules", rest @ ..] => chores::schedules(rest),

@@ -165,6 +165,19 @@ finer!(
     Changed => EPERM
 );
 
+finer!(
+    everbyte_kv::Error,
+    through [Media, Heap, Store],
+    by_kind [
+        Damaged, KeyTooLong, ValueTooLong, NoSavepoint, SavepointsExhausted, NoTable, TableExists,
+        TableName, TableGone, OtherStore, Expired, NoVersion, VersionExists, VersionName,
+        TablesExhausted, OwnBatch, OtherTree, NewerFormat, VersionsExhausted, NotADump, NewerDump,
+        DumpDamaged, DumpIo, OtherType, Untyped, Undescribed, Undecodable, Conflict, NotACounter,
+        Unsorted, RangeNotEmpty, ReadOnly
+    ],
+    Doomed => ECANCELED, CounterOverflow => EOVERFLOW
+);
+
 impl<E: Finer> From<E> for Fault {
     fn from(error: E) -> Fault {
         let errno = error.finer().or_else(|| error.os_error()).unwrap_or_else(|| number(error.kind()));

@@ -6,6 +6,7 @@
 //!
 //! * `heapo`: HEAPO's interface, named objects at fixed addresses and key-value stores (Hwang et
 //!   al., ACM TOS 11(1), 2014).
+//! * `kv`: the ordered key-value store.
 //! * `mnemosyne`: variables that keep their values, and what stands on them.
 //! * `itm`: what compilers call in a `patomic` block.
 //! * `posix`: the calls of a POSIX file system on volumes.
@@ -19,6 +20,7 @@ mod fault;
 mod heapo;
 #[cfg(target_arch = "x86_64")]
 mod itm;
+mod kv;
 mod mnemosyne;
 mod posix;
 mod process;

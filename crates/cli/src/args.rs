@@ -3,6 +3,7 @@
 
 mod domain;
 mod fs;
+mod kv;
 mod names;
 mod object;
 mod store;
@@ -12,6 +13,7 @@ pub(crate) use fs::{
     FsCommand, FsCommands, FsDumpArgs, FsGrowArgs, FsLsArgs, FsStatArgs, FsckArgs, GetArgs, MkfsArgs, MountArgs,
     PutArgs, QuotaArgs, QuotaCommand, QuotaOwner, QuotaSetArgs, SnapshotArgs, SnapshotCommand, UmountArgs,
 };
+pub(crate) use kv::{KvDumpArgs, KvLoadArgs, KvRepairArgs};
 pub(crate) use names::{ChmodArgs, ChownArgs, InStore, Limit, LimitArgs, LsArgs, MvArgs, NamesArgs, Owner};
 pub(crate) use object::{DumpArgs, LoadArgs, ObjectCommand, ObjectCommands};
 pub(crate) use store::{BackupArgs, CloneArgs, MergeArgs, RestoreArgs, StoreCommand, StoreCommands};
@@ -87,6 +89,9 @@ pub(crate) enum Command {
     /// Runs programs against every crash that the crash rule permits
     #[cfg(feature = "crash")]
     Crash(CrashArgs),
+    /// Draws what the ordered store writes
+    #[cfg(feature = "crash")]
+    Inspect(InspectCommands),
     /// Prints a completion script for a shell
     Completion(CompletionArgs),
 }
@@ -187,6 +192,9 @@ pub(crate) struct KvArgs {
     /// Durability of an acknowledged write
     #[arg(long, global = true, env = "EVERBYTE_DURABILITY")]
     pub durability: Option<Durability>,
+    /// Opens the store for reading: no byte of it changes, and others may read it meanwhile
+    #[arg(long, global = true)]
+    pub read_only: bool,
     /// The command
     #[command(subcommand)]
     pub command: KvCommand,
@@ -206,12 +214,37 @@ pub(crate) enum KvCommand {
         key: String,
         /// The value, with the same escapes; read from standard input if absent
         value: Option<String>,
+        /// The entry expires after so long (`500ms`, `30s`, `10m`, `2h`, `7d`), in a table with
+        /// deadlines, which the first such put makes
+        #[arg(long, value_name = "TIME", requires = "within", value_parser = crate::text::parse_duration)]
+        ttl: Option<std::time::Duration>,
     },
+    /// Removes the entries of a table with deadlines that have expired
+    Expire,
     /// Deletes keys; exit code 1 if one was absent
     Del {
         /// Escapes: \n \t \\ \xNN
         #[arg(required = true)]
         keys: Vec<String>,
+    },
+    /// Sets or deletes a key if it has the expected value; exit code 1 if it has not
+    Cas {
+        /// Escapes: \n \t \\ \xNN
+        key: String,
+        /// The expected value, with the same escapes; absent: the key must not exist
+        #[arg(long)]
+        expected: Option<String>,
+        /// The new value, with the same escapes; absent: the key is deleted
+        #[arg(long)]
+        new: Option<String>,
+    },
+    /// Adds to the number of a key, which begins at 0, and prints the sum
+    Incr {
+        /// Escapes: \n \t \\ \xNN
+        key: String,
+        /// May be negative
+        #[arg(default_value_t = 1, allow_negative_numbers = true)]
+        by: i64,
     },
     /// Prints entries in key order
     Scan(ScanArgs),
@@ -219,6 +252,13 @@ pub(crate) enum KvCommand {
     Import(ImportArgs),
     /// Writes entries to a file
     Export(ExportArgs),
+    /// Writes all tables, as of one version, to a checksummed file
+    Dump(KvDumpArgs),
+    /// Makes the key-value store of a dump; after a crash it is whole or absent
+    Load(KvLoadArgs),
+    /// Saves all entries of a damaged key-value store that are readable to a new one, and lists the
+    /// losses; exit code 1 if there are any
+    Repair(KvRepairArgs),
     /// Lists the tables that have names
     Tables,
     /// Removes a table with all its keys
@@ -318,9 +358,13 @@ pub(crate) struct ServeArgs {
     /// Address and port to listen on [default: 127.0.0.1:6380]
     #[arg(long, env = "EVERBYTE_LISTEN")]
     pub listen: Option<String>,
-    /// Allows an address that other machines can reach; the server has no passwords
+    /// Allows an address that other machines can reach although no password is set
     #[arg(long)]
     pub open: bool,
+    /// The password that clients must give. Other users of the machine can read the arguments of a
+    /// process: better set the environment or the file
+    #[arg(long, env = "EVERBYTE_REQUIREPASS", hide_env_values = true, value_name = "PASSWORD")]
+    pub requirepass: Option<String>,
     /// The name of the key-value store to serve [default: kv]
     #[arg(long, env = "EVERBYTE_TABLE")]
     pub table: Option<String>,
@@ -334,8 +378,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DIRECTORY")]
     pub backups: Option<PathBuf>,
     /// Mounts a file volume of the store on an empty directory while the server runs; may be given
-    /// several times. With --create a volume that is absent is made
-    #[arg(long = "mount", value_name = "VOLUME=DIR")]
+    /// several times. With --create a volume that is absent is made. OPTIONS are those of
+    /// `fs mount -o`, as in `home=/mnt,ro,noexec`
+    #[arg(long = "mount", value_name = "VOLUME=DIR[,OPTIONS]")]
     pub mounts: Vec<String>,
     /// A TOML file with the same settings
     #[arg(long, env = "EVERBYTE_CONFIG")]
@@ -360,6 +405,54 @@ pub(crate) enum MediaCommand {
         /// A directory, or a file in the directory to probe
         path: PathBuf,
     },
+}
+
+/// `everbyte inspect`.
+#[cfg(feature = "crash")]
+#[derive(ClapArgs)]
+pub(crate) struct InspectCommands {
+    #[command(subcommand)]
+    pub command: InspectCommand,
+}
+
+#[cfg(feature = "crash")]
+#[derive(Subcommand)]
+pub(crate) enum InspectCommand {
+    /// Profiles of writes by address and over time, of a workload on recorded memory
+    Heat(HeatArgs),
+}
+
+/// `everbyte inspect heat`.
+#[cfg(feature = "crash")]
+#[derive(ClapArgs)]
+pub(crate) struct HeatArgs {
+    /// The order of keys
+    #[arg(long, value_enum, default_value = "random")]
+    pub workload: HeatOrder,
+    /// Number of puts
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub operations: u64,
+    /// Columns: runs of operations
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub columns: u64,
+    /// The seed of the keys
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Draws the profiles into this file, as SVG
+    #[arg(long)]
+    pub svg: Option<PathBuf>,
+}
+
+/// The order of keys of a workload.
+#[cfg(feature = "crash")]
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum HeatOrder {
+    /// New keys in random order
+    Random,
+    /// New keys in ascending order
+    Ascending,
+    /// Random keys of a store that has them all
+    Overwrite,
 }
 
 /// `everbyte crash`.

@@ -70,6 +70,27 @@ impl From<Durability> for String {
     }
 }
 
+/// A password as users write it: 1 to 512 bytes. It is read and never printed.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Secret(pub everbyte_server::Password);
+
+impl FromStr for Secret {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Secret, &'static str> {
+        everbyte_server::Password::new(text).map(Secret).ok_or("a password has 1 to 512 bytes")
+    }
+}
+
+impl TryFrom<String> for Secret {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Secret, &'static str> {
+        text.parse()
+    }
+}
+
 /// All settings of `serve`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -80,6 +101,9 @@ pub(crate) struct Config {
     pub listen: String,
     /// Allow an address that other machines can reach.
     pub open: bool,
+    /// The password of clients.
+    #[serde(skip_serializing)]
+    pub requirepass: Option<Secret>,
     /// The key-value store inside it.
     pub table: String,
     /// Create the store if it is absent.
@@ -93,7 +117,7 @@ pub(crate) struct Config {
     /// The directory of backups that clients may ask for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backups: Option<PathBuf>,
-    /// Volumes that are mounted, each as VOLUME=DIR.
+    /// Volumes that are mounted, each as VOLUME=DIR or VOLUME=DIR,OPTIONS.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<String>,
 }
@@ -104,6 +128,7 @@ impl Default for Config {
             store: "./everbyte.store".into(),
             listen: "127.0.0.1:6380".into(),
             open: false,
+            requirepass: None,
             table: "kv".into(),
             create: false,
             backend: Backend::Auto,
@@ -122,13 +147,17 @@ impl Config {
             None => Config::default(),
             Some(path) => {
                 let text = std::fs::read_to_string(path).map_err(|error| Failure::system("read", path, error))?;
-                toml::from_str(&text).map_err(|error| Failure::Words(format!("{}: {error}", path.display())))?
+                parse(&text).map_err(|error| Failure::Words(format!("{}: {error}", path.display())))?
             }
         };
         Ok(Config {
             store: args.store.clone().unwrap_or(base.store),
             listen: args.listen.clone().unwrap_or(base.listen),
             open: args.open || base.open,
+            requirepass: match &args.requirepass {
+                Some(text) => Some(text.parse().map_err(|text: &str| Failure::Words(format!("requirepass: {text}")))?),
+                None => base.requirepass,
+            },
             table: args.table.clone().unwrap_or(base.table),
             create: args.create || base.create,
             backend: args.opening.backend.unwrap_or(base.backend),
@@ -138,6 +167,22 @@ impl Config {
             mounts: if args.mounts.is_empty() { base.mounts } else { args.mounts.clone() },
         })
     }
+}
+
+/// The settings in a file. An error shows the line, unless the line may hold the password.
+fn parse(text: &str) -> Result<Config, String> {
+    toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start).min(text.len());
+        let number = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
+        let start = text.lines().take(number + 1).collect::<Vec<_>>();
+        // A string in triple quotes may have begun on an earlier line.
+        match start.iter().any(|line| line.contains("requirepass")) {
+            true => {
+                format!("line {}: wrong, and not shown for the sake of `requirepass`, a string in quotes", number + 1)
+            }
+            false => error.to_string(),
+        }
+    })
 }
 
 #[cfg(test)]
@@ -150,6 +195,26 @@ mod tests {
             assert_eq!(text.parse::<Durability>().unwrap().to_string(), text);
         }
         assert!("interval".parse::<Durability>().unwrap_err().contains("interval:MILLISECONDS"));
+    }
+
+    #[test]
+    fn a_password_is_read_and_never_shown() {
+        let config = parse("requirepass = 'sesame'").unwrap();
+        assert!(config.requirepass.as_ref().unwrap().0 == everbyte_server::Password::new("sesame").unwrap());
+        let shown =
+            format!("{config:?} {} {}", toml::to_string(&config).unwrap(), serde_json::to_string(&config).unwrap());
+        assert!(!shown.contains("sesame"), "{shown}");
+        for wrong in [
+            "requirepass = sesame",
+            "requirepass = \"sesame",
+            "requirepass = '''\nsesame\n",
+            "requirepass = ['sesame']",
+        ] {
+            let error = parse(wrong).unwrap_err();
+            assert!(error.contains("requirepass") && !error.contains("sesame"), "{error}");
+        }
+        assert!(parse("requirepass = ''").is_err());
+        assert!(parse("lsten = 'x'").unwrap_err().contains("lsten"));
     }
 
     #[test]

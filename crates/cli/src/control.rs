@@ -4,14 +4,16 @@
 //! The socket is `STORE.control`, beside the store: each process that can find the store finds it,
 //! with no environment in common, and a service of root has no $XDG_RUNTIME_DIR.
 //!
-//! One connection is one command. The client sends its directory and its arguments and shuts its
-//! side; the process answers with the exit code, the failure, and the output. It runs the command
-//! with its own rights, so it serves its own user and root alone (SO_PEERCRED); the client takes
-//! answers of its own user, of root, and of the owner of the store alone.
+//! One connection is one command. The process greets the client; the client sends its directory and
+//! its arguments and shuts its side; the process answers with the exit code, the failure, and the
+//! output. A process that sends no greeting within [`GREETING`] is not trusted to be Everbyte. It
+//! runs the command with its own rights, so it serves its own user and root alone (SO_PEERCRED);
+//! the client takes answers of its own user, of root, and of the owner of the store alone.
 //!
-//! Threads: one accepts and answers. A client has [`PATIENCE`] to send its request, and for each
-//! part of the answer that it takes; other clients wait meanwhile. The end of the process waits for
-//! the client at hand. An answer is kept in memory until the command has ended.
+//! Threads: one accepts and greets, one answers in turn. A client has [`PATIENCE`] to send its
+//! request, and for each part of the answer that it takes; other clients wait meanwhile. The end of
+//! the process waits for the client at hand, and drops those behind it. An answer is kept in memory
+//! until the command has ended.
 
 use crate::args::{Args, Command, FsCommand};
 use crate::commands::fs::{self, Volumes};
@@ -34,12 +36,18 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Begins a request; the number is the version.
-const HELLO: &[u8] = b"everbyte control 1\0";
+/// The time in which a process that has the store open greets a client.
+const GREETING: Duration = Duration::from_secs(3);
+/// Bytes of the text of a failure at most.
+const TEXT: u32 = 1 << 20;
+/// Begins a request, and greets each client; the number is the version.
+const HELLO: &[u8] = b"everbyte control 2\0";
 /// Bytes of a request at most.
 const REQUEST: usize = 1 << 20;
 
@@ -47,7 +55,8 @@ const REQUEST: usize = 1 << 20;
 pub(crate) struct Control {
     path: PathBuf,
     listener: Arc<UnixListener>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
+    ended: Arc<AtomicBool>,
 }
 
 impl Control {
@@ -63,18 +72,35 @@ impl Control {
             }
         };
         let (store, accepting) = (store.clone(), Arc::clone(&listener));
+        let (greeted, clients) = channel::<UnixStream>();
+        let ended = Arc::new(AtomicBool::new(false));
+        let is_ended = Arc::clone(&ended);
         let answer = move || {
+            for connection in clients {
+                if is_ended.load(Ordering::Relaxed) {
+                    return;
+                }
+                // A client that leaves early misses its answer.
+                drop(answer(connection, &store, &volumes));
+            }
+        };
+        let accept = move || {
             loop {
                 match accepting.accept() {
-                    // A client that leaves early misses its answer.
-                    Ok((connection, _)) => drop(answer(connection, &store, &volumes)),
+                    Ok((mut connection, _)) => {
+                        // The empty buffer of a new connection takes the greeting.
+                        if connection.write_all(HELLO).is_ok() && greeted.send(connection).is_err() {
+                            return;
+                        }
+                    }
                     Err(error) if error.kind() == io::ErrorKind::InvalidInput => return, // shut down
                     Err(_) => std::thread::sleep(Duration::from_millis(100)),            // out of descriptors
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("control".into()).spawn(answer).ok();
-        Some(Control { path, listener, thread })
+        let start = |work: Box<dyn FnOnce() + Send>| Builder::new().name("control".into()).spawn(work).ok();
+        let threads = [start(Box::new(answer)), start(Box::new(accept))].into_iter().flatten().collect();
+        Some(Control { path, listener, threads, ended })
     }
 }
 
@@ -82,7 +108,8 @@ impl Drop for Control {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
         let _ = shutdown(&*self.listener, Side::Both); // `accept` fails from now on
-        let _ = self.thread.take().map(JoinHandle::join);
+        self.ended.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }
 
@@ -172,15 +199,24 @@ fn run(request: &[u8], store: &Store, volumes: &[(String, MountedVolume)]) -> (R
     };
     let Command::Fs(mut command) = args.command else { return (Err(unknown()), Vec::new()) };
     let Some(name) = fs::served_volume(&command.command) else { return (Err(unknown()), Vec::new()) };
-    if let FsCommand::Get(copied) = &mut command.command {
-        copied.target = directory.join(&copied.target);
+    match &mut command.command {
+        FsCommand::Get(copied) => copied.target = directory.join(&copied.target),
+        FsCommand::Put(copied) => copied.sources.iter_mut().for_each(|source| *source = directory.join(&*source)),
+        _ => (),
     }
     let (output, kept) = Output::kept(args.json);
-    let work = |volume: &Volume| fs::on(Volumes::Served(volume.clone()), &command.command, &output);
-    let done = match volumes.iter().find(|(mounted, _)| *mounted == name).and_then(|(_, volume)| volume.with(work)) {
-        Some(done) => done,
-        None => in_passing(store, &name, work),
+    let mounted = volumes.iter().find(|(mounted, _)| *mounted == name).map(|(_, volume)| volume);
+    let work = |volume: &Volume| match mounted {
+        Some(mounted) if mounted.is_read_only() && fs::changes(&command.command) => {
+            Err(Failure::System(format!("volume {name} is mounted read-only")))
+        }
+        mounted => fs::on(Volumes::Served(volume.clone(), mounted.cloned()), &command.command, &output),
     };
+    let done = mounted.and_then(|volume| match command.command {
+        FsCommand::Fsck(_) => volume.paused(work),
+        _ => volume.with(work),
+    });
+    let done = done.unwrap_or_else(|| in_passing(store, &name, work));
     let done = done.and_then(|()| output.finish());
     (done, kept.take())
 }
@@ -201,19 +237,49 @@ fn send(connection: &mut UnixStream, done: Result<(), Failure>, output: &[u8]) -
     connection.shutdown(Shutdown::Write)
 }
 
-/// Lets the process that has the store open run this command; `None` if none answers.
-pub(crate) fn ask(store: &Path, output: &Output) -> Option<Result<(), Failure>> {
+/// Lets the process that has the store open run this command. `in_use` tells that it is open.
+pub(crate) fn ask(store: &Path, in_use: &str, output: &Output) -> Result<(), Failure> {
     let path = path_of(store);
-    let mut connection = short(&path, |path| UnixStream::connect(path)).ok()?;
-    let peer = socket_peercred(&connection).ok()?.uid.as_raw();
-    let owner = std::fs::metadata(store).ok()?.uid();
+    let at = path.display();
+    let failed =
+        |error: io::Error| Failure::System(format!("{at}: cannot ask the process that answers there: {error}"));
+    let mut connection = match short(&path, |path| UnixStream::connect(path)) {
+        Ok(connection) => connection,
+        Err(error) => return Err(unanswered(&path, in_use, &error)),
+    };
+    let peer = socket_peercred(&connection).map_err(|error| failed(error.into()))?.uid.as_raw();
+    let owner = std::fs::metadata(store).map_err(failed)?.uid();
     if ![own(), 0, owner].contains(&peer) {
-        return Some(Err(Failure::System(format!("{}: a process of user {peer} answers there", path.display()))));
+        let text = "which is neither this user, root nor the owner of the store; nothing was asked";
+        return Err(Failure::System(format!("{at}: a process of user {peer} answers there, {text}")));
     }
-    Some(exchange(&mut connection, output).unwrap_or_else(|error| {
+    if !is_greeted(&mut connection) {
+        let text = "does not answer as everbyte of this version does; the command was not run";
+        return Err(Failure::System(format!("{at}: the process that listens there {text}")));
+    }
+    exchange(&mut connection, output).unwrap_or_else(|error| {
         let text = "the process that serves the store has not answered; the command may have run";
-        Err(Failure::System(format!("{}: {text}: {error}", path.display())))
-    }))
+        Err(Failure::System(format!("{at}: {text}: {error}")))
+    })
+}
+
+/// The store is in use, and its socket takes no connection.
+fn unanswered(path: &Path, in_use: &str, error: &io::Error) -> Failure {
+    let found = std::fs::symlink_metadata(path);
+    let why = match (found, error.kind()) {
+        (Err(_), _) => return Failure::InUse(in_use.into()), // it serves no commands
+        (Ok(found), _) if !found.file_type().is_socket() => "is no socket".into(),
+        (Ok(found), io::ErrorKind::PermissionDenied) => format!("is the socket of user {}", found.uid()),
+        (Ok(_), io::ErrorKind::ConnectionRefused) => "was left by a process that has ended".into(),
+        (Ok(_), _) => format!("cannot be used: {error}"),
+    };
+    Failure::InUse(format!("{in_use}; its process cannot be asked, since {} {why}", path.display()))
+}
+
+fn is_greeted(connection: &mut UnixStream) -> bool {
+    let mut hello = [0; HELLO.len()];
+    let read = connection.set_read_timeout(Some(GREETING)).and_then(|()| connection.read_exact(&mut hello));
+    read.is_ok() && hello == HELLO && connection.set_read_timeout(None).is_ok()
 }
 
 fn exchange(connection: &mut UnixStream, output: &Output) -> io::Result<Result<(), Failure>> {
@@ -229,6 +295,9 @@ fn exchange(connection: &mut UnixStream, output: &Output) -> io::Result<Result<(
     connection.read_exact(&mut head)?;
     let mut text = String::new();
     let length = u32::from_le_bytes([head[1], head[2], head[3], head[4]]);
+    if head[0] > 5 || length > TEXT {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
     connection.take(length.into()).read_to_string(&mut text)?;
     let mut bytes = Vec::new();
     connection.read_to_end(&mut bytes)?;

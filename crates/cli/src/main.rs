@@ -68,6 +68,8 @@ fn run(command: Command, output: &Output) -> Result<(), Failure> {
         Command::Media(args) => commands::media::run(&args, output),
         #[cfg(feature = "crash")]
         Command::Crash(args) => commands::crash::run(&args, output),
+        #[cfg(feature = "crash")]
+        Command::Inspect(args) => commands::inspect::run(&args, output),
         Command::Completion(args) => commands::completion::run(&args),
     }
 }

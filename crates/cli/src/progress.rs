@@ -18,6 +18,11 @@ pub(crate) fn bytes(what: &'static str) -> ProgressBar {
     styled(ProgressBar::new(0), "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}", what)
 }
 
+/// A counter of bytes whose sum is not known.
+pub(crate) fn counted_bytes(what: &'static str) -> ProgressBar {
+    styled(ProgressBar::new_spinner(), "{msg} {bytes} {bytes_per_sec}", what)
+}
+
 fn styled(bar: ProgressBar, form: &str, what: &'static str) -> ProgressBar {
     // The templates are constants of this file, so parsing cannot fail at a user's input.
     bar.with_style(ProgressStyle::with_template(form).unwrap_or_else(|_| ProgressStyle::default_bar()))

@@ -7,6 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 use std::fmt::Write;
+use std::time::Duration;
 
 /// The text form of bytes.
 pub(crate) fn escape(bytes: &[u8]) -> String {
@@ -147,9 +148,35 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// A time with its unit: `500ms`, `30s`, `10m`, `2h`, `7d`; a number alone is seconds.
+///
+/// # Errors
+/// Names what may be written.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let units = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let unit = if unit.is_empty() { "s" } else { unit };
+    let millis = units
+        .iter()
+        .find(|(name, _)| *name == unit)
+        .and_then(|(_, millis)| number.parse::<u64>().ok()?.checked_mul(*millis));
+    millis.map(Duration::from_millis).ok_or_else(|| "not a time: write 500ms, 30s, 10m, 2h or 7d".into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_have_units() {
+        for (text, millis) in [("500ms", 500), ("30", 30_000), ("30s", 30_000), ("2h", 7_200_000), ("1d", 86_400_000)] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)));
+        }
+        for wrong in ["", "s", "-1s", "1.5s", "10 s", "1w", "99999999999999999999s", "999999999999999999d"] {
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn every_byte_string_has_a_text_that_reads_back() {

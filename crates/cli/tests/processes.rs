@@ -81,7 +81,7 @@ fn an_address_that_other_machines_reach_needs_a_word() {
     let refused = said(place.command(&words).output().unwrap());
     let text = &refused.err;
     assert_eq!(refused.code, 5, "{text}");
-    assert!(text.contains("0.0.0.0:0") && text.contains("--open") && text.contains("no passwords"), "{text}");
+    assert!(text.contains("0.0.0.0:0") && text.contains("--open") && text.contains("no password is set"), "{text}");
     assert!(!place.command(&["info"]).output().unwrap().status.success(), "a store was created all the same");
     let mut server = Served::start(&place, &["--create", "--max", "1GiB", "--listen", "0.0.0.0:0", "--open"]);
     assert_eq!(server.hello["config"]["open"], Value::Bool(true));
@@ -89,7 +89,36 @@ fn an_address_that_other_machines_reach_needs_a_word() {
     assert!(TcpStream::connect(format!("127.0.0.1:{port}")).is_ok());
     let mut warning = String::new();
     BufReader::new(server.child.stderr.take().unwrap()).read_line(&mut warning).unwrap();
-    assert!(warning.starts_with("warning: ") && warning.contains("no passwords"), "{warning}");
+    assert!(warning.starts_with("warning: ") && warning.contains("no password is set"), "{warning}");
+}
+
+/// With a password from the flag, the environment or the file, clients must give it, also where no
+/// other machine reaches the address; it is printed nowhere.
+#[test]
+fn a_password_is_demanded_and_never_printed() {
+    let place = Place::new();
+    std::fs::write(place.path("settings.toml"), "requirepass = \"open sesame\"\n").unwrap();
+    let config = place.path("settings.toml");
+    for words in [&["--requirepass", "open sesame"][..], &["--config", config.to_str().unwrap()]] {
+        let server = Served::start(&place, &[&["--create", "--max", "1GiB"], words].concat());
+        assert_eq!(server.hello["requirepass"], Value::Bool(true));
+        assert!(!server.hello.to_string().contains("sesame"), "{}", server.hello);
+        server.ask("GET a\r\nAUTH sesame\r\n", "-NOAUTH Authentication required.\r\n-WRONGPASS");
+        server.ask("AUTH \"open sesame\"\r\nGET a\r\n", "+OK\r\n$-1\r\n");
+        server.kill();
+    }
+    let help = said(place.command(&["serve", "--help"]).env("EVERBYTE_REQUIREPASS", "sesame").output().unwrap());
+    assert!(help.out.contains("EVERBYTE_REQUIREPASS") && !help.out.contains("sesame"), "{}", help.out);
+    let long = said(place.command(&["serve"]).env("EVERBYTE_REQUIREPASS", "sesame".repeat(100)).output().unwrap());
+    assert!(long.code == 2 && long.err.contains("512 bytes") && !long.err.contains("sesame"), "{}", long.err);
+    let mut command = place.command(&["serve", "--listen", "0.0.0.0:0"]);
+    let mut child =
+        command.env("EVERBYTE_REQUIREPASS", "sesame").stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut warning = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut warning).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(warning.contains("nothing is encrypted") && !warning.contains("sesame"), "{warning}");
 }
 
 #[test]

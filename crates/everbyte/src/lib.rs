@@ -82,8 +82,12 @@ pub mod hkv {
 /// An ordered map of bytes; see `everbyte-kv`.
 pub mod kv {
     pub use everbyte_kv::{
-        Batch, BatchTable, Change, Changes, Commit, Entry, Error, Kv, KvTable, NamedVersion, Range, Result, Savepoint,
-        Snapshot, Stats, TableSnapshot, Version,
+        Batch, BatchTable, BulkLoad, Change, Changes, Clock, Commit, Compared, Counter, DecodeError, Decoder, Dumped,
+        Encoding, Entry, Error, ExpiringBatch, ExpiringRange, ExpiringSnapshot, ExpiringTable, HashBatch, HashEntries,
+        HashSnapshot, HashStats, HashTable, KeyPrefix, Kv, KvTable, Loss, ManualClock, NamedVersion, OtherTypeDetail,
+        Range, Result, Salvaged, Savepoint, Settled, Settler, Snapshot, Stats, Swept, SystemClock, TableSnapshot,
+        TableTypes, Transaction, TransactionRange, TransactionSavepoint, TransactionTable, Typed, TypedBatchTable,
+        TypedRange, TypedSnapshot, TypedTable, Version, decode, encode,
     };
 }
 

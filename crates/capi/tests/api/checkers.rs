@@ -89,6 +89,7 @@ fn the_address_sanitizer_has_nothing_to_say() {
     for (source, parts) in [
         ("heapo.c", &[&["objects"][..], &["transactions"]][..]),
         ("heapo_kv.c", &[&["calls", "hash"], &["ordered", "tree"]]),
+        ("kv.c", &[&["calls"], &["batches"], &["hostile"]]),
         ("log.c", &[&["calls"], &["restart"]]),
         ("regions.c", &[&["first"], &["second"]]),
         ("posix.c", &[&["volumes"], &["bytes"], &["names"], &["attributes"], &["locks"], &["again"]]),

@@ -11,6 +11,7 @@ mod programs;
 
 mod checkers;
 mod heapo;
+mod kv;
 mod mnemosyne;
 #[cfg(target_arch = "x86_64")]
 mod patomic;

@@ -9,6 +9,7 @@
 //! `--dry-run` lists the repairs.
 
 mod deep;
+mod keyspace;
 pub(crate) mod repair;
 
 use crate::args::CheckArgs;
@@ -57,7 +58,20 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<(), Failure> {
 }
 
 fn is_wrong(finding: &Finding) -> bool {
-    finding.kind != FindingKind::Note
+    is_wrong_kind(finding.kind)
+}
+
+fn is_wrong_kind(kind: FindingKind) -> bool {
+    kind != FindingKind::Note
+}
+
+fn kind_name(kind: FindingKind) -> &'static str {
+    match kind {
+        FindingKind::Damage => "damage",
+        FindingKind::Leak => "leak",
+        FindingKind::DoubleUse => "double_use",
+        FindingKind::Note => "note",
+    }
 }
 
 /// Reads the store; returns the findings, and the effects of opening and repairing it.
@@ -135,11 +149,6 @@ fn opened(store: &Store) -> Vec<String> {
 }
 
 fn as_json(finding: &Finding) -> Value {
-    let kind = match finding.kind {
-        FindingKind::Damage => "damage",
-        FindingKind::Leak => "leak",
-        FindingKind::DoubleUse => "double_use",
-        _ => "note",
-    };
+    let kind = kind_name(finding.kind);
     json!({ "room": finding.room, "kind": kind, "at": finding.at, "object": finding.object, "detail": finding.detail })
 }

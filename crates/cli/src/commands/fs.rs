@@ -16,6 +16,7 @@ use crate::text::escape;
 use crate::volume::{self, Copied, Place};
 use crate::{open, progress};
 use everbyte_fs::{Attributes, Error, FileKind, Ino, Volume, VolumeOptions};
+use everbyte_fuse::{Changed, MountedVolume};
 use everbyte_store::Store;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
@@ -25,19 +26,14 @@ pub(crate) fn run(args: &FsCommands, output: &Output) -> Result<(), Failure> {
     let to_write = || open::store(&args.store, &args.open);
     match &args.command {
         FsCommand::Mkfs(made) => mkfs(to_write()?, made, output),
-        FsCommand::Fsck(checked) => fsck::run(args, checked, output),
+        FsCommand::Fsck(checked) if checked.repair => fsck::repair(args, checked, output),
         FsCommand::Dump(dumped) => dump::run(&to_read()?, dumped, output),
-        FsCommand::Scrub(scrubbed) => scrub::run(&to_read()?, &scrubbed.volume, output),
-        FsCommand::Put(copied) => put(to_write()?, copied, output),
         FsCommand::Mount(mounted) => mount::mount(mounted, &args.open, output),
         FsCommand::Umount(unmounted) => mount::umount(unmounted, output),
         command => {
             let store = if changes(command) { to_write() } else { to_read() };
             match store {
-                Err(Failure::InUse(text)) => match control::ask(&args.store, output) {
-                    Some(done) => done,
-                    None => Err(Failure::InUse(text)),
-                },
+                Err(Failure::InUse(text)) => control::ask(&args.store, &text, output),
                 store => on(Volumes::Own(store?), command, output),
             }
         }
@@ -45,24 +41,26 @@ pub(crate) fn run(args: &FsCommands, output: &Output) -> Result<(), Failure> {
 }
 
 /// Whether a command of [`on`] changes the volume.
-fn changes(command: &FsCommand) -> bool {
+pub(crate) fn changes(command: &FsCommand) -> bool {
     match command {
         FsCommand::Snapshot(snapshots) => !matches!(snapshots.command, SnapshotCommand::List(_)),
         FsCommand::Quota(quotas) => !matches!(quotas.command, QuotaCommand::List(_)),
-        FsCommand::Grow(_) => true,
+        FsCommand::Grow(_) | FsCommand::Put(_) => true,
         _ => false,
     }
 }
 
 /// The volume of a command that a process with the volume in use can run, if it is one. Not among
-/// them: `put`, which changes files that the kernel caches, and the verifying commands, which need
-/// a volume that nothing changes.
+/// them: repairs and `dump`, which open the volume anew.
 pub(crate) fn served_volume(command: &FsCommand) -> Option<String> {
     let of_place = |text: &String| text.split_once(':').map_or(text.clone(), |(volume, _)| volume.into());
     match command {
         FsCommand::Stat(shown) => Some(shown.volume.clone()),
         FsCommand::Ls(listed) => Some(of_place(&listed.place)),
         FsCommand::Get(copied) => Some(of_place(&copied.source)),
+        FsCommand::Put(copied) => Some(of_place(&copied.target)),
+        FsCommand::Fsck(checked) if !checked.repair => Some(checked.volume.clone()),
+        FsCommand::Scrub(scrubbed) => Some(scrubbed.volume.clone()),
         FsCommand::Grow(grown) => Some(grown.volume.clone()),
         FsCommand::Snapshot(snapshots) => match &snapshots.command {
             SnapshotCommand::Create(of) | SnapshotCommand::Remove(of) => Some(of.volume.clone()),
@@ -90,6 +88,9 @@ pub(crate) fn on(volumes: Volumes, command: &FsCommand, output: &Output) -> Resu
         },
         FsCommand::Quota(quotas) => super::fs_quota::run(volumes, &quotas.command, output),
         FsCommand::Grow(grown) => grow(volumes, grown, output),
+        FsCommand::Put(copied) => put(volumes, copied, output),
+        FsCommand::Fsck(checked) => fsck::check(&volumes, &checked.volume, output),
+        FsCommand::Scrub(scrubbed) => scrub::run(&volumes, &scrubbed.volume, output),
         _ => Err(Failure::Words("this command needs the store for itself".into())),
     }
 }
@@ -98,15 +99,15 @@ pub(crate) fn on(volumes: Volumes, command: &FsCommand, output: &Output) -> Resu
 pub(crate) enum Volumes {
     /// A store that was opened for the command.
     Own(Store),
-    /// A volume in use by this process.
-    Served(Volume),
+    /// A volume in use by this process, and its mount if it has one.
+    Served(Volume, Option<MountedVolume>),
 }
 
 impl Volumes {
     pub(super) fn volume(&self, name: &str) -> Result<Volume, Failure> {
         match self {
             Volumes::Own(store) => volume(store, name),
-            Volumes::Served(volume) => Ok(volume.clone()),
+            Volumes::Served(volume, _) => Ok(volume.clone()),
         }
     }
 
@@ -117,7 +118,14 @@ impl Volumes {
                 volume.close()?;
                 Ok(store.close()?)
             }
-            Volumes::Served(_) => Ok(volume.settle()?),
+            Volumes::Served(..) => Ok(volume.settle()?),
+        }
+    }
+
+    /// Tells the mount of a change of a file.
+    fn changed(&self, change: Changed<'_>) {
+        if let Volumes::Served(_, Some(mounted)) = self {
+            mounted.changed(change);
         }
     }
 }
@@ -307,15 +315,17 @@ fn show(bar: &ProgressBar, copied: &Copied) {
     bar.set_position(copied.bytes);
 }
 
-fn put(store: Store, args: &PutArgs, output: &Output) -> Result<(), Failure> {
+fn put(volumes: Volumes, args: &PutArgs, output: &Output) -> Result<(), Failure> {
     let place = Place::of(&args.target)?;
-    let volume = volume(&store, &place.volume)?;
+    let volume = volumes.volume(&place.volume)?;
     let directory = volume::resolve(&volume, &place, Ino::ROOT)?;
     let bar = bar();
     let mut all = Copied::default();
     let copied = args.sources.iter().try_for_each(|source| {
         let Copied { files, directories, links, bytes } =
-            volume::put(&volume, source, directory, args.replace, &|copied| show(&bar, copied))?;
+            volume::put(&volume, source, directory, args.replace, &|copied| show(&bar, copied), &|change| {
+                volumes.changed(change)
+            })?;
         all.files += files;
         all.directories += directories;
         all.links += links;
@@ -323,8 +333,7 @@ fn put(store: Store, args: &PutArgs, output: &Output) -> Result<(), Failure> {
         Ok(())
     });
     // Whole files that were copied before a failure stay.
-    volume.close()?;
-    store.close()?;
+    volumes.done(volume)?;
     bar.finish_and_clear();
     copied.and_then(|()| say(&all, output))
 }

@@ -11,6 +11,8 @@ pub(crate) mod fs;
 mod fs_quota;
 pub(crate) mod grow;
 pub(crate) mod info;
+#[cfg(feature = "crash")]
+pub(crate) mod inspect;
 pub(crate) mod media;
 pub(crate) mod mount;
 pub(crate) mod names;

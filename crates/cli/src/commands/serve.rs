@@ -19,7 +19,9 @@ use serde_json::json;
 pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
     let config = Config::of(args)?;
     let (address, backups) = (config.listen.clone(), config.backups.clone());
-    let options = Options { address, open: config.open, backups, signals: true, ..Options::default() };
+    let password = config.requirepass.clone().map(|secret| secret.0);
+    let secured = password.is_some();
+    let options = Options { address, open: config.open, password, backups, signals: true, ..Options::default() };
     options.addresses()?; // before a store is created
     let places = serve_mounts::parse(&config)?;
     let words = OpenArgs { backend: Some(config.backend), durability: Some(config.durability) };
@@ -36,20 +38,24 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
     let control = Control::start(&config.store, &store, mounts.volumes());
     let backend = store.media().kind().name();
     if !address.ip().to_canonical().is_loopback() {
-        eprintln!(
-            "warning: {address} can be reached by other machines, and there are no passwords: every client may read, change and \
-             delete every key, and stop the server"
-        );
+        let danger = match secured {
+            true => "nothing is encrypted: the password and all keys can be read on the way",
+            false => "no password is set: every client may read, change and delete every key, and stop the server",
+        };
+        eprintln!("warning: {address} can be reached by other machines, and {danger}");
     }
     if output.is_json() {
         let config = serde_json::to_value(&config).map_err(|error| Failure::Words(error.to_string()))?;
         let address = address.to_string();
         output.say(
             "",
-            json!({ "address": address, "backend": backend, "created": created, "keys": kv.len(), "mounts": mounts.paths(), "config": config }),
+            json!({ "address": address, "backend": backend, "created": created, "keys": kv.len(), "mounts": mounts.paths(), "requirepass": secured, "config": config }),
         )?;
     } else {
-        let settings = toml::to_string(&config).map_err(|error| Failure::Words(error.to_string()))?;
+        let mut settings = toml::to_string(&config).map_err(|error| Failure::Words(error.to_string()))?;
+        if secured {
+            settings.push_str("# requirepass is set, and not shown\n");
+        }
         let (verb, keys, port) = (if created { "created" } else { "opened" }, kv.len(), address.port());
         let files = match mounts.paths().join(", ") {
             none if none.is_empty() => format!(

@@ -1,4 +1,4 @@
-//! The volumes that `everbyte serve --mount VOLUME=DIR` mounts.
+//! The volumes that `everbyte serve --mount VOLUME=DIR[,OPTIONS]` mounts.
 
 use crate::config::Config;
 use crate::failure::Failure;
@@ -8,8 +8,8 @@ use everbyte_media::{ErrorInfo, ErrorKind};
 use everbyte_store::Store;
 use std::path::{Path, PathBuf};
 
-/// A volume, and the directory to mount it on.
-pub(super) type VolumeAt = (String, PathBuf);
+/// A volume, the directory to mount it on, and the options.
+pub(super) type VolumeAt = (String, PathBuf, MountOptions);
 
 /// Mounted volumes. All are unmounted when this is dropped.
 pub(super) struct Mounts(Vec<(String, Serving)>);
@@ -17,14 +17,15 @@ pub(super) struct Mounts(Vec<(String, Serving)>);
 /// Reads the settings of the mounts.
 pub(super) fn parse(config: &Config) -> Result<Vec<VolumeAt>, Failure> {
     let parse = |word: &String| match word.split_once('=') {
-        Some((volume, directory)) if !volume.is_empty() && !directory.is_empty() => {
-            Ok((volume.to_owned(), PathBuf::from(directory)))
+        Some((volume, place)) if !volume.is_empty() && !place.is_empty() && !place.starts_with(',') => {
+            let (directory, options) = place_of(place);
+            Ok((volume.to_owned(), directory, MountOptions::parse(options)?))
         }
-        _ => Err(Failure::Words(format!("mount `{word}` is not VOLUME=DIR"))),
+        _ => Err(Failure::Words(format!("mount `{word}` is not VOLUME=DIR or VOLUME=DIR,OPTIONS"))),
     };
     let places: Vec<VolumeAt> = config.mounts.iter().map(parse).collect::<Result<_, _>>()?;
     let backups = config.backups.as_deref().and_then(|directory| directory.canonicalize().ok());
-    for (volume, directory) in &places {
+    for (volume, directory, _) in &places {
         let Ok(directory) = directory.canonicalize() else { continue }; // refused when it is mounted
         if backups.as_ref().is_some_and(|backups| backups.starts_with(&directory)) {
             let text = format!("backups would go to {}, into the store itself", directory.display());
@@ -34,12 +35,21 @@ pub(super) fn parse(config: &Config) -> Result<Vec<VolumeAt>, Failure> {
     Ok(places)
 }
 
+/// The directory and the options of `DIR[,OPTIONS]`. A directory that exists by the whole text,
+/// with its commas, is meant as it is.
+fn place_of(text: &str) -> (PathBuf, &str) {
+    match text.split_once(',') {
+        Some((directory, options)) if !Path::new(text).is_dir() => (directory.into(), options),
+        _ => (text.into(), ""),
+    }
+}
+
 impl Mounts {
     /// Opens and mounts all volumes, or none.
     pub(super) fn start(store: &Store, config: &Config, places: &[VolumeAt]) -> Result<Mounts, Failure> {
         let mut mounts = Mounts(Vec::new());
-        for (name, directory) in places {
-            match mount(store, config, name, directory) {
+        for (name, directory, options) in places {
+            match mount(store, config, name, directory, options) {
                 Ok(serving) => mounts.0.push((name.clone(), serving)),
                 Err(failure) => {
                     if let Err(other) = mounts.stop() {
@@ -74,7 +84,13 @@ impl Mounts {
     }
 }
 
-fn mount(store: &Store, config: &Config, name: &str, directory: &Path) -> Result<Serving, Failure> {
+fn mount(
+    store: &Store,
+    config: &Config,
+    name: &str,
+    directory: &Path,
+    options: &MountOptions,
+) -> Result<Serving, Failure> {
     let volume = match store.object(name) {
         Err(error) if config.create && error.kind() == ErrorKind::NotFound => {
             let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
@@ -85,5 +101,5 @@ fn mount(store: &Store, config: &Config, name: &str, directory: &Path) -> Result
     let path =
         config.store.canonicalize().map_err(|error| Failure::system("resolve the path", &config.store, error))?;
     let source = format!("{OF_SERVER}{}:{name}", path.display());
-    Ok(Mount::new(volume, directory, &source, &MountOptions::default())?.start()?)
+    Ok(Mount::new(volume, directory, &source, options)?.start()?)
 }

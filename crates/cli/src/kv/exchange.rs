@@ -22,15 +22,18 @@ pub(super) fn write(form: Form, key: &[u8], value: Option<&[u8]>) -> String {
     match (form, value) {
         (Form::Tsv, None) => text::escape(key),
         (Form::Tsv, Some(value)) => format!("{}\t{}", text::escape(key), text::escape(value)),
-        (Form::Jsonl, value) => {
-            let mut object = Map::new();
-            text::set_json(&mut object, "key", key);
-            if let Some(value) = value {
-                text::set_json(&mut object, "value", value);
-            }
-            Value::Object(object).to_string()
-        }
+        (Form::Jsonl, value) => Value::Object(object(key, value)).to_string(),
     }
+}
+
+/// An entry as an object of JSON.
+pub(super) fn object(key: &[u8], value: Option<&[u8]>) -> Map<String, Value> {
+    let mut object = Map::new();
+    text::set_json(&mut object, "key", key);
+    if let Some(value) = value {
+        text::set_json(&mut object, "value", value);
+    }
+    object
 }
 
 /// The entry on a line; nothing for an empty line.

@@ -1,11 +1,16 @@
 //! `everbyte kv ..`: the ordered key-value store inside a store, without a server.
 
+mod dump;
 mod exchange;
+mod expiring;
 mod export;
 mod import;
 mod one;
+mod repair;
 mod scan;
 mod tables;
+mod types;
+mod update;
 mod versions;
 
 use crate::args::{KvArgs, KvCommand, OpenArgs};
@@ -13,7 +18,7 @@ use crate::failure::Failure;
 use crate::open;
 use crate::output::Output;
 use crate::text;
-use everbyte_kv::{Kv, KvTable, Range, Snapshot, TableSnapshot};
+use everbyte_kv::{ExpiringSnapshot, Kv, KvTable, Snapshot, TableSnapshot, TableTypes};
 use everbyte_store::Store;
 use std::ops::Bound;
 
@@ -23,14 +28,21 @@ pub(crate) fn run(args: KvArgs, output: &Output) -> Result<(), Failure> {
         store: args.store,
         table: args.table,
         within: args.within,
+        read_only: args.read_only,
     };
     match args.command {
         KvCommand::Get { key } => one::get(&place, &key, output),
-        KvCommand::Put { key, value } => one::put(&place, &key, value.as_deref(), output),
+        KvCommand::Put { key, value, ttl } => one::put(&place, &key, value.as_deref(), ttl, output),
+        KvCommand::Expire => expiring::expire(&place, output),
         KvCommand::Del { keys } => one::del(&place, &keys, output),
+        KvCommand::Cas { key, expected, new } => update::cas(&place, &key, expected.as_deref(), new.as_deref(), output),
+        KvCommand::Incr { key, by } => update::incr(&place, &key, by, output),
         KvCommand::Scan(args) => scan::run(&place, &args, output),
         KvCommand::Import(args) => import::run(&place, &args, output),
         KvCommand::Export(args) => export::run(&place, &args, output),
+        KvCommand::Dump(args) => dump::dump(&place, &args, output),
+        KvCommand::Load(args) => dump::load(&place, &args, output),
+        KvCommand::Repair(args) => repair::run(&place, &args, output),
         KvCommand::Tables => tables::list(&place, output),
         KvCommand::DropTable { name } => tables::drop_table(&place, &name, output),
         KvCommand::Versions => versions::list(&place, output),
@@ -48,18 +60,24 @@ struct TablePath {
     /// A table with a name; the main one if absent.
     within: Option<String>,
     open: OpenArgs,
+    /// The store is opened read-only, and writes are refused.
+    read_only: bool,
 }
 
 impl TablePath {
     /// Opens both for reading: the table must exist.
     fn read(&self) -> Result<(Store, Kv), Failure> {
-        let store = open::store(&self.store, &self.open)?;
+        let open = if self.read_only { open::to_read } else { open::store };
+        let store = open(&self.store, &self.open)?;
         let kv = Kv::open(&store, &self.table)?;
         Ok((store, kv))
     }
 
     /// Opens both; creates the table if it is absent.
     fn write(&self) -> Result<(Store, Kv), Failure> {
+        if self.read_only {
+            return Err(Failure::Words("this command writes: leave out `--read-only`".into()));
+        }
         let store = open::store(&self.store, &self.open)?;
         let kv = Kv::open_or_create(&store, &self.table)?;
         Ok((store, kv))
@@ -77,8 +95,16 @@ impl TablePath {
         Ok(self.within.as_deref().map(|name| kv.open_or_create_table(name)).transpose()?)
     }
 
+    /// The types of its keys and values, if it is a table that has them.
+    fn types(&self, kv: &Kv) -> Result<Option<TableTypes>, Failure> {
+        Ok(self.within.as_deref().map(|name| kv.table_types(name)).transpose()?.flatten())
+    }
+
     /// The newest version of the table.
     fn snapshot(&self, kv: &Kv) -> Result<View, Failure> {
+        if let Some(table) = self.expiring(kv)? {
+            return Ok(View::Expiring(table.snapshot()?));
+        }
         Ok(match self.named(kv)? {
             Some(table) => View::Table(table.snapshot()?),
             None => View::Main(kv.snapshot()),
@@ -90,27 +116,35 @@ impl TablePath {
 enum View {
     Main(Snapshot),
     Table(TableSnapshot),
+    /// Entries that have not expired now, without their deadlines.
+    Expiring(ExpiringSnapshot),
 }
+
+/// Entries from both ends.
+type Entries = Box<dyn DoubleEndedIterator<Item = everbyte_kv::Result<(Vec<u8>, Vec<u8>)>>>;
 
 impl View {
     fn len(&self) -> Result<u64, Failure> {
         match self {
             View::Main(main) => Ok(main.len()),
             View::Table(table) => Ok(table.len()?),
+            View::Expiring(table) => Ok(table.len()?),
         }
     }
 
-    fn range(&self, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> Range<'static> {
+    fn range(&self, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> Entries {
         match self {
-            View::Main(main) => main.range::<[u8]>(bounds),
-            View::Table(table) => table.range::<[u8]>(bounds),
+            View::Main(main) => Box::new(main.range::<[u8]>(bounds)),
+            View::Table(table) => Box::new(table.range::<[u8]>(bounds)),
+            View::Expiring(table) => Box::new(table.range::<[u8]>(bounds)),
         }
     }
 
-    fn prefix(&self, prefix: &[u8]) -> Range<'static> {
+    fn prefix(&self, prefix: &[u8]) -> Entries {
         match self {
-            View::Main(main) => main.prefix(prefix),
-            View::Table(table) => table.prefix(prefix),
+            View::Main(main) => Box::new(main.prefix(prefix)),
+            View::Table(table) => Box::new(table.prefix(prefix)),
+            View::Expiring(table) => Box::new(table.prefix(prefix)),
         }
     }
 }

@@ -10,15 +10,19 @@ pub(super) fn list(place: &TablePath, output: &Output) -> Result<(), Failure> {
     let mut tables = Vec::new();
     for name in kv.tables()? {
         let keys = kv.open_table(&name)?.len()?;
-        tables.push((name, keys));
+        let types = kv.table_types(&name)?.map(|types| types.to_string());
+        tables.push((name, keys, types));
     }
     close(store, kv)?;
     if output.is_json() {
-        let list: Vec<_> = tables.iter().map(|(name, keys)| json!({ "name": name, "keys": keys })).collect();
+        let one =
+            |(name, keys, types): &(String, u64, Option<String>)| json!({ "name": name, "keys": keys, "types": types });
+        let list: Vec<_> = tables.iter().map(one).collect();
         return output.say("", json!({ "tables": list }));
     }
-    for (name, keys) in tables {
-        output.bytes(format!("{name}\t{keys} keys\n").as_bytes())?;
+    for (name, keys, types) in tables {
+        let types = types.map_or(String::new(), |types| format!("\t{types}"));
+        output.bytes(format!("{name}\t{keys} keys{types}\n").as_bytes())?;
     }
     Ok(())
 }

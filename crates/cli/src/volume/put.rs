@@ -7,7 +7,8 @@
 use super::Copied;
 use crate::failure::Failure;
 use everbyte_fs::{Error, FileKind, Ino, NewFile, Rename, SetAttributes, SetXattr, Volume};
-use std::collections::HashMap;
+use everbyte_fuse::Changed;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -23,8 +24,12 @@ struct Put<'p> {
     replace: bool,
     /// The inode of each file with several names that was copied.
     linked: HashMap<(u64, u64), Ino>,
+    /// The directories that were made.
+    made: HashSet<Ino>,
     copied: Copied,
     progress: &'p dyn Fn(&Copied),
+    /// Is told of each change of what was there before.
+    changed: &'p dyn Fn(Changed<'_>),
 }
 
 /// Copies a file or a tree into a directory of a volume.
@@ -34,13 +39,22 @@ pub(crate) fn put(
     directory: Ino,
     replace: bool,
     progress: &dyn Fn(&Copied),
+    changed: &dyn Fn(Changed<'_>),
 ) -> Result<Copied, Failure> {
     let absolute = source.canonicalize().map_err(|error| Failure::system("open", source, error))?;
     let name = source.file_name().or_else(|| absolute.file_name());
     let Some(name) = name else {
         return Err(Failure::Words(format!("{}: name a file or a directory that has a name", source.display())));
     };
-    let mut put = Put { volume, replace, linked: HashMap::new(), copied: Copied::default(), progress };
+    let mut put = Put {
+        volume,
+        replace,
+        linked: HashMap::new(),
+        made: HashSet::new(),
+        copied: Copied::default(),
+        progress,
+        changed,
+    };
     put.one(source, directory, name.as_bytes())?;
     Ok(put.copied)
 }
@@ -89,6 +103,16 @@ impl Put<'_> {
 
     /// Gives a file its name; one that exists is replaced in one step, if that was asked for.
     fn name(&self, ino: Ino, directory: Ino, name: &[u8]) -> Result<(), Failure> {
+        let replaced = if self.replace { self.volume.lookup(directory, name)? } else { None };
+        let named = self.link(ino, directory, name);
+        // Also after a failure, which may have come between two changes.
+        (self.changed)(Changed::Name(directory, name));
+        (self.changed)(Changed::File(ino));
+        replaced.into_iter().for_each(|replaced| (self.changed)(Changed::File(replaced)));
+        named
+    }
+
+    fn link(&self, ino: Ino, directory: Ino, name: &[u8]) -> Result<(), Failure> {
         match self.volume.link(ino, directory, name) {
             Err(Error::Exists) if self.replace => {
                 let mut part = b".everbyte-put-".to_vec();
@@ -98,6 +122,8 @@ impl Put<'_> {
                 if renamed.is_err() {
                     self.volume.unlink(directory, &part)?;
                 }
+                // A program may have met it.
+                (self.changed)(Changed::Name(directory, &part));
                 Ok(renamed?)
             }
             Err(Error::Exists) => {
@@ -162,8 +188,18 @@ impl Put<'_> {
         Ok(())
     }
 
+    /// Whether a directory, seen through a mount of the volume, is one that this copy has made.
+    fn is_made(&self, found: &Metadata) -> Result<bool, Failure> {
+        let ino = Ino(found.ino());
+        // Another file system may use the number; the time in nanoseconds tells them apart.
+        Ok(self.made.contains(&ino) && self.volume.attributes(ino)?.changed == time(found.ctime(), found.ctime_nsec()))
+    }
+
     fn tree(&mut self, source: &Path, found: &Metadata, directory: Ino, name: &[u8]) -> Result<(), Failure> {
         let failed = |error| Failure::system("read", source, error);
+        if self.is_made(found)? {
+            return Err(Failure::Words(format!("{}: a directory cannot be copied into itself", source.display())));
+        }
         let new = NewFile {
             uid: found.uid(),
             gid: found.gid(),
@@ -173,12 +209,15 @@ impl Put<'_> {
             Err(Error::Exists) => self.volume.lookup(directory, name)?.ok_or(Error::NotFound)?,
             made => made?,
         };
+        self.made.insert(ino);
+        (self.changed)(Changed::Name(directory, name));
         for entry in fs::read_dir(source).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             self.one(&entry.path(), ino, entry.file_name().as_bytes())?;
         }
         self.xattrs(source, ino)?;
         self.volume.set_attributes(ino, &times(found))?;
+        (self.changed)(Changed::File(ino));
         self.copied.directories += 1;
         (self.progress)(&self.copied);
         Ok(())
@@ -197,14 +236,17 @@ fn fill(file: &mut File, into: &mut [u8]) -> io::Result<usize> {
     Ok(done)
 }
 
+fn time(seconds: i64, rest: i64) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(rest)
+}
+
 fn times(found: &Metadata) -> SetAttributes {
-    let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
     SetAttributes {
         permissions: Some((found.mode() & 0o7777) as u16),
         uid: Some(found.uid()),
         gid: Some(found.gid()),
-        accessed: Some(nanoseconds(found.atime(), found.atime_nsec())),
-        modified: Some(nanoseconds(found.mtime(), found.mtime_nsec())),
+        accessed: Some(time(found.atime(), found.atime_nsec())),
+        modified: Some(time(found.mtime(), found.mtime_nsec())),
         ..SetAttributes::default()
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 fn help_is_the_map() {
     let help = Place::new().good(&["--help"]);
     let commands =
-        "create info check grow ls stat rm chmod chown mv store kv serve broker domain media crash completion";
+        "create info check grow ls stat rm chmod chown mv store kv serve broker domain media crash inspect completion";
     for command in commands.split(' ') {
         assert!(help.contains(command), "{help}");
     }
@@ -158,6 +158,20 @@ fn crash_explores_a_case_and_names_what_it_knows() {
     place.bad(&["crash", "--run", "true"], 2, &["--check", "--store"]);
     let absent = ["crash", "--store", "absent.store", "--run", "true", "--check", "true"];
     place.bad(&absent, 1, &["absent.store"]);
+}
+
+#[test]
+fn inspect_heat_draws_writes_by_address_and_over_time() {
+    let place = Place::new();
+    let words = ["inspect", "heat", "--workload", "ascending", "--operations", "300", "--columns", "10"];
+    let said = place.good(&words);
+    assert!(said.contains("stores by address") && said.contains("fences") && said.contains('@'), "{said}");
+    let json: Value =
+        serde_json::from_str(&place.good(&[&words[..], &["--json", "--svg", "heat.svg"]].concat())).unwrap();
+    let operations: u64 = json["columns"].as_array().unwrap().iter().map(|of| of["operations"].as_u64().unwrap()).sum();
+    assert_eq!((operations, json["workload"].as_str()), (300, Some("ascending")));
+    assert!(std::fs::read_to_string(place.path("heat.svg")).unwrap().starts_with("<svg"));
+    place.bad(&["inspect", "heat", "--operations", "3"], 2, &["at least one operation"]);
 }
 
 #[test]

@@ -3,11 +3,13 @@
 
 use crate::common::Place;
 use crate::mounts::{Server, works};
+use everbyte_media::Options;
+use everbyte_store::Store;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 
 /// A place with a volume that a server has mounted.
 fn place() -> Place {
@@ -62,7 +64,62 @@ fn commands_reach_a_volume_in_use() {
     place.good(&["fs", "quota", "remove", "home", "user", "0"]);
     fs::write(place.path("at/fourth"), b"").unwrap();
 
+    // The kernel had cached the listing, the absence of `tree`, and the file that is replaced.
+    let see = |name: &str| fs::read_to_string(place.path("at").join(name)).unwrap_or_default();
+    let count = || fs::read_dir(place.path("at")).unwrap().count();
+    fs::create_dir_all(place.path("tree/inner")).unwrap();
+    fs::write(place.path("tree/inner/leaf"), b"leaf").unwrap();
+    fs::write(place.path("note"), b"third, and longer").unwrap();
+    fs::hard_link(place.path("at/note"), place.path("at/twin")).unwrap();
+    let (before, open) = (count(), fs::File::open(place.path("at/note")).unwrap());
+    assert_eq!((see("note").as_str(), see("tree/inner/leaf").as_str()), ("second", ""));
+    assert_eq!(open.metadata().unwrap().nlink(), 2);
+    assert!(fs::metadata(place.path("at/tree")).is_err());
+    place.bad(&["fs", "put", "note", "home:/"], 2, &["exists"]);
+    let links = fs::metadata(place.path("at")).unwrap().nlink();
+    place.good(&["fs", "put", "note", "tree", "home:/", "--replace"]);
+    assert_eq!((see("note").as_str(), see("tree/inner/leaf").as_str()), ("third, and longer", "leaf"));
+    assert_eq!((see("twin").as_str(), open.metadata().unwrap().nlink()), ("second", 1));
+    assert_eq!((count(), fs::metadata(place.path("at")).unwrap().nlink()), (before + 1, links + 1));
+    // Into directories that the kernel knows, whose rights change.
+    fs::set_permissions(place.path("tree/inner"), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(place.path("tree/inner/leaf"), b"new leaf").unwrap();
+    place.good(&["fs", "put", "tree", "home:/", "--replace"]);
+    assert_eq!(see("tree/inner/leaf"), "new leaf");
+    assert_eq!(fs::metadata(place.path("at/tree/inner")).unwrap().mode() & 0o777, 0o700);
+    // From the mount itself.
+    place.good(&["fs", "put", "at/tree/inner", "home:/"]);
+    assert_eq!(see("inner/leaf"), "new leaf");
+    place.bad(&["fs", "put", "at/tree", "home:/tree/inner"], 2, &["cannot be copied into itself"]);
+
+    // Verified while programs change the volume.
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (at, flag) = (place.path("at"), &ended);
+        let load = scope.spawn(move || {
+            let mut rounds = 0;
+            while !flag.load(std::sync::atomic::Ordering::Relaxed) {
+                let (name, next) = (at.join("busy"), at.join("tree/busy"));
+                fs::write(&name, [7; 20_000]).unwrap();
+                fs::rename(&name, &next).unwrap();
+                fs::remove_file(&next).unwrap();
+                rounds += 1;
+            }
+            rounds
+        });
+        let said: Vec<_> = (0..5).map(|_| place.run(&["fs", "fsck", "home"])).collect();
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(load.join().unwrap() > 0);
+        for said in said {
+            assert!(said.code == 0 && said.out.contains("whole"), "{said:?}");
+        }
+    });
+    place.bad(&["fs", "scrub", "home"], 1, &["keeps no checksums"]);
+    place.bad(&["fs", "fsck", "home", "--repair"], 4, &["in use"]);
+
     // Not mounted, in the same store.
+    place.good(&["fs", "put", "note", "spare:/"]);
+    assert_eq!(place.good(&["fs", "ls", "spare:/"]), "note\n");
     place.good(&["fs", "snapshot", "create", "spare", "tuesday"]);
     assert_eq!(server.terminate(), 0);
     assert!(!place.path("everbyte.store.control").exists());
@@ -74,6 +131,9 @@ fn commands_reach_a_volume_in_use() {
 /// Sends bytes, ends the request, and returns the exit code and the rest of the answer.
 fn ask(place: &Place, request: &[u8]) -> (u8, String) {
     let mut stream = UnixStream::connect(place.path("everbyte.store.control")).unwrap();
+    let mut hello = [0; 19];
+    stream.read_exact(&mut hello).unwrap();
+    assert_eq!(&hello, b"everbyte control 2\0");
     let _ = stream.write_all(request).and_then(|()| stream.shutdown(Shutdown::Write));
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer); // a reset when the server read no further
@@ -88,14 +148,15 @@ fn hostile_clients_are_refused_and_hang_nothing() {
     }
     let place = place();
     let server = Server::start(&place, &["--mount", "home=at"]);
-    let hello = |words: &[u8]| [b"everbyte control 1\0/\0", words].concat();
+    let hello = |words: &[u8]| [b"everbyte control 2\0/\0", words].concat();
     for (request, code, why) in [
         (b"".to_vec(), 2, "another version"),
         (b"\xff\0\xfe".repeat(1000), 2, "another version"),
-        (b"everbyte control 2\0/\0fs\0ls\0home\0".to_vec(), 2, "another version"),
+        (b"everbyte control 1\0/\0fs\0ls\0home\0".to_vec(), 2, "another version"),
         (hello(b""), 2, "Usage"),
         (hello(b"fs\0fly\0home\0"), 2, "fly"),
-        (hello(b"fs\0put\0/etc/passwd\0home:/\0"), 2, "does not know"),
+        (hello(b"fs\0fsck\0home\0--repair\0"), 2, "does not know"),
+        (hello(b"fs\0put\0/no/such/file\0home:/\0"), 5, "cannot open"),
         (hello(b"fs\0umount\0at\0"), 2, "does not know"),
         (hello(b"create\0x\0"), 2, "does not know"),
         (hello(b"fs\0ls\0home:\\x\0"), 2, "x"),
@@ -139,13 +200,61 @@ fn an_old_socket_is_taken_over() {
     }
     let place = place();
     let socket = place.path("everbyte.store.control");
-    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+    drop(UnixListener::bind(&socket).unwrap());
     let server = Server::start(&place, &["--mount", "home=at"]);
     assert_eq!(place.good(&["fs", "ls", "home:/"]), "");
     assert_eq!(server.terminate(), 0);
     fs::write(&socket, b"a file").unwrap();
     let server = Server::start(&place, &["--mount", "home=at"]);
-    place.bad(&["fs", "ls", "home:/"], 4, &["in use"]);
+    place.bad(&["fs", "ls", "home:/"], 4, &["in use", "no socket"]);
     assert_eq!(server.terminate(), 0);
     assert_eq!(fs::read(&socket).unwrap(), b"a file");
+}
+
+/// A store in use whose socket belongs to another user, was left by a process that has ended, or is
+/// that of another program: refused with the reason.
+#[test]
+fn foreign_sockets_are_refused_with_the_reason() {
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home", "--span", "64MiB"]);
+    let socket = place.path("everbyte.store.control");
+    let store = Store::open(&place.path("everbyte.store"), &Options::default()).unwrap();
+    let refused = |code, why: &[&str]| place.bad(&["fs", "ls", "home:/"], code, why);
+    let said = refused(4, &["in use"]);
+    assert!(!said.err.contains("control"), "{said:?}");
+
+    drop(UnixListener::bind(&socket).unwrap());
+    refused(4, &["in use", "left by a process that has ended"]);
+    fs::remove_file(&socket).unwrap();
+
+    // Silent, closing, and with other words.
+    for words in [None, Some(&b""[..]), Some(b"HTTP/1.1 400 Bad Request\r\n"), Some(b"everbyte control 1\0")] {
+        let listener = UnixListener::bind(&socket).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                match words {
+                    Some(words) => stream.write_all(words).unwrap(),
+                    None => drop(stream.read_to_end(&mut Vec::new())),
+                }
+            });
+            refused(5, &["does not answer as everbyte", "not run"]);
+        });
+        fs::remove_file(&socket).unwrap();
+    }
+
+    if rustix::process::geteuid().is_root() {
+        fs::set_permissions(place.folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let listener = std::thread::scope(|scope| {
+            let of_other = scope.spawn(|| {
+                let nobody = rustix::process::Uid::from_raw(65534);
+                rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+                UnixListener::bind(&socket).unwrap()
+            });
+            of_other.join().unwrap()
+        });
+        refused(5, &["user 65534", "nothing was asked"]);
+        drop(listener);
+    }
+    store.close().unwrap();
 }

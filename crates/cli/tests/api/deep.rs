@@ -237,3 +237,44 @@ fn nothing_is_repaired_while_there_is_damage() {
         );
     }
 }
+
+/// A store that a server has served: its tables are compared with each other.
+#[test]
+fn the_tables_of_a_server_are_checked() {
+    let place = Place::with_store();
+    let store = open(&place);
+    let kv = everbyte_kv::Kv::open_or_create(&store, "kv").unwrap();
+    let mut server = everbyte_server::ServerScript::open(kv.clone(), 1, false, Default::default()).unwrap();
+    let lines_sent = "RPUSH l a b\r\nSET k v PX 100000000\r\nSELECT 2\r\nSADD s m\r\n";
+    assert_eq!(server.iteration(&[(0, lines_sent.into())]).unwrap()[0], b":2\r\n+OK\r\n+OK\r\n:1\r\n");
+    drop((server, kv));
+    store.close().unwrap();
+    drop(store);
+    let sums = "`kv`: the server's tables: 3 records, 2 collections of 3 elements, 1 deadlines";
+    assert!(place.good(&["check", "--deep"]).contains(sums));
+    let elements = kv_table(&place, "server/elements");
+    elements.1.put(b"\x02\0\0\0\0\0\0\0\x09odd", b"").unwrap();
+    let keys = elements.0.open_table("server/keys").unwrap();
+    let record = keys.get(b"\0l").unwrap().unwrap();
+    keys.put(b"\0l", &[&record[..24], &5_u64.to_le_bytes(), &record[32..]].concat()).unwrap();
+    drop((elements, keys));
+    let said = place.bad(&["check", "--deep"], 1, &["everbyte.store: 2 findings"]);
+    for line in [
+        "`kv`: server: damage in database 0 at key \"l\", id 1: the record says 5 elements, and there are 2 (KEYS-3)",
+        "`kv`: server: leak in database 2, id 9: 1 elements of no collection (KEYS-3)",
+    ] {
+        assert!(said.out.contains(line), "`{line}`: {said:?}");
+    }
+    let json = lines(&place.run(&["check", "--deep", "--json"]).out);
+    let found = json.iter().find(|line| line["kind"] == "damage").unwrap();
+    let place_of = [&found["room"], &found["object"], &found["rule"], &found["database"], &found["key"], &found["id"]];
+    assert_eq!(place_of, [&json!("server"), &json!("kv"), &json!("KEYS-3"), &json!(0), &json!("l"), &json!(1)]);
+    assert_eq!(json.last().unwrap()["wrong"], 2);
+}
+
+/// A table of the store's key-value store, and that itself.
+fn kv_table(place: &Place, name: &str) -> (everbyte_kv::Kv, everbyte_kv::KvTable) {
+    let kv = everbyte_kv::Kv::open(&open(place), "kv").unwrap();
+    let table = kv.open_table(name).unwrap();
+    (kv, table)
+}

@@ -127,3 +127,153 @@ fn tables_with_names_and_versions_with_names() {
     place.bad(&["kv", "restore", "monday"], 1, &["no version", "monday"]);
     place.good(&["check"]);
 }
+
+#[test]
+fn keys_are_compared_and_counted() {
+    let place = Place::with_store();
+    place.good(&["kv", "cas", "owner", "--new", "Ada"]);
+    place.bad(&["kv", "cas", "owner", "--new", "Bob"], 1, &["`owner`", "unchanged", "`Ada`"]);
+    place.good(&["kv", "cas", "owner", "--expected", "Ada", "--new", "Bob"]);
+    assert_eq!(place.good(&["kv", "get", "owner"]), "Bob\n");
+    place.good(&["kv", "cas", "owner", "--expected", "Bob"]);
+    place.bad(&["kv", "get", "owner"], 1, &["no key"]);
+    place.bad(&["kv", "cas", "owner", "--expected", "Bob", "--json"], 1, &["not there"]);
+    assert_eq!(place.good(&["kv", "incr", "--in", "counts", "visits"]), "1\n");
+    assert_eq!(place.good(&["kv", "incr", "--in", "counts", "visits", "41", "--json"]), "{\"sum\":42}\n");
+    assert_eq!(place.good(&["kv", "incr", "--in", "counts", "visits", "-43"]), "-1\n");
+    place.bad(&["kv", "incr", "--in", "counts", "visits", &i64::MIN.to_string()], 2, &["beyond the range", "visits"]);
+    place.good(&["kv", "put", "word", "hello"]);
+    place.bad(&["kv", "incr", "word"], 2, &["no counter", "5 bytes"]);
+    place.good(&["check"]);
+}
+
+/// Keys and values of a typed table are readable; bytes that are none of its types are refused.
+#[test]
+fn typed_tables_are_shown_and_verified() {
+    let place = Place::with_store();
+    place.good(&["kv", "put", "a", "b"]);
+    {
+        let store = everbyte_store::Store::open(&place.path("everbyte.store"), &Default::default()).unwrap();
+        let kv = everbyte_kv::Kv::open(&store, "kv").unwrap();
+        let table = kv.create_typed::<(String, u8), Option<bool>>("typed").unwrap();
+        table.put(&("a".into(), 65), &Some(true)).unwrap();
+        drop((table, kv));
+        store.close().unwrap();
+    }
+    let (key, value) = ("a\\x00\\x00A", "\\x01\\x01");
+    assert_eq!(place.good(&["kv", "get", "--in", "typed", key]), "Some(true)\n");
+    let got: Value = serde_json::from_str(&place.good(&["kv", "get", "--in", "typed", key, "--json"])).unwrap();
+    assert_eq!((&got["key_shown"], &got["value_shown"]), (&"(\"a\", 65)".into(), &"Some(true)".into()));
+    assert_eq!((&got["key"], &got["value"]), (&"a\0\0A".into(), &"\u{1}\u{1}".into()));
+
+    place.bad(&["kv", "put", "--in", "typed", "a", value], 2, &["the key is no encoding of `(String, u8)`", "byte 1"]);
+    place.bad(&["kv", "put", "--in", "typed", key, "9"], 2, &["the value is no encoding of `Option<bool>`"]);
+    place.bad(
+        &["kv", "cas", "--in", "typed", key, "--expected", value, "--new", "9"],
+        2,
+        &["the value is no encoding"],
+    );
+    place.bad(&["kv", "incr", "--in", "typed", key], 2, &["has no counters"]);
+    std::fs::write(place.path("in.tsv"), format!("{key}\t{value}\na\t{value}\n")).unwrap();
+    place.bad(&["kv", "import", "--in", "typed", "in.tsv"], 2, &["line 2: the key is no encoding"]);
+    place.good(&["kv", "put", "--in", "typed", "b\\x00\\x00B", "\\x00"]);
+    assert_eq!(place.good(&["kv", "scan", "--in", "typed"]), "(\"a\", 65)\tSome(true)\n(\"b\", 66)\tNone\n");
+    assert_eq!(place.good(&["kv", "scan", "--in", "typed", "--keys", "--limit", "1"]), "(\"a\", 65)\n");
+    let line: Value =
+        serde_json::from_str(&place.good(&["kv", "scan", "--in", "typed", "--json", "--reverse", "--limit", "1"]))
+            .unwrap();
+    assert_eq!((&line["key_shown"], &line["value_shown"]), (&"(\"b\", 66)".into(), &"None".into()));
+}
+
+/// A table that is empty is filled in bulk as long as keys ascend, over any number of batches; the
+/// rest is put, and what is there already is replaced.
+#[test]
+fn an_import_into_an_empty_table_is_loaded_in_bulk() {
+    let place = Place::with_store();
+    let import = |words: &[&str]| -> (u64, u64) {
+        let words = [&["kv", "import", "--json", "--batch", "100"], words].concat();
+        let said: Value = serde_json::from_str(&place.good(&words)).unwrap();
+        (said["imported"].as_u64().unwrap(), said["in_bulk"].as_u64().unwrap())
+    };
+    let line = |n: u32| format!("{n:05}\tvalue {n}\n");
+    let all: String = (0..950).map(line).collect();
+    std::fs::write(place.path("sorted.tsv"), &all).unwrap();
+    std::fs::write(place.path("turns.tsv"), (0..450).chain(440..950).map(line).collect::<String>()).unwrap();
+    std::fs::write(place.path("twice.tsv"), format!("{}{}", line(1), line(1))).unwrap();
+    assert_eq!(import(&["sorted.tsv"]), (950, 950));
+    assert_eq!(import(&["sorted.tsv"]), (950, 0), "keys are there");
+    assert_eq!(import(&["--in", "t", "sorted.tsv"]), (950, 950));
+    assert_eq!(import(&["--in", "turns", "turns.tsv"]), (960, 400));
+    assert_eq!(import(&["--in", "twice", "twice.tsv"]), (2, 0));
+    for table in [&[][..], &["--in", "t"], &["--in", "turns"]] {
+        assert_eq!(place.good(&[&["kv", "scan"], table].concat()), all);
+    }
+    assert!(place.good(&["check"]).contains("no damage"));
+}
+
+/// `put --ttl` makes a table with deadlines; every other command shows and keeps what they mean.
+#[test]
+fn entries_with_a_time_to_live() {
+    let place = Place::with_store();
+    place.bad(&["kv", "put", "k", "v", "--ttl", "1s"], 2, &["--in"]);
+    place.bad(&["kv", "put", "--in", "s", "k", "v", "--ttl", "1x"], 2, &["30s"]);
+    place.good(&["kv", "put", "--in", "s", "short", "lived", "--ttl", "1ms"]);
+    place.good(&["kv", "put", "--in", "s", "long", "lived", "--ttl", "1d"]);
+    place.good(&["kv", "put", "--in", "s", "for ever", "there"]);
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    place.bad(&["kv", "get", "--in", "s", "short"], 1, &["short"]);
+    place.bad(&["kv", "del", "--in", "s", "short"], 1, &["short"]);
+    assert_eq!(place.good(&["kv", "get", "--in", "s", "long"]), "lived\n");
+    let got =
+        |key: &str| -> Value { serde_json::from_str(&place.good(&["kv", "get", "--in", "s", key, "--json"])).unwrap() };
+    assert!(
+        got("long")["deadline_ms"].as_u64().unwrap() > 1_700_000_000_000 && got("for ever")["deadline_ms"].is_null()
+    );
+    assert_eq!(place.good(&["kv", "scan", "--in", "s"]), "for ever\tthere\nlong\tlived\n");
+    assert_eq!(place.good(&["kv", "scan", "--in", "s", "--reverse", "--prefix", "l"]), "long\tlived\n");
+    place.good(&["kv", "export", "--in", "s", "out.tsv"]);
+    assert_eq!(std::fs::read_to_string(place.path("out.tsv")).unwrap(), "for ever\tthere\nlong\tlived\n");
+    // Commands that know nothing of deadlines do not write there.
+    for words in [
+        &["cas", "--in", "s", "long", "--new", "x"][..],
+        &["incr", "--in", "s", "n"],
+        &["import", "--in", "s", "out.tsv"],
+    ] {
+        place.bad(&[&["kv"], words].concat(), 2, &["`s` have deadlines", "kv put"]);
+    }
+    place.bad(&["kv", "put", "--in", "s.expiry", "k", "v"], 2, &["deadlines of `s`"]);
+    place.bad(&["kv", "del", "--in", "s.expiry", "k"], 2, &["deadlines of `s`"]);
+    assert_eq!(place.good(&["kv", "expire", "--in", "s"]), "removed 1 entries\n");
+    assert_eq!(place.good(&["kv", "expire", "--in", "s"]), "removed 0 entries\n");
+    place.bad(&["kv", "expire"], 2, &["--in"]);
+    place.good(&["kv", "del", "--in", "s", "long"]);
+    assert_eq!(place.good(&["kv", "scan", "--in", "s", "--keys"]), "for ever\n");
+    // A table without deadlines gets none.
+    place.good(&["kv", "put", "--in", "plain", "k", "v"]);
+    place.bad(&["kv", "put", "--in", "plain", "k", "v", "--ttl", "1s"], 2, &["plain"]);
+}
+
+/// With `--read-only` no byte of the file changes, a file without write permission will do, and
+/// every command that writes is refused.
+#[test]
+fn reading_alone_changes_nothing() {
+    let place = Place::with_store();
+    place.good(&["kv", "put", "k", "v"]);
+    place.good(&["kv", "put", "--in", "s", "k", "v", "--ttl", "1ms"]);
+    place.good(&["kv", "name", "monday"]);
+    let before = std::fs::read(place.path("everbyte.store")).unwrap();
+    assert_eq!(place.good(&["kv", "get", "k", "--read-only"]), "v\n");
+    assert_eq!(place.good(&["kv", "scan", "--read-only"]), "k\tv\n");
+    assert_eq!(place.good(&["kv", "versions", "--read-only"]).lines().count(), 1);
+    place.good(&["kv", "export", "out.tsv", "--read-only"]);
+    place.good(&["kv", "dump", "out.dump", "--read-only"]);
+    for words in [&["put", "k", "w"][..], &["incr", "n"], &["cas", "k", "--expected", "v"], &["import", "out.tsv"]] {
+        place.bad(&[&["kv", "--read-only"], words].concat(), 2, &["--read-only"]);
+    }
+    for words in
+        [&["del", "k"][..], &["name", "tuesday"], &["forget", "monday"], &["drop-table", "s"], &["expire", "--in", "s"]]
+    {
+        place.bad(&[&["kv", "--read-only"], words].concat(), 5, &["read-only"]);
+    }
+    assert!(std::fs::read(place.path("everbyte.store")).unwrap() == before, "the file has changed");
+}

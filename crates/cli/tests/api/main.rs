@@ -13,6 +13,7 @@ mod deep;
 mod dump;
 mod engines;
 mod kv;
+mod kv_dump;
 mod look;
 mod mounts;
 mod volumes;

@@ -1,8 +1,9 @@
 //! `everbyte check --deep`: follows every pointer of the typed pools in a store, by the description
 //! in each pool. An allocated block that no pointer reaches has leaked. Other objects are checked
-//! as without `--deep`, and reported as not walked.
+//! as without `--deep`, and reported as not walked; of a key-value store that a server has opened,
+//! the server's tables are compared with each other.
 
-use super::{as_json, is_wrong, repair};
+use super::{as_json, is_wrong, keyspace, repair};
 use crate::args::CheckArgs;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -23,6 +24,7 @@ pub(super) fn run(args: &CheckArgs, output: &Output) -> Result<(), Failure> {
         let Deep { findings, walk } = Engines::standard().deep(&store, &object, &|met, total| bar.set(met, total));
         drop(bar);
         wrong += said.findings(&findings)?;
+        wrong += keyspace::check(&store, &object, &said)?;
         match walk {
             Walk::Whole(sums) => said.sums(&object.name, &sums)?,
             Walk::No(why) => said.line(

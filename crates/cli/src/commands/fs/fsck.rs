@@ -1,7 +1,7 @@
 //! `everbyte fs fsck`: verifies a volume, and repairs it. The plan of the repair is the one that
 //! `everbyte check --repair` makes.
 
-use super::volume;
+use super::Volumes;
 use crate::args::{FsCommands, FsckArgs};
 use crate::commands::check::repair::mended;
 use crate::failure::Failure;
@@ -12,29 +12,25 @@ use everbyte_fs::{Volume, VolumeRepair, system_clock};
 use everbyte_store::{RepairStep, Store};
 use serde_json::json;
 
-pub(super) fn run(args: &FsCommands, checked: &FsckArgs, output: &Output) -> Result<(), Failure> {
+/// `fsck --repair`.
+pub(super) fn repair(args: &FsCommands, checked: &FsckArgs, output: &Output) -> Result<(), Failure> {
     let name = &checked.volume;
-    if checked.repair && !checked.dry_run {
+    if !checked.dry_run {
         let store = open::store(&args.store, &args.open)?;
         let planned = plan(&store, name)?;
         let done = if planned.is_empty() { Vec::new() } else { planned.run()? };
         tell("done", name, &done, output)?;
         store.close()?;
         drop(store);
-        return check(&open::to_read(&args.store, &args.open)?, name, output);
+        return check(&Volumes::Own(open::to_read(&args.store, &args.open)?), name, output);
     }
     let store = open::to_read(&args.store, &args.open)?;
-    if checked.repair {
-        let planned = plan(&store, name)?;
-        tell("to be done", name, planned.steps(), output)?;
-        return match planned.steps().len() {
-            0 => output.say(format!("volume {name} needs no repair"), json!({ "volume": name, "whole": true })),
-            steps => {
-                Err(Failure::No(format!("volume {name}: {steps} repairs; `everbyte fs fsck --repair` makes them")))
-            }
-        };
+    let planned = plan(&store, name)?;
+    tell("to be done", name, planned.steps(), output)?;
+    match planned.steps().len() {
+        0 => output.say(format!("volume {name} needs no repair"), json!({ "volume": name, "whole": true })),
+        steps => Err(Failure::No(format!("volume {name}: {steps} repairs; `everbyte fs fsck --repair` makes them"))),
     }
-    check(&store, name, output)
 }
 
 fn plan(store: &Store, name: &str) -> Result<VolumeRepair, Failure> {
@@ -51,8 +47,9 @@ fn tell(when: &str, name: &str, steps: &[RepairStep], output: &Output) -> Result
     steps.iter().filter_map(|step| mended(when, name, step)).try_for_each(|(text, value)| output.say(text, value))
 }
 
-fn check(store: &Store, name: &str, output: &Output) -> Result<(), Failure> {
-    let volume = volume(store, name)?;
+/// Verifies a volume that no other thread changes.
+pub(super) fn check(volumes: &Volumes, name: &str, output: &Output) -> Result<(), Failure> {
+    let volume = volumes.volume(name)?;
     let bar = progress::bar("checking inodes", Some(0));
     let findings = volume.check_files_with(&|met, total| {
         bar.set_length(total);

@@ -1,16 +1,15 @@
 //! `everbyte fs scrub`: verifies the checksums of all sealed pages.
 
-use super::volume;
+use super::Volumes;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress;
 use crate::volume::all_paths;
 use everbyte_fs::{ScrubCursor, StepLimits};
-use everbyte_store::Store;
 use serde_json::json;
 
-pub(super) fn run(store: &Store, name: &str, output: &Output) -> Result<(), Failure> {
-    let volume = volume(store, name)?;
+pub(super) fn run(volumes: &Volumes, name: &str, output: &Output) -> Result<(), Failure> {
+    let volume = volumes.volume(name)?;
     if !volume.has_checksums() {
         let text =
             format!("volume {name} keeps no checksums of data; `everbyte fs mkfs --checksums` makes one that does");
