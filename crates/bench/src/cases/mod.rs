@@ -8,9 +8,11 @@ mod files_mapped;
 mod files_synced;
 mod files_systems;
 mod files_windows;
+mod forms;
 mod heap;
 mod hkv;
 mod kv;
+mod layers;
 mod log;
 mod mount;
 mod mount_calls;
@@ -31,6 +33,7 @@ mod serve;
 mod space;
 mod tx;
 mod workloads;
+mod ycsb;
 
 use crate::harness::Bench;
 
@@ -101,6 +104,21 @@ pub const ALL: &[BenchCase] = &[
         name: "kv",
         about: "ordered store against LMDB, redb and RocksDB, on memory and on a disk",
         run: kv::run,
+    },
+    BenchCase {
+        name: "layers",
+        about: "the ordered store, the same without flushes and fences, and a plain B+-tree",
+        run: layers::run,
+    },
+    BenchCase {
+        name: "forms",
+        about: "the versioned hash table, the ordered store, and HEAPO's hash table and tree",
+        run: forms::run,
+    },
+    BenchCase {
+        name: "ycsb",
+        about: "YCSB's workloads A to F on the ordered store, LMDB, redb and RocksDB",
+        run: ycsb::run,
     },
     BenchCase {
         name: "reopen",

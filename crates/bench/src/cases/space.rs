@@ -1,6 +1,7 @@
-//! `space`: bytes that a store takes on its file system, loaded and after every value was replaced
-//! once; ours also after ten times as many random overwrites, on memory and on a disk, and the
-//! memory that takes there.
+//! `space`: bytes that a store takes on its file system, loaded, loaded in the order of the keys,
+//! and after every value was replaced once; the pairs a second of the ordered load, which is one
+//! bulk load of ours and the transactions of puts of each rival. Ours also after ten times as many
+//! random overwrites, on memory and on a disk, and the memory that takes there.
 
 use super::Result;
 use super::kv::load;
@@ -12,6 +13,7 @@ use everbyte_workload::Random;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
 /// Bytes allocated to the files under `folder`.
 fn allocated(folder: &Path) -> Result<f64> {
@@ -42,6 +44,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
         replaced.push((name.to_string(), vec![allocated(folder.path())?]));
     }
     bench.report("loaded", Unit::Bytes, loaded, None);
+    ordered(bench, keys)?;
     bench.report("replaced", Unit::Bytes, replaced, None);
     let payload = (keys * (KEY + VALUE) as u64) as f64;
     bench.report("payload", Unit::Bytes, vec![("keys and values".into(), vec![payload])], None);
@@ -60,6 +63,35 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
         bench.report("overwritten_10x", Unit::Bytes, both("loaded", loaded, overwritten), None);
         bench.report("resident_10x", Unit::Bytes, both("loaded", loaded, resident), None);
     }
+    Ok(())
+}
+
+/// Loads pairs in the order of their keys.
+fn ordered(bench: &mut Bench<'_>, keys: u64) -> Result {
+    let mut pairs: Vec<_> = (0..keys).map(|number| (key(number), value(number, 0))).collect();
+    pairs.sort_unstable();
+    let (mut sizes, mut rates) = (Vec::new(), Vec::new());
+    for name in std::iter::once(ours::NAME).chain(KV.iter().copied()) {
+        let folder = tempfile::tempdir_in(&bench.plan.memory)?;
+        let took = if name == ours::NAME {
+            let ours = ours::Ours::open(folder.path())?;
+            let start = Instant::now();
+            let mut batch = ours.kv().batch();
+            batch.load(pairs.iter().map(|(key, value)| (key, value)))?;
+            let commit = batch.commit()?;
+            ours.kv().settle(commit)?;
+            start.elapsed()
+        } else {
+            let kv = ours::open(name, folder.path())?;
+            let start = Instant::now();
+            kv.load(&mut pairs.iter().map(|(key, value)| (&key[..], &value[..])))?;
+            start.elapsed()
+        };
+        rates.push((name.to_string(), vec![keys as f64 / took.as_secs_f64()]));
+        sizes.push((name.to_string(), vec![allocated(folder.path())?]));
+    }
+    bench.report("loaded_in_order", Unit::Bytes, sizes, None);
+    bench.report("load_in_order", Unit::PerSecond, rates, None);
     Ok(())
 }
 

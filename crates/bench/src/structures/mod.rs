@@ -5,6 +5,7 @@
 pub mod bst;
 pub mod btree8;
 pub mod kvstore;
+pub mod plain;
 pub mod rbtree;
 pub mod words;
 
