@@ -118,6 +118,11 @@ impl<'a> Runner<'a> {
         Runner { name: name.into(), run: Box::new(run), media: None }
     }
 
+    /// The runner under another name.
+    pub fn named(self, name: impl Into<String>) -> Runner<'a> {
+        Runner { name: name.into(), ..self }
+    }
+
     /// Counters of this media are reported per operation.
     pub fn counting(mut self, media: &Media) -> Runner<'a> {
         self.media = Some(media.clone());

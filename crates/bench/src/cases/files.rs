@@ -13,6 +13,7 @@ use super::files_synced as synced;
 use super::files_systems::{Calls, Files, Ours};
 use crate::harness::{Bench, Runner, Unit};
 use crate::host;
+use crate::report::Bar;
 use everbyte_media::{Counts, Media};
 use everbyte_posix::AllocateMode;
 use everbyte_workload::Random;
@@ -22,6 +23,9 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 const PAGE: u64 = 4096;
+/// The runner of two threads that have a volume each.
+const APART: &str = "a volume each";
+
 /// Directories that hold the files of a remounted volume.
 const FOLDERS: u64 = 100;
 
@@ -367,8 +371,8 @@ fn threads(bench: &mut Bench<'_>, ours: &Ours, rivals: &[Calls]) -> Result {
     Ok(())
 }
 
-/// Two threads, each on a volume of its own in a store of its own: they share nothing but the
-/// machine, as two processes would. Beside `threads_2_*`, which share one volume.
+/// Two threads on one volume, against two on volumes of their own in stores of their own, which
+/// share nothing but the machine, as two processes would.
 fn volumes(bench: &mut Bench<'_>, folder: &Path) -> Result {
     let metrics = [("read", Work::Read), ("write", Work::Write), ("create", Work::Create)];
     if !metrics.iter().any(|(name, _)| bench.wants(&format!("volumes_2_{name}"))) {
@@ -381,10 +385,13 @@ fn volumes(bench: &mut Bench<'_>, folder: &Path) -> Result {
         Ok((ours, shares))
     };
     let both = [make("first")?, make("second")?];
+    let (one, its) = make("shared")?;
     for (name, work) in metrics {
         let most = if matches!(work, Work::Create) { bench.plan.pick(20_000, 10_000, 20) } else { 0 };
-        let runner = together(both.iter().map(|(ours, shares)| (ours, shares)).collect(), work);
-        bench.metric(&format!("volumes_2_{name}"), Unit::PerSecond, most, vec![runner]);
+        let shared = together(vec![(&one, &its); 2], work);
+        let apart = together(both.iter().map(|(ours, shares)| (ours, shares)).collect(), work).named(APART);
+        bench.bars = vec![Bar::new(APART, 0.95)];
+        bench.metric(&format!("volumes_2_{name}"), Unit::PerSecond, most, vec![shared, apart]);
     }
     Ok(())
 }

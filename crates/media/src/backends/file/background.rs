@@ -1,5 +1,7 @@
 //! Tasks of the background threads. One checkpoints when the log is half full, and makes the syncs
-//! of `interval` mode; the other writes an open batch that is half full, beside checkpoints.
+//! of `interval` mode; the other writes an open batch that is half full, beside checkpoints. After
+//! a record it looks at the open batch every millisecond for a while, so that a caller does not pay
+//! for waking it each time.
 //!
 //! A thread starts with its first task, so a store that is only read, or written little, has none.
 //! A failure to start it is harmless: a flush that finds the log or the batch full does the work
@@ -8,12 +10,22 @@
 //! Threads: one thread for each [`BackgroundTasks`], any number of callers.
 
 use parking_lot::{Condvar, Mutex};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+/// The time from one look at the open batch to the next.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Looks after the newest early record.
+const LOOKS: u32 = 100;
 
 pub(crate) struct BackgroundTasks {
     requests: Mutex<Requests>,
     changed: Condvar,
+    /// The thread looks at the open batch by itself.
+    looks: AtomicBool,
     /// Starts the thread, which runs [`BackgroundTasks::next`] until it answers `None`.
     start: Box<dyn Fn() -> Option<JoinHandle<()>> + Send + Sync>,
     interval: Option<Duration>,
@@ -26,6 +38,9 @@ struct Requests {
     checkpoint: bool,
     /// The time at which the written records must be synced.
     sync_at: Option<Instant>,
+    /// The time of the next look at the open batch, and the looks that follow it.
+    look_at: Option<Instant>,
+    looks_left: u32,
     stop: bool,
     thread: Option<JoinHandle<()>>,
 }
@@ -44,8 +59,8 @@ impl BackgroundTasks {
         enabled: bool,
         start: impl Fn() -> Option<JoinHandle<()>> + Send + Sync + 'static,
     ) -> BackgroundTasks {
-        let start = Box::new(start);
-        BackgroundTasks { requests: Mutex::default(), changed: Condvar::new(), start, interval, enabled }
+        let (requests, looks, start) = (Mutex::default(), AtomicBool::new(false), Box::new(start));
+        BackgroundTasks { requests, changed: Condvar::new(), looks, start, interval, enabled }
     }
 
     pub(crate) fn want_checkpoint(&self) {
@@ -58,6 +73,21 @@ impl BackgroundTasks {
         if self.enabled {
             self.request(|requests| !std::mem::replace(&mut requests.record, true));
         }
+    }
+
+    /// Whether the thread looks at the open batch within a millisecond, without a request. The
+    /// answer may be old: an unrequested record is written by a later flush or barrier.
+    #[inline(always)]
+    pub(crate) fn looks(&self) -> bool {
+        self.looks.load(Relaxed)
+    }
+
+    /// Ends a look of the thread, which `wrote` a record or found the batch less than half full.
+    pub(crate) fn looked(&self, wrote: bool) {
+        let mut requests = self.requests.lock();
+        requests.looks_left = if wrote { LOOKS } else { requests.looks_left.saturating_sub(1) };
+        requests.look_at = (requests.looks_left > 0).then(|| Instant::now() + LOOK);
+        self.looks.store(requests.looks_left > 0, Relaxed);
     }
 
     pub(crate) fn want_sync(&self) {
@@ -98,13 +128,14 @@ impl BackgroundTasks {
             if requests.sync_at.take_if(|at| *at <= Instant::now()).is_some() {
                 return Some(BackgroundTask::Sync);
             }
-            if std::mem::take(&mut requests.record) {
+            let looks = requests.look_at.take_if(|at| *at <= Instant::now()).is_some();
+            if std::mem::take(&mut requests.record) || looks {
                 return Some(BackgroundTask::Record);
             }
             if std::mem::take(&mut requests.checkpoint) {
                 return Some(BackgroundTask::Checkpoint);
             }
-            match requests.sync_at {
+            match requests.sync_at.into_iter().chain(requests.look_at).min() {
                 Some(at) => drop(self.changed.wait_until(&mut requests, at)),
                 None => self.changed.wait(&mut requests),
             }

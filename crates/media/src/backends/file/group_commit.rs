@@ -99,7 +99,7 @@ impl FileStore {
         if self.progress.appended.load(Acquire) != log.sequence {
             self.progress.appended.store(log.sequence, Release);
         }
-        if log.is_half_full() && !log.asked {
+        if log.is_half_full() && !log.asked && (log.is_nearly_full() || !self.early.looks()) {
             log.asked = true;
             drop(log);
             self.early.want_record();
@@ -134,10 +134,12 @@ impl FileStore {
         Some(self.log.lock())
     }
 
-    /// Writes the open batch as long as it is half full. Before another thread gets the lock, the
-    /// next record has been taken, so a flush that waits for a buffer has one.
-    pub(crate) fn write_early(&self) -> Result<()> {
+    /// Writes the open batch as long as it is half full, and returns whether it was. Before another
+    /// thread gets the lock, the next record has been taken, so a flush that waits for a buffer has
+    /// one.
+    pub(crate) fn write_early(&self) -> Result<bool> {
         let mut log = self.log.lock();
+        let mut wrote = false;
         loop {
             self.disk.check_alive()?; // a poisoned writer never ends
             if log.writing {
@@ -145,11 +147,11 @@ impl FileStore {
                 continue;
             }
             if !log.is_half_full() {
-                return Ok(());
+                return Ok(wrote);
             }
             misplaced("media-early-acknowledged", || self.acknowledge(log.sequence));
             let (guard, written) = self.write_open(log);
-            (log, _) = (guard, written?);
+            (log, wrote) = (guard, written.map(|()| true)?);
             misplaced("media-early-open-acknowledged", || self.acknowledge(log.sequence));
         }
     }

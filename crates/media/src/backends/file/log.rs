@@ -105,6 +105,12 @@ impl Log {
         self.open.used() * 2 > self.open.capacity()
     }
 
+    /// Whether more than three quarters of that buffer are in use.
+    #[inline(always)]
+    pub(crate) fn is_nearly_full(&self) -> bool {
+        self.open.used() * 4 > self.open.capacity() * 3
+    }
+
     /// Whether the log holds no record, no flushed line and no record being written.
     pub(crate) fn is_idle(&self) -> bool {
         self.open.is_empty() && !self.writing && self.tail == self.start && self.dirty.is_empty()

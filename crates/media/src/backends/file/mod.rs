@@ -76,7 +76,7 @@ fn tasks(
             while let Some(task) = of(&store).next() {
                 // A failure poisons the store: the next caller gets it.
                 let _ = match task {
-                    BackgroundTask::Record => store.write_early(),
+                    BackgroundTask::Record => store.write_early().map(|wrote| of(&store).looked(wrote)),
                     BackgroundTask::Checkpoint => {
                         store.checkpoint_when(Log::is_crowded).map(|()| store.release_pages(false))
                     }
@@ -262,7 +262,7 @@ impl FileBackend {
 
     /// For tests: [`FileStore::write_early`].
     pub(crate) fn write_early(&self) -> Result<()> {
-        self.store.write_early()
+        self.store.write_early().map(|_| ())
     }
 
     /// For tests: the store ends as if the process had died.
