@@ -1,6 +1,7 @@
 //! The arguments of the command line. clap generates `everbyte --help`, the list of all commands,
 //! from this file.
 
+mod access;
 mod domain;
 mod fs;
 mod kv;
@@ -8,6 +9,7 @@ mod names;
 mod object;
 mod store;
 
+pub(crate) use access::AccessArgs;
 pub(crate) use domain::{BrokerArgs, DomainCommand, DomainCommands};
 pub(crate) use fs::{
     FsCommand, FsCommands, FsDumpArgs, FsGrowArgs, FsLsArgs, FsStatArgs, FsckArgs, GetArgs, MkfsArgs, MountArgs,
@@ -385,6 +387,8 @@ pub(crate) struct ServeArgs {
     /// A TOML file with the same settings
     #[arg(long, env = "EVERBYTE_CONFIG")]
     pub config: Option<PathBuf>,
+    #[command(flatten)]
+    pub access: AccessArgs,
     #[command(flatten)]
     pub opening: OpenArgs,
 }

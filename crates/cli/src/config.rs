@@ -4,7 +4,7 @@
 //! The properties of the format (the declared maximum, the log) are recorded in the store and read
 //! from the settings only when a store is created.
 
-use crate::args::ServeArgs;
+use crate::args::{AccessArgs, ServeArgs};
 use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -120,6 +120,9 @@ pub(crate) struct Config {
     /// Volumes that are mounted, each as VOLUME=DIR or VOLUME=DIR,OPTIONS.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<String>,
+    /// Users, sockets, TLS, limits of clients: a section.
+    #[serde(skip_serializing_if = "AccessArgs::is_default")]
+    pub access: AccessArgs,
 }
 
 impl Default for Config {
@@ -136,6 +139,7 @@ impl Default for Config {
             max: crate::open::MAX_DEFAULT,
             backups: None,
             mounts: Vec::new(),
+            access: AccessArgs::default(),
         }
     }
 }
@@ -164,6 +168,7 @@ impl Config {
             durability: args.opening.durability.unwrap_or(base.durability),
             max: args.max.unwrap_or(base.max),
             backups: args.backups.clone().or(base.backups),
+            access: args.access.clone().or(base.access),
             mounts: if args.mounts.is_empty() { base.mounts } else { args.mounts.clone() },
         })
     }

@@ -91,6 +91,12 @@ impl Channels {
         self.by_client.get(&client).map_or_else(Vec::new, |names| names[kind as usize].iter().cloned().collect())
     }
 
+    /// The names that a client subscribes to, each with whether it is a pattern.
+    pub(crate) fn names_of_all(&self, client: u64) -> Vec<(Vec<u8>, bool)> {
+        let of = |kind| self.names(kind, client).into_iter().map(move |name| (name, kind == Subscription::Pattern));
+        SUBSCRIPTIONS.into_iter().flat_map(of).collect()
+    }
+
     /// A client has left, or starts again.
     pub(crate) fn forget(&mut self, client: u64) {
         let Some(names) = self.by_client.remove(&client) else { return };

@@ -1,8 +1,10 @@
 //! Connected clients: facts about one client, and the list of all connections.
 
+use crate::access::{UserId, Users};
 use crate::connection::Connection;
+use crate::stream::Address;
+use crate::tracking::TrackingMode;
 use crate::transaction::Transaction;
-use std::net::SocketAddr;
 use std::time::Instant;
 
 /// Whether and when a connection ends.
@@ -37,12 +39,26 @@ pub(crate) struct Client {
     pub id: u64,
     /// Its place among the connections.
     pub slot: usize,
-    /// Whether it has given the server's password.
+    /// Whether it has given a user's password, or needed none when it connected.
     pub authenticated: bool,
+    /// Its user.
+    pub user: UserId,
+    /// Wrong passwords that it has given.
+    pub failed_logins: u32,
+    /// The command under way was given in a pause of clients, and waits for its end.
+    pub postponed: bool,
+    /// Its request of CLIENT TRACKING.
+    pub tracking: Option<Box<TrackingMode>>,
+    /// Since when more waits for it than its soft limit.
+    pub over_soft_limit: Option<Instant>,
+    /// Whether it may not be evicted. None is.
+    pub no_evict: bool,
+    /// Whether nothing more is executed for it in this iteration: its replies have to leave first.
+    pub turn_over: bool,
     /// The other side.
-    pub peer: SocketAddr,
+    pub peer: Address,
     /// This side.
-    pub local: SocketAddr,
+    pub local: Address,
     /// The socket's file descriptor.
     pub descriptor: i32,
     /// As given by the client; may be empty.
@@ -90,13 +106,26 @@ pub(crate) struct Client {
 
 impl Client {
     /// A client that has just connected.
-    pub(crate) fn new(id: u64, peer: SocketAddr, local: SocketAddr, descriptor: i32, now: Instant) -> Client {
+    pub(crate) fn new(
+        id: u64,
+        peer: impl Into<Address>,
+        local: impl Into<Address>,
+        descriptor: i32,
+        now: Instant,
+    ) -> Client {
         Client {
             id,
             slot: 0,
             authenticated: false,
-            peer,
-            local,
+            user: Users::DEFAULT,
+            failed_logins: 0,
+            postponed: false,
+            tracking: None,
+            over_soft_limit: None,
+            no_evict: false,
+            turn_over: false,
+            peer: peer.into(),
+            local: local.into(),
             descriptor,
             name: Vec::new(),
             library_name: Vec::new(),
@@ -126,9 +155,8 @@ impl Client {
         self.subscriptions != [0; 3]
     }
 
-    /// Forgets what the client said about itself, its password included, but for its library.
+    /// Forgets what the client said about itself, but for its library.
     pub(crate) fn reset(&mut self) {
-        self.authenticated = false;
         self.name.clear();
         self.database = 0;
         self.reply_mode = ReplyMode::On;
@@ -183,6 +211,11 @@ impl Clients {
     pub(crate) fn remove(&mut self, slot: usize) {
         self.free.push(slot);
         self.count -= 1;
+    }
+
+    /// Whether this client has left, or has shown that it speaks TLS.
+    pub(crate) fn is_greeted(&self, slot: usize, id: u64) -> bool {
+        self.get(slot).is_none_or(|connection| connection.client.id != id || !connection.stream.is_handshaking())
     }
 
     /// A connection in its slot, to look at.

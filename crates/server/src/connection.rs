@@ -12,7 +12,7 @@ use crate::clients::Client;
 use crate::resp::parse::{Malformed, Parser, Step};
 use crate::resp::prefetch;
 use crate::resp::reply::Replies;
-use mio::net::TcpStream;
+use crate::stream::Stream;
 use std::io::{self, Read};
 use std::time::Instant;
 
@@ -68,7 +68,7 @@ pub(crate) enum ReadEnd {
 /// See the head of this file.
 pub(crate) struct Connection {
     /// The socket.
-    pub stream: TcpStream,
+    pub stream: Stream,
     /// The part of the connection that commands see.
     pub client: Client,
     /// Replies that have not left.
@@ -104,10 +104,10 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// A connection that has just been accepted.
-    pub(crate) fn new(stream: TcpStream, client: Client, bulk_size_max: usize) -> Connection {
+    pub(crate) fn new(stream: impl Into<Stream>, client: Client, bulk_size_max: usize) -> Connection {
         let progress = client.connected;
         Connection {
-            stream,
+            stream: stream.into(),
             client,
             out: Replies::default(),
             readable: true,
@@ -160,6 +160,7 @@ impl Connection {
             + self.queued_memory()
             + self.out.memory()
             + self.held.capacity()
+            + self.stream.memory()
     }
 
     /// Reads once.
@@ -184,7 +185,7 @@ impl Connection {
         self.missing = self.missing.saturating_sub(count);
         match result {
             Ok(0) => Ok(ReadEnd::Gone),
-            Ok(count) if count < want => Ok(ReadEnd::Drained(count)),
+            Ok(count) if count < want && self.stream.drains() => Ok(ReadEnd::Drained(count)),
             Ok(count) => Ok(ReadEnd::More(count)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(ReadEnd::Drained(0)),
             Err(error) => Err(error),
@@ -215,6 +216,11 @@ impl Connection {
     /// The keys of the next requests if these are plain SET commands.
     pub(crate) fn puts_to_prefetch(&self) -> impl Iterator<Item = &[u8]> {
         prefetch::puts(&self.input[self.start..self.end])
+    }
+
+    /// Keeps a request that is executed later.
+    pub(crate) fn postpone(&mut self) {
+        self.parser.done();
     }
 
     /// Drops a request that has been executed.
@@ -262,7 +268,7 @@ mod tests {
         let (stream, address) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
         let client = Client::new(1, address, address, 0, Instant::now());
-        let mut connection = Connection::new(TcpStream::from_std(stream), client, 1 << 29);
+        let mut connection = Connection::new(mio::net::TcpStream::from_std(stream), client, 1 << 29);
         let (mut pool, mut requests) = (Pool::default(), 0);
         let value = vec![b'v'; 8 << 20];
         let sender = std::thread::spawn(move || {

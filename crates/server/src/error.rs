@@ -25,6 +25,18 @@ pub enum Error {
         /// As given.
         address: String,
     },
+    /// The file of users cannot be used.
+    #[error("{text}; the server has not started: put the file right, or start without it (option `aclfile`)")]
+    Users {
+        /// Everything that is wrong with it.
+        text: String,
+    },
+    /// Certificates or keys cannot be used.
+    #[error("{text}")]
+    Tls {
+        /// The faults of the files, with their names.
+        text: String,
+    },
     /// A system call of the event loop failed.
     #[error("{action}: {source}")]
     System {
@@ -69,6 +81,7 @@ impl ErrorInfo for Error {
         match self {
             Error::Listen { source, .. } | Error::System { source, .. } => ErrorKind::of_io(source),
             Error::Exposed { .. } => ErrorKind::Denied,
+            Error::Users { .. } | Error::Tls { .. } => ErrorKind::Invalid,
             Error::Store { source } | Error::Open { source } => source.kind(),
             Error::Layout { .. } => ErrorKind::Newer,
             Error::Settler => ErrorKind::Poisoned,

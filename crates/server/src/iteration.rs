@@ -32,12 +32,15 @@
 //! Design: docs/design/server-group-commit.md
 
 use crate::clients::{Clients, Closing, ReplyMode};
-use crate::command::{Call, CommandTable, Fail, admitted, discarded, listens, may_write, queued, refused, store_text};
+use crate::command::{
+    Call, CommandTable, Fail, admitted, discarded, end_command, listens, may_write, queued, refused, remember,
+    store_text,
+};
 use crate::connection::{Connection, Pool, ReadEnd};
 use crate::error::{Error, Result};
 use crate::gather::Gather;
 use crate::keyspace::{Keyspace, Verdict};
-use crate::outbox::Parcel;
+use crate::outbox::{self, Parcel};
 use crate::resp::reply::{Position, Protocol};
 use crate::server_state::ServerState;
 use crate::settler::Settler;
@@ -51,6 +54,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 mod deliver;
+mod invalidate;
+mod limits;
+mod pause;
 mod settling;
 mod wake;
 
@@ -103,6 +109,16 @@ struct Served {
     commands: usize,
     /// Whether its replies may tell of what is not settled.
     waits: bool,
+}
+
+/// The end of a request.
+enum Done {
+    /// It has its reply.
+    Kept,
+    /// All earlier writes of the iteration are lost, for this reason.
+    Lost(Vec<u8>),
+    /// It is not executed yet: clients are paused.
+    Postponed,
 }
 
 /// An iteration whose replies wait for its settlement.
@@ -242,6 +258,7 @@ impl Iterations {
         let tables = Arc::clone(&self.shared.tables);
         let (remembered, now) = (std::mem::take(&mut self.shared.remembered), self.shared.clock());
         let mut keys = Keyspace::new(&tables, remembered, now, self.careful > 0, !self.pending.is_empty());
+        self.end_pause(now);
         self.sweep(&mut keys);
         self.give_up(now);
         self.careful = self.careful.saturating_sub(1);
@@ -288,11 +305,15 @@ impl Iterations {
         if now < self.shared.sweep_next && self.shared.sweep_next <= now + EVERY {
             return;
         }
-        keys.track(!self.shared.watches.is_empty());
+        if self.shared.pause.is_some() {
+            return;
+        }
+        keys.track(!self.shared.watches.is_empty() || self.shared.tracking.is_on());
         keys.begin_command(false);
         let swept = keys.sweep(SWEPT_MAX);
         let kept = matches!(keys.end_command(swept.is_err()), Verdict::Kept);
-        self.touched(keys);
+        self.touched(keys, None);
+        self.shared.outbox.end_command(keys.unsettled());
         let more = kept && matches!(swept, Ok(true));
         self.shared.sweep_next = if more { now } else { now + EVERY };
     }
@@ -303,7 +324,10 @@ impl Iterations {
         if !keys.unsettled() {
             let mut waiting = self.pack();
             match self.pending.back_mut() {
-                Some(last) => last.parcels.append(&mut waiting),
+                Some(last) => {
+                    outbox::hold(&mut waiting);
+                    last.parcels.append(&mut waiting);
+                }
                 None => assert!(waiting.is_empty(), "PUSH-1"),
             }
             self.shared.remembered = keys.into_remembered();
@@ -328,6 +352,7 @@ impl Iterations {
                 let served = self.park();
                 self.gather.add(commit, served.len());
                 self.shared.metrics.pending_syncs_max = self.shared.metrics.pending_syncs_max.max(ticket - settled);
+                outbox::hold(&mut waiting);
                 self.pending.push_back(PendingIteration { ticket, served, parcels: waiting, start });
             }
             (Some(commit), _) => {
@@ -342,6 +367,7 @@ impl Iterations {
                 let mut parked = self.park();
                 if let Some(last) = self.pending.back_mut() {
                     last.served.append(&mut parked);
+                    outbox::hold(&mut waiting);
                     last.parcels.append(&mut waiting);
                 }
                 self.spare.push(parked);
@@ -406,7 +432,7 @@ impl Iterations {
     /// Executes what a connection has sent.
     fn serve(&mut self, slot: usize, connection: &mut Connection, keys: &mut Keyspace<'_>, budget: &mut Budget) {
         connection.queued = false;
-        connection.client.subscribing = false;
+        (connection.client.subscribing, connection.client.turn_over) = (false, false);
         let mut served = Served { slot, position: connection.out.position(), commands: 0, waits: false };
         let soft = self.shared.options.output_size_soft;
         if connection.out.pending() > soft {
@@ -432,7 +458,7 @@ impl Iterations {
             Ok(ReadEnd::Gone) | Err(_) => {
                 connection.readable = false;
                 connection.ended = true;
-                if connection.client.waiting {
+                if connection.client.waiting || connection.client.postponed {
                     self.shared.waiters.remove(connection.client.id); // WAIT-3
                     connection.client.closing = Closing::Now;
                 }
@@ -465,6 +491,8 @@ impl Iterations {
     ) {
         while connection.unread
             && !connection.client.waiting
+            && !connection.client.turn_over
+            && !connection.client.postponed
             && connection.client.closing == Closing::No
             && connection.out.pending() <= self.shared.options.output_size_soft
             && budget.commands > 0
@@ -477,12 +505,15 @@ impl Iterations {
             match connection.next(self.shared.lacks_password(&connection.client)) {
                 Ok(Some(used)) => {
                     self.prefetched = self.prefetched.saturating_sub(1);
-                    let lost = self.command(connection, keys);
+                    let done = self.command(connection, keys);
+                    if matches!(done, Done::Postponed) {
+                        connection.postpone();
+                        return;
+                    }
                     connection.advance(used);
-                    if let Some(reason) = lost {
-                        self.lost(connection, served, &reason);
-                    } else {
-                        served.commands += 1;
+                    match done {
+                        Done::Lost(reason) => self.lost(connection, served, &reason),
+                        Done::Kept | Done::Postponed => served.commands += 1,
                     }
                     budget.commands -= 1;
                     budget.size = budget.size.saturating_sub(used);
@@ -498,9 +529,8 @@ impl Iterations {
         }
     }
 
-    /// Executes one request and writes its reply. When what the iteration wrote before it is lost
-    /// by its failure, that is returned.
-    fn command(&mut self, connection: &mut Connection, keys: &mut Keyspace<'_>) -> Option<Vec<u8>> {
+    /// Executes one request and writes its reply.
+    fn command(&mut self, connection: &mut Connection, keys: &mut Keyspace<'_>) -> Done {
         let (args, client, out) = connection.request();
         let position = out.position();
         if client.reply_mode == ReplyMode::SkipNext {
@@ -509,8 +539,18 @@ impl Iterations {
         let mut lost = false;
         let (mut told, subscribing) = (false, std::mem::take(&mut client.subscribing));
         let found = CommandTable::get().look_up(&args).and_then(|index| {
+            admitted(client, &mut self.shared, index, &args)?;
+            Ok(index)
+        });
+        if let Ok(index) = found
+            && self.shared.postpones(client, index)
+        {
+            client.postponed = true;
+            self.shared.postponed += 1;
+            return Done::Postponed;
+        }
+        let found = found.and_then(|index| {
             let command = CommandTable::get().rows[index];
-            admitted(client, &self.shared, command)?;
             Ok((index, queued(client, index, command, &args)?))
         });
         let outcome = match found {
@@ -521,7 +561,7 @@ impl Iterations {
             }
             Ok((index, false)) => {
                 let command = CommandTable::get().rows[index];
-                keys.track(!self.shared.watches.is_empty() || !self.shared.waiters.is_empty());
+                keys.track(self.shared.follows_changes());
                 keys.begin_command(may_write(client, command));
                 keys.select(client.database);
                 client.command = command.name;
@@ -540,7 +580,8 @@ impl Iterations {
                     Verdict::Refused(error) => outcome = Err(Fail::Store(error)),
                     Verdict::Lost => lost = true,
                 }
-                let places = self.touched(keys);
+                let places = self.touched(keys, Some(&*client));
+                remember(client, &mut self.shared, index, &args);
                 if outcome.is_ok()
                     && let Some(fail) = self.wake(places, keys)
                 {
@@ -567,7 +608,11 @@ impl Iterations {
         }
         assert!(!lost || reason.is_some(), "ITER-2");
         self.shared.outbox.end_command(keys.unsettled());
+        for (slot, id) in std::mem::take(&mut self.shared.ends) {
+            self.end(slot, id);
+        }
         client.subscribing |= subscribing;
+        end_command(client, &args);
         client.resp = if out.protocol == Protocol::Resp3 { 3 } else { 2 };
         match client.reply_mode {
             ReplyMode::On | ReplyMode::SkipNext => {}
@@ -580,7 +625,17 @@ impl Iterations {
                 client.reply_mode = ReplyMode::On;
             }
         }
-        reason
+        Iterations::tell_own(std::mem::take(&mut self.shared.own_stale), out);
+        reason.map_or(Done::Kept, Done::Lost)
+    }
+
+    /// Ends another client than the one served, at the end of this iteration.
+    pub(crate) fn end(&mut self, slot: usize, id: u64) {
+        if let Some(connection) = self.clients.get_mut(slot).filter(|connection| connection.client.id == id) {
+            connection.client.closing = Closing::Now;
+            self.shared.waiters.remove(id); // WAIT-3
+            self.gone.push(slot);
+        }
     }
 
     /// A command has spoiled the iteration's batch: everything executed before it in this iteration
@@ -635,6 +690,7 @@ impl Iterations {
                 self.shared.watches.forget(connection.client.id);
                 self.shared.channels.forget(connection.client.id);
                 self.shared.waiters.remove(connection.client.id);
+                self.shared.tracking.forget(connection.client.id);
                 self.clients.remove(served.slot);
             }
         }
@@ -647,8 +703,10 @@ impl Iterations {
         if connection.client.closing == Closing::Now {
             return false;
         }
+        // Bytes that were encrypted before go first.
+        let Ok(flushed) = connection.stream.flush_all() else { return false };
         let before = connection.out.pending();
-        if before > 0 {
+        if before > 0 && flushed {
             if before > self.shared.options.output_size_max.saturating_mul(2) {
                 self.shared.metrics.connections_over_limit += 1;
                 return false;
@@ -661,10 +719,14 @@ impl Iterations {
             if sent > 0 {
                 connection.progress = self.shared.now;
             }
-        } else {
+        } else if flushed {
             connection.progress = self.shared.now;
         }
-        if connection.out.is_empty() {
+        if self.is_over_limit(connection) {
+            self.shared.metrics.connections_over_limit += 1;
+            return false;
+        }
+        if connection.out.is_empty() && matches!(connection.stream.flush_all(), Ok(true)) {
             self.pool.reclaim(&mut connection.out);
             let finished = connection.ended && !connection.unread;
             return connection.client.closing == Closing::No && !finished;
@@ -675,13 +737,25 @@ impl Iterations {
     fn wants_iteration(&self, connection: &Connection) -> bool {
         connection.client.closing == Closing::No
             && connection.out.pending() <= self.shared.options.output_size_soft
-            && (connection.unread && !connection.client.waiting || connection.readable && !connection.ended)
+            && (connection.unread && !connection.client.waiting && !connection.client.postponed
+                || connection.readable && !connection.ended)
     }
 
     /// Ends clients that take nothing of what waits for them.
     fn drop_stalled(&mut self) {
         let (now, stall) = (self.shared.now, self.shared.options.output_stall);
         for slot in self.clients.slots() {
+            let Some(connection) = self.clients.get_mut(slot) else { continue };
+            let idle = self.shared.options.idle_max;
+            let waits = connection.client.waiting || connection.client.subscribes() || connection.parked;
+            if !idle.is_zero() && !waits && now.saturating_duration_since(connection.client.active) > idle {
+                connection.client.closing = Closing::Now;
+                self.ready(slot, false);
+                continue;
+            }
+            if connection.client.over_soft_limit.is_some() && !connection.parked {
+                self.ready(slot, false);
+            }
             let Some(connection) = self.clients.get_mut(slot) else { continue };
             let full = connection.out.pending() > self.shared.options.output_size_soft && !connection.parked;
             if full && now.saturating_duration_since(connection.progress) > stall {

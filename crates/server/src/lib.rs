@@ -22,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod backups;
 mod channels;
 mod clients;
@@ -43,6 +44,10 @@ mod script;
 mod server;
 mod server_state;
 mod settler;
+mod sockets;
+mod stream;
+mod tls;
+mod tracking;
 mod transaction;
 mod waiting;
 mod watch;
@@ -50,8 +55,9 @@ mod watch;
 pub use error::{Error, Result};
 pub use fuzz::fuzz_protocol;
 pub use keyspace::{KeyspaceFinding, KeyspaceSums, check};
-pub use options::Options;
+pub use options::{Options, SoftLimit};
 pub use password::Password;
 pub use script::ServerScript;
 pub use server::{Handle, Server};
 pub use server_state::REDIS_VERSION;
+pub use tls::{ClientCertificates, TlsOptions};

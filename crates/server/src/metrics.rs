@@ -33,6 +33,8 @@ pub(crate) struct Metrics {
     pub errors: u64,
     /// Passwords refused.
     pub passwords_refused: u64,
+    /// Requests refused for want of a right: to a command, a key, a channel.
+    pub denied: [u64; 4],
     /// Bytes read from sockets.
     pub input_bytes: u64,
     /// Bytes written to sockets.

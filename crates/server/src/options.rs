@@ -2,12 +2,22 @@
 
 use crate::error::{Error, Result};
 use crate::password::Password;
+use crate::tls::TlsOptions;
 use everbyte_kv::{Clock, SystemClock};
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// So many bytes may wait for a client for so long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SoftLimit {
+    /// Bytes; 0: no limit.
+    pub size: usize,
+    /// The time for which more may wait.
+    pub time: Duration,
+}
 
 /// How a [`Server`](crate::Server) listens and what it bounds. The defaults are meant for use.
 #[derive(Clone)]
@@ -21,6 +31,21 @@ pub struct Options {
     /// The password that clients have to give by AUTH or HELLO before anything else; `None`: they
     /// need none.
     pub password: Option<Password>,
+    /// A file of users (ACL LOAD, ACL SAVE), which must be there when the server starts. The server
+    /// then refuses addresses that other machines can reach only if its user `default` needs no
+    /// password.
+    pub acl_file: Option<PathBuf>,
+    /// TLS beside plain TCP.
+    pub tls: Option<TlsOptions>,
+    /// A Unix socket beside TCP.
+    pub unix_socket: Option<PathBuf>,
+    /// Permissions of the Unix socket; by default the server's user alone may use it.
+    pub unix_mode: u32,
+    /// Seconds after which an idle TCP connection is probed; 0: never.
+    pub keepalive: u32,
+    /// A client that sends nothing for so long is disconnected, unless it subscribes or waits;
+    /// zero: never.
+    pub idle_max: Duration,
     /// Connections at a time; one more gets an error and is closed.
     pub clients_max: usize,
     /// Bytes of one argument or value, as Redis's `proto-max-bulk-len`.
@@ -37,8 +62,18 @@ pub struct Options {
     /// answered with an error.
     pub output_size_max: usize,
     /// Bytes waiting for a subscriber at most: above it the subscriber is disconnected, and others
-    /// get their messages all the same.
+    /// get their messages all the same. So it is with a client that tracks keys.
     pub push_size_max: usize,
+    /// A subscriber for which more bytes wait for longer than the time is disconnected; 0: none is.
+    pub push_soft: SoftLimit,
+    /// Bytes of replies waiting for any other client at which it is disconnected; 0: never, as the
+    /// limits above hold.
+    pub reply_size_max: usize,
+    /// The same as of subscribers.
+    pub reply_soft: SoftLimit,
+    /// Keys that clients keep copies of (CLIENT TRACKING): above so many, the readers of some key
+    /// are told to forget it.
+    pub tracking_keys_max: usize,
     /// A client above the soft limit that takes no byte for so long is disconnected.
     pub output_stall: Duration,
     /// Commands executed under one settlement of the store.
@@ -66,6 +101,12 @@ impl Default for Options {
             address: "127.0.0.1:6380".into(),
             open: false,
             password: None,
+            acl_file: None,
+            tls: None,
+            unix_socket: None,
+            unix_mode: 0o700,
+            keepalive: 300,
+            idle_max: Duration::ZERO,
             clients_max: 10_000,
             bulk_size_max: 512 << 20,
             input_size_max: 1 << 30,
@@ -73,6 +114,10 @@ impl Default for Options {
             output_size_soft: 1 << 20,
             output_size_max: 1 << 30,
             push_size_max: 32 << 20,
+            push_soft: SoftLimit { size: 8 << 20, time: Duration::from_secs(60) },
+            reply_size_max: 0,
+            reply_soft: SoftLimit { size: 0, time: Duration::ZERO },
+            tracking_keys_max: 1_000_000,
             output_stall: Duration::from_secs(60),
             iteration_commands_max: 8192,
             iteration_size_max: 4 << 20,
@@ -84,16 +129,27 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Resolves the address. Unless `open` or a password is set, only loopback addresses pass.
+    /// Resolves the addresses, and returns that of plain TCP. Unless `open` or a password is set,
+    /// only loopback addresses pass.
     ///
     /// # Errors
     /// [`Error::Listen`] when the address does not resolve, [`Error::Exposed`] when other machines
     /// could reach it.
     pub fn addresses(&self) -> Result<Vec<SocketAddr>> {
-        let listen = |source| Error::Listen { address: self.address.clone(), source };
-        let addresses: Vec<SocketAddr> = self.address.to_socket_addrs().map_err(listen)?.collect();
+        if let Some(tls) = &self.tls {
+            self.resolve(&tls.address)?;
+        }
+        self.resolve(&self.address)
+    }
+
+    /// The same for one address.
+    pub(crate) fn resolve(&self, given: &str) -> Result<Vec<SocketAddr>> {
+        let listen = |source| Error::Listen { address: given.into(), source };
+        let addresses: Vec<SocketAddr> = given.to_socket_addrs().map_err(listen)?.collect();
         match addresses.iter().find(|address| !address.ip().to_canonical().is_loopback()) {
-            Some(_) if !self.open && self.password.is_none() => Err(Error::Exposed { address: self.address.clone() }),
+            Some(_) if !self.open && self.password.is_none() && self.acl_file.is_none() => {
+                Err(Error::Exposed { address: given.into() })
+            }
             _ => Ok(addresses),
         }
     }

@@ -15,6 +15,7 @@
 //! Threads: the event loop alone.
 
 use crate::resp::reply::{Protocol, Replies};
+use crate::tracking::Invalidation;
 use everbyte_media::seeded;
 
 /// A published message.
@@ -93,8 +94,20 @@ impl Answer {
 pub(crate) fn refused(parcels: Vec<Parcel>, text: &[u8]) -> impl Iterator<Item = Parcel> {
     parcels.into_iter().filter_map(move |parcel| match parcel {
         Parcel::Message(_) => None,
+        // Its readers were forgotten already; and the reply behind which the author was told is
+        // another one now.
+        Parcel::Invalidation(change) => Some(Parcel::Invalidation(Invalidation { told: None, ..change })),
         Parcel::Answer(answer) => Some(Parcel::Answer(Answer::new(answer.reader, |out| out.error(text)))),
     })
+}
+
+/// The parcels wait with a pending iteration.
+pub(crate) fn hold(parcels: &mut [Parcel]) {
+    for parcel in parcels {
+        if let Parcel::Invalidation(change) = parcel {
+            change.late = true;
+        }
+    }
 }
 
 /// Output for another client.
@@ -103,6 +116,8 @@ pub(crate) enum Parcel {
     Answer(Answer),
     /// For all subscribers.
     Message(Message),
+    /// For clients that keep copies of keys.
+    Invalidation(Invalidation),
 }
 
 /// The parcels of the iteration under way.
@@ -128,7 +143,10 @@ impl Outbox {
     /// The command under way was refused (PUSH-3).
     pub(crate) fn drop_command(&mut self) {
         if !seeded("server-push-of-refused") {
-            self.parcels.truncate(self.ended);
+            // A refused change forgets the readers of keys all the same.
+            let kept = self.parcels.drain(self.ended..).filter(|(parcel, _)| matches!(parcel, Parcel::Invalidation(_)));
+            let kept: Vec<_> = kept.collect();
+            self.parcels.extend(kept);
         }
     }
 

@@ -15,12 +15,16 @@ use crate::iteration::Iterations;
 use crate::keyspace::Tables;
 use crate::options::Options;
 use crate::server_state::ServerState;
+use crate::sockets::{UnixSocket, keep_alive, listen_on};
+use crate::stream::{Address, Stream};
+use crate::tls::{self, Handshakes, TlsStream};
 use everbyte_kv::Kv;
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream, UnixStream};
 use mio::{Events, Interest, Poll, Token, Waker};
-use rustix::net::sockopt::set_socket_keepalive;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustls::ServerConfig;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
@@ -31,8 +35,15 @@ use std::time::{Duration, Instant};
 const LISTENER: Token = Token(usize::MAX - 1);
 const WAKER: Token = Token(usize::MAX - 2);
 const SIGNAL: Token = Token(usize::MAX - 3);
+const TLS: Token = Token(usize::MAX - 4);
+const UNIX: Token = Token(usize::MAX - 5);
+const RELOAD: Token = Token(usize::MAX - 6);
 /// Connections accepted between two iterations.
 const ACCEPTED_MAX: usize = 256;
+/// The refusal of another machine's client while no password is set.
+const DENIED: &[u8] =
+    b"-DENIED Everbyte is running in protected mode because no password is set for the default user. In this mode \
+    connections are only accepted from the loopback interface.\r\n";
 const TICK: Duration = Duration::from_secs(1);
 
 /// Serves one table of a store to clients that speak the Redis protocol.
@@ -41,9 +52,13 @@ const TICK: Duration = Duration::from_secs(1);
 /// a crash, as far as the store's durability promises.
 pub struct Server {
     listener: TcpListener,
+    tls: Option<TcpListener>,
+    unix: Option<UnixSocket>,
+    handshakes: Handshakes,
     poll: Poll,
     iterations: Iterations,
     signals: Option<UnixStream>,
+    reloads: Option<UnixStream>,
     handle: Handle,
     /// Whether connections may be waiting to be accepted.
     accept_pending: bool,
@@ -74,6 +89,7 @@ impl Server {
     /// # Errors
     /// [`Error::Exposed`] when other machines could reach the address and [`Options::open`] is not
     /// set. [`Error::Open`] and [`Error::Layout`] when the server's own tables cannot be opened.
+    /// [`Error::Users`] and [`Error::Tls`] when a file that the options name cannot be used.
     /// [`Error::Listen`] names the address and what to do; [`Error::System`] when the poll
     /// cannot be made.
     pub fn bind(kv: Kv, options: Options) -> Result<Server> {
@@ -84,23 +100,60 @@ impl Server {
         let poll = Poll::new().map_err(system("make a poll"))?;
         let registry = poll.registry();
         registry.register(&mut listener, LISTENER, Interest::READABLE).map_err(system("poll the listener"))?;
+        let mut tls = None;
+        if let Some(given) = &options.tls {
+            let listen = |source| Error::Listen { address: given.address.clone(), source };
+            let mut socket = listen_on(&options.resolve(&given.address)?).map_err(listen)?;
+            registry.register(&mut socket, TLS, Interest::READABLE).map_err(system("poll the listener"))?;
+            tls = Some(socket);
+        }
+        let mut unix = None;
+        if let Some(path) = &options.unix_socket {
+            let mut socket = UnixSocket::listen(path, options.unix_mode)?;
+            registry.register(&mut socket.listener, UNIX, Interest::READABLE).map_err(system("poll the listener"))?;
+            unix = Some(socket);
+        }
         let waker = Arc::new(Waker::new(registry, WAKER).map_err(system("make a waker"))?);
-        let mut signals = None;
+        let (mut signals, mut reloads) = (None, None);
         if options.signals {
-            let mut receiver = signal_socket().map_err(system("wait for signals"))?;
+            let mut receiver = signal_socket(&[SIGTERM, SIGINT]).map_err(system("wait for signals"))?;
             registry.register(&mut receiver, SIGNAL, Interest::READABLE).map_err(system("poll signals"))?;
             signals = Some(receiver);
         }
+        if options.signals && options.tls.is_some() {
+            let mut receiver = signal_socket(&[SIGHUP]).map_err(system("wait for signals"))?;
+            registry.register(&mut receiver, RELOAD, Interest::READABLE).map_err(system("poll signals"))?;
+            reloads = Some(receiver);
+        }
         raise_descriptors(options.clients_max);
-        let shared = ServerState::new(options, address, Tables::open(kv)?);
+        let mut shared = ServerState::new(options, address, Tables::open(kv)?);
+        shared.load_users()?;
+        shared.load_certificates()?;
         let iterations = Iterations::new(shared, Arc::clone(&waker));
         let handle = Handle { waker, stop: Arc::new(AtomicBool::new(false)) };
-        Ok(Server { listener, poll, iterations, signals, handle, accept_pending: false, accept_again: false })
+        Ok(Server {
+            listener,
+            tls,
+            unix,
+            handshakes: Handshakes::default(),
+            poll,
+            iterations,
+            signals,
+            reloads,
+            handle,
+            accept_pending: false,
+            accept_again: false,
+        })
     }
 
     /// The address on which the server listens; the port is the real one when 0 was asked for.
     pub fn address(&self) -> SocketAddr {
         self.iterations.shared.address
+    }
+
+    /// The address on which the server speaks TLS.
+    pub fn tls_address(&self) -> Option<SocketAddr> {
+        self.tls.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 
     /// A handle for stopping the server from another thread.
@@ -132,6 +185,15 @@ impl Server {
             }
             let tick = self.iterations.begin(Instant::now());
             self.accept_pending |= tick && std::mem::take(&mut self.accept_again);
+            if tick {
+                let clients = &self.iterations.clients;
+                for (slot, id) in
+                    self.handshakes.late(self.iterations.shared.now, |slot, id| clients.is_greeted(slot, id))
+                {
+                    self.iterations.shared.metrics.connections_malformed += 1;
+                    self.iterations.end(slot, id);
+                }
+            }
             for event in &events {
                 self.dispatch(event);
             }
@@ -149,7 +211,14 @@ impl Server {
 
     fn dispatch(&mut self, event: &Event) {
         match event.token() {
-            LISTENER => self.accept_pending = true,
+            LISTENER | TLS | UNIX => self.accept_pending = true,
+            RELOAD => {
+                let mut bytes = [0; 16];
+                while self.reloads.as_mut().is_some_and(|reloads| matches!(reloads.read(&mut bytes), Ok(1..))) {}
+                if let Err(error) = self.iterations.shared.load_certificates() {
+                    eprintln!("everbyte: the certificates stay as they are: {error}");
+                }
+            }
             WAKER => {}
             SIGNAL => {
                 let mut bytes = [0; 16];
@@ -169,12 +238,36 @@ impl Server {
     fn accept(&mut self) {
         for _ in 0..ACCEPTED_MAX {
             match self.listener.accept() {
-                Ok((stream, peer)) => self.welcome(stream, peer),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // Out of descriptors or memory: waiting connections are tried again when a client
-                // leaves.
-                Err(_) => {
-                    self.accept_again = true;
+                Ok((stream, peer)) => self.welcome_tcp(stream, peer, None),
+                Err(error) => {
+                    // Out of descriptors or memory: waiting connections are tried again when a
+                    // client leaves.
+                    self.accept_again |= error.kind() != io::ErrorKind::WouldBlock;
+                    self.accept_tls();
+                    self.accept_unix();
+                    return;
+                }
+            }
+        }
+        self.accept_tls();
+        self.accept_unix();
+        self.accept_pending = true;
+    }
+
+    /// Accepts a few connections of TLS, if few handshakes are under way.
+    fn accept_tls(&mut self) {
+        let Some(config) = self.iterations.shared.tls.clone() else { return };
+        for _ in 0..tls::ACCEPTED_MAX {
+            let clients = &self.iterations.clients;
+            let Some(listener) = &self.tls else { return };
+            if !self.handshakes.has_room(|slot, id| clients.is_greeted(slot, id)) {
+                self.accept_again = true;
+                return;
+            }
+            match listener.accept() {
+                Ok((stream, peer)) => self.welcome_tcp(stream, peer, Some(Arc::clone(&config))),
+                Err(error) => {
+                    self.accept_again |= error.kind() != io::ErrorKind::WouldBlock;
                     return;
                 }
             }
@@ -182,7 +275,47 @@ impl Server {
         self.accept_pending = true;
     }
 
-    fn welcome(&mut self, mut stream: TcpStream, peer: SocketAddr) {
+    fn accept_unix(&mut self) {
+        for _ in 0..ACCEPTED_MAX {
+            let Some(unix) = &self.unix else { return };
+            match unix.listener.accept() {
+                Ok((stream, _)) => {
+                    let address = Address::Unix(Arc::clone(&unix.name));
+                    self.welcome(stream.into(), address.clone(), address);
+                }
+                Err(error) => {
+                    self.accept_again |= error.kind() != io::ErrorKind::WouldBlock;
+                    return;
+                }
+            }
+        }
+        self.accept_pending = true;
+    }
+
+    fn welcome_tcp(&mut self, mut stream: TcpStream, peer: SocketAddr, config: Option<Arc<ServerConfig>>) {
+        let shared = &self.iterations.shared;
+        // The user `default` may have lost its password since the server started.
+        if shared.users.is_open() && !shared.options.open && !peer.ip().to_canonical().is_loopback() {
+            let _ = stream.write(DENIED);
+            return;
+        }
+        // Both options are optional: a socket that refuses them still works.
+        let _ = stream.set_nodelay(true);
+        keep_alive(&stream, shared.options.keepalive);
+        let local = stream.local_addr().unwrap_or(shared.address);
+        match config {
+            None => self.welcome(stream.into(), peer.into(), local.into()),
+            Some(config) => {
+                let (slot, id, now) = (self.iterations.clients.vacant(), shared.client_next, shared.now);
+                if let Ok(stream) = TlsStream::new(stream, config) {
+                    self.handshakes.add(slot, id, now);
+                    self.welcome(Stream::Tls(Box::new(stream)), peer.into(), local.into());
+                }
+            }
+        }
+    }
+
+    fn welcome(&mut self, mut stream: Stream, peer: Address, local: Address) {
         let shared = &mut self.iterations.shared;
         if self.iterations.clients.count() >= shared.options.clients_max {
             shared.metrics.connections_rejected += 1;
@@ -190,16 +323,13 @@ impl Server {
             let _ = stream.write(b"-ERR max number of clients reached\r\n");
             return;
         }
-        // Both options are optional: a socket that refuses them still works.
-        let _ = stream.set_nodelay(true);
-        let _ = set_socket_keepalive(&stream, true);
         let slot = self.iterations.clients.vacant();
         let interest = Interest::READABLE | Interest::WRITABLE;
         if self.poll.registry().register(&mut stream, Token(slot), interest).is_err() {
             return;
         }
-        let local = stream.local_addr().unwrap_or(shared.address);
-        let client = Client::new(shared.client_next, peer, local, stream.as_raw_fd(), shared.now);
+        let mut client = Client::new(shared.client_next, peer, local, stream.as_raw_fd(), shared.now);
+        client.authenticated = shared.users.is_open();
         shared.client_next += 1;
         shared.metrics.connections += 1;
         let connection = Connection::new(stream, client, shared.options.bulk_size_max);
@@ -208,23 +338,11 @@ impl Server {
     }
 }
 
-/// Tries the addresses in order.
-fn listen_on(addresses: &[SocketAddr]) -> io::Result<TcpListener> {
-    let mut last = io::Error::from(io::ErrorKind::InvalidInput);
-    for address in addresses {
-        match TcpListener::bind(*address) {
-            Ok(listener) => return Ok(listener),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
-/// A socket that becomes readable at SIGTERM or SIGINT.
-fn signal_socket() -> io::Result<UnixStream> {
+/// A socket that becomes readable at signals.
+fn signal_socket(signals: &[i32]) -> io::Result<UnixStream> {
     let (sender, receiver) = std::os::unix::net::UnixStream::pair()?;
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-        signal_hook::low_level::pipe::register(signal, sender.try_clone()?)?;
+    for signal in signals {
+        signal_hook::low_level::pipe::register(*signal, sender.try_clone()?)?;
     }
     receiver.set_nonblocking(true)?;
     Ok(UnixStream::from_std(receiver))

@@ -1,18 +1,23 @@
 //! The server's own state, apart from connections and keys.
 
+use crate::access::{self, Users};
 use crate::backups::Backups;
 use crate::channels::Channels;
 use crate::clients::Client;
 use crate::cursor::Cursors;
+use crate::error::{Error, Result};
 use crate::keyspace::{Remembered, Tables};
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::outbox::Outbox;
+use crate::tls::configure;
+use crate::tracking::Tracking;
 use crate::waiting::Waiters;
 use crate::watch::Watches;
 use everbyte_kv::Kv;
 use everbyte_kv::raw::Raw as _;
 use everbyte_media::Durability;
+use rustls::ServerConfig;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Instant, UNIX_EPOCH};
@@ -23,6 +28,15 @@ pub const REDIS_VERSION: &str = "7.0.15";
 /// Limits of the kept places of SCAN: their number, and their bytes.
 const CURSORS_MAX: usize = 65_536;
 const CURSORS_SIZE_MAX: usize = 16 << 20;
+
+/// A pause of clients.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pause {
+    /// Its end, in milliseconds since 1970.
+    pub until: u64,
+    /// Whether commands wait that do not write.
+    pub all: bool,
+}
 
 /// See the head of this file.
 pub(crate) struct ServerState {
@@ -48,6 +62,23 @@ pub(crate) struct ServerState {
     pub watches: Watches,
     /// Clients that wait for an element.
     pub waiters: Waiters,
+    /// Certificates and key for connections to come.
+    pub tls: Option<Arc<ServerConfig>>,
+    /// Keys that clients keep copies of.
+    pub tracking: Tracking,
+    /// Changes of the command under way that `tracking` has been told of.
+    pub changes_noted: usize,
+    /// Keys of which the client that is served keeps copies, and which it has changed itself;
+    /// `None`: all keys.
+    pub own_stale: Vec<Option<Vec<u8>>>,
+    /// Set while clients are paused.
+    pub pause: Option<Pause>,
+    /// Clients whose requests wait for its end.
+    pub postponed: usize,
+    /// Users.
+    pub users: Users,
+    /// Connections to be ended once the command under way has ended: slots and clients.
+    pub ends: Vec<(usize, u64)>,
     /// Subscriptions.
     pub channels: Channels,
     /// Output of this iteration for other clients.
@@ -75,6 +106,14 @@ impl ServerState {
             tables: Arc::new(tables),
             remembered: Box::default(),
             sweep_next: 0,
+            tls: None,
+            tracking: Tracking::default(),
+            changes_noted: 0,
+            own_stale: Vec::new(),
+            pause: None,
+            postponed: 0,
+            users: Users::new(options.password.as_ref()),
+            ends: Vec::new(),
             backups: Backups::new(options.backups.clone()),
             options,
             address,
@@ -93,9 +132,34 @@ impl ServerState {
         }
     }
 
+    /// Reads the file of users, if there is one, and refuses an address that other machines can
+    /// reach where it leaves the user `default` without a password.
+    pub(crate) fn load_users(&mut self) -> Result<()> {
+        let Some(path) = &self.options.acl_file else { return Ok(()) };
+        self.users.replace(access::load(path).map_err(|text| Error::Users { text })?);
+        if self.users.is_open() && !self.options.open && !self.address.ip().to_canonical().is_loopback() {
+            return Err(Error::Exposed { address: self.address.to_string() });
+        }
+        Ok(())
+    }
+
+    /// Reads the certificates and the key again; if one of them is wrong, nothing changes.
+    /// Connections that are open keep theirs.
+    pub(crate) fn load_certificates(&mut self) -> Result<()> {
+        if let Some(tls) = &self.options.tls {
+            self.tls = Some(configure(tls).map_err(|text| Error::Tls { text })?);
+        }
+        Ok(())
+    }
+
+    /// Whether the changes of each command have to be known.
+    pub(crate) fn follows_changes(&self) -> bool {
+        !self.watches.is_empty() || !self.waiters.is_empty() || self.tracking.is_on()
+    }
+
     /// Whether the client must give the password first.
     pub(crate) fn lacks_password(&self, client: &Client) -> bool {
-        self.options.password.is_some() && !client.authenticated
+        !client.authenticated && !self.users.is_open()
     }
 
     /// Milliseconds since 1970, by the clock of the options.

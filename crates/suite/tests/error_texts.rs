@@ -363,6 +363,8 @@ fn page() -> String {
     texts!(page, "server", everbyte_server::Error, {
         Listen => E::Listen { address: "127.0.0.1:6380".into(), source: io::Error::from(io::ErrorKind::AddrInUse) },
         Exposed => E::Exposed { address: "0.0.0.0:6380".into() },
+        Tls => E::Tls { text: "TLS: the private key server.key: No such file or directory".into() },
+        Users => E::Users { text: "Error loading ACLs, opening file 'users.acl': No such file or directory".into() },
         System => E::System { action: "wait for readiness", source: refused() },
         Open => E::Open { source: everbyte_kv::Error::Doomed },
         Layout => E::Layout { format: everbyte_media::Format::new(2_u64, 1_u64) },

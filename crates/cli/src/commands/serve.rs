@@ -21,7 +21,8 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
     let (address, backups) = (config.listen.clone(), config.backups.clone());
     let password = config.requirepass.clone().map(|secret| secret.0);
     let secured = password.is_some();
-    let options = Options { address, open: config.open, password, backups, signals: true, ..Options::default() };
+    let mut options = Options { address, open: config.open, password, backups, signals: true, ..Options::default() };
+    config.access.apply(&mut options).map_err(Failure::Words)?;
     options.addresses()?; // before a store is created
     let places = serve_mounts::parse(&config)?;
     let words = OpenArgs { backend: Some(config.backend), durability: Some(config.durability) };
@@ -34,12 +35,13 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
     let kv = Kv::open_or_create(&store, &config.table)?;
     let server = Server::bind(kv.clone(), options)?;
     let address = server.address();
+    let secure = server.tls_address().map(|address| address.to_string());
     let mounts = Mounts::start(&store, &config, &places)?;
     let control = Control::start(&config.store, &store, mounts.volumes());
     let backend = store.media().kind().name();
     if !address.ip().to_canonical().is_loopback() {
         let danger = match secured {
-            true => "nothing is encrypted: the password and all keys can be read on the way",
+            true => "nothing is encrypted there: the password and all keys can be read on the way",
             false => "no password is set: every client may read, change and delete every key, and stop the server",
         };
         eprintln!("warning: {address} can be reached by other machines, and {danger}");
@@ -49,12 +51,15 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
         let address = address.to_string();
         output.say(
             "",
-            json!({ "address": address, "backend": backend, "created": created, "keys": kv.len(), "mounts": mounts.paths(), "requirepass": secured, "config": config }),
+            json!({ "address": address, "backend": backend, "created": created, "keys": kv.len(), "mounts": mounts.paths(), "requirepass": secured, "tls": secure, "config": config }),
         )?;
     } else {
         let mut settings = toml::to_string(&config).map_err(|error| Failure::Words(error.to_string()))?;
         if secured {
             settings.push_str("# requirepass is set, and not shown\n");
+        }
+        if let Some(address) = secure {
+            settings.push_str(&format!("# TLS on {address}\n"));
         }
         let (verb, keys, port) = (if created { "created" } else { "opened" }, kv.len(), address.port());
         let files = match mounts.paths().join(", ") {

@@ -2,9 +2,11 @@
 
 use super::fail::{CLIENT_NAME, NOT_INTEGER, SYNTAX};
 use super::{Call, Fail, Outcome, is_word};
-use crate::clients::{Client, ReplyMode};
+use crate::clients::{Client, Closing, ReplyMode};
 use crate::outbox::{Answer, Parcel};
 use crate::resp::number::parse_integer;
+use crate::server_state::ServerState;
+use crate::stream::Address;
 
 /// Whether a list of clients can show `name`.
 fn showable(name: &[u8]) -> bool {
@@ -65,6 +67,7 @@ pub(super) fn no_evict(call: &mut Call<'_, '_>) -> Outcome {
     if !is_word(mode, "on") && !is_word(mode, "off") {
         return Err(SYNTAX);
     }
+    call.client.no_evict = is_word(mode, "on");
     call.out.ok();
     Ok(())
 }
@@ -108,7 +111,7 @@ pub(super) fn unblock(call: &mut Call<'_, '_>) -> Outcome {
 
 /// `CLIENT INFO`
 pub(super) fn info(call: &mut Call<'_, '_>) -> Outcome {
-    let text = line(call.client, call.out.pending(), call);
+    let text = line(call.client, call.out.pending(), call.shared) + "\n";
     call.out.text(&text);
     Ok(())
 }
@@ -139,33 +142,42 @@ pub(super) fn list(call: &mut Call<'_, '_>) -> Outcome {
     };
     let mut lines: Vec<(u64, String)> = Vec::new();
     if wants(call.client) {
-        lines.push((call.client.id, line(call.client, call.out.pending(), call)));
+        lines.push((call.client.id, line(call.client, call.out.pending(), call.shared)));
     }
     for other in call.others.iter().filter(|other| wants(&other.client)) {
-        lines.push((other.client.id, line(&other.client, other.out.pending(), call)));
+        lines.push((other.client.id, line(&other.client, other.out.pending(), call.shared)));
     }
     lines.sort_unstable();
-    let text: String = lines.into_iter().map(|(_, line)| line).collect();
+    let text: String = lines.into_iter().map(|(_, line)| line + "\n").collect();
     call.out.text(&text);
     call.room()
 }
 
-fn flags(client: &Client) -> &'static str {
-    match (client.subscribes(), client.transaction.is_some()) {
-        _ if client.waiting => "b",
-        (false, false) => "N",
-        (false, true) => "x",
-        (true, false) => "P",
-        (true, true) => "Px",
-    }
+fn flags(client: &Client) -> String {
+    let mode = client.tracking.as_ref();
+    let marks = [
+        (client.subscribes(), 'P'),
+        (client.transaction.is_some(), 'x'),
+        (client.waiting || client.postponed, 'b'),
+        (mode.is_some(), 't'),
+        (mode.is_some_and(|mode| mode.broken), 'R'),
+        (mode.is_some_and(|mode| mode.broadcast), 'B'),
+        (client.closing == Closing::AfterReplies, 'c'),
+        (client.closing == Closing::Now, 'A'),
+        (matches!(client.peer, Address::Unix(_)), 'U'),
+        (client.no_evict, 'e'),
+    ];
+    let flags: String = marks.into_iter().filter_map(|(is, mark)| is.then_some(mark)).collect();
+    if flags.is_empty() { "N".into() } else { flags }
 }
 
-fn line(client: &Client, pending: usize, call: &Call<'_, '_>) -> String {
+/// Facts about a client.
+pub(super) fn line(client: &Client, pending: usize, shared: &ServerState) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let now = call.shared.now;
+    let now = shared.now;
     format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} qbuf={} obl={} \
-         events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}\n",
+         events=r cmd={} user={} redir={} resp={} lib-name={} lib-ver={}",
         client.id,
         client.peer,
         client.local,
@@ -182,6 +194,8 @@ fn line(client: &Client, pending: usize, call: &Call<'_, '_>) -> String {
         client.input_size,
         pending,
         client.command,
+        text(shared.users.name(client.user)),
+        client.tracking.as_ref().map_or(-1, |mode| mode.redirect.map_or(0, |redirect| redirect.client as i64)),
         client.resp,
         text(&client.library_name),
         text(&client.library_version),

@@ -5,6 +5,7 @@ use crate::glob::{LetterCase, matches};
 use crate::keyspace::DATABASES;
 use crate::password::Password;
 use crate::server_state::ServerState;
+use std::path::PathBuf;
 
 /// A name and how to say its value.
 type Parameter = (&'static str, fn(&ServerState) -> String);
@@ -31,10 +32,37 @@ const PARAMETERS: &[Parameter] = &[
         String::from_utf8_lossy(bytes).into_owned()
     }),
     ("save", |_| String::new()),
-    ("timeout", |_| "0".into()),
+    ("timeout", |shared| shared.options.idle_max.as_secs().to_string()),
+    ("aclfile", |shared| path(shared.options.acl_file.as_ref())),
+    ("unixsocket", |shared| path(shared.options.unix_socket.as_ref())),
+    ("unixsocketperm", |shared| format!("{:o}", shared.options.unix_mode)),
+    ("tcp-keepalive", |shared| shared.options.keepalive.to_string()),
+    ("tracking-table-max-keys", |shared| shared.options.tracking_keys_max.to_string()),
+    ("client-output-buffer-limit", output_limits),
+    ("tls-cert-file", |shared| path(shared.options.tls.as_ref().map(|tls| &tls.certificate))),
+    ("tls-key-file", |shared| path(shared.options.tls.as_ref().map(|tls| &tls.key))),
+    ("tls-ca-cert-file", |shared| path(shared.options.tls.as_ref().and_then(|tls| tls.roots.as_ref()))),
     ("iteration-commands-max", |shared| shared.options.iteration_commands_max.to_string()),
     ("iteration-size-max", |shared| shared.options.iteration_size_max.to_string()),
 ];
+
+fn path(path: Option<&PathBuf>) -> String {
+    path.map_or_else(String::new, |path| path.display().to_string())
+}
+
+fn output_limits(shared: &ServerState) -> String {
+    let (options, unlimited) = (&shared.options, |size| if size == usize::MAX { 0 } else { size });
+    let (normal, pubsub) = (options.reply_soft, options.push_soft);
+    format!(
+        "normal {} {} {} slave 0 0 0 pubsub {} {} {}",
+        options.reply_size_max,
+        normal.size,
+        normal.time.as_secs(),
+        unlimited(options.push_size_max),
+        pubsub.size,
+        pubsub.time.as_secs()
+    )
+}
 
 /// `CONFIG GET pattern [pattern ...]`: a name that is no pattern is answered as it was written.
 pub(super) fn get(call: &mut Call<'_, '_>) -> Outcome {

@@ -1,12 +1,15 @@
 //! Commands about the connection itself: PING, HELLO, SELECT, QUIT.
 
-use super::fail::{NO_AUTH, NO_AUTH_HELLO, NO_PASSWORD, SYNTAX, WRONG_PASSWORD};
-use super::{Call, Command, Fail, Flags, Outcome, client, is_word, keys, listens, pubsub, transaction};
+use super::fail::{NO_AUTH_HELLO, NO_MULTI, SYNTAX};
+use super::{
+    Call, CommandTable, Fail, Flags, Outcome, acl, client, is_word, keys, listens, pubsub, tracking, transaction,
+};
+use crate::access::DEFAULT;
 use crate::clients::{Client, Closing};
 use crate::resp::number::parse_integer;
+use crate::resp::parse::Args;
 use crate::resp::reply::Protocol;
 use crate::server_state::{REDIS_VERSION, ServerState};
-use everbyte_media::seeded;
 
 /// `PING [text]`
 pub(super) fn ping(call: &mut Call<'_, '_>) -> Outcome {
@@ -29,13 +32,15 @@ pub(super) fn echo(call: &mut Call<'_, '_>) -> Outcome {
     call.room()
 }
 
-/// Whether a client may give a command: before the password only those that need none, and in RESP2
-/// a subscriber those about its subscriptions.
-pub(crate) fn admitted(client: &Client, shared: &ServerState, command: &Command) -> Outcome {
-    let open = command.flags.contains(Flags::NO_AUTH) || seeded("server-no-auth");
-    if !open && shared.lacks_password(client) {
-        return Err(NO_AUTH);
+/// Whether a client may give a command: before the password only those that need none, then those
+/// that its user permits, and as a subscriber in RESP2 those about its subscriptions.
+pub(crate) fn admitted(client: &Client, shared: &mut ServerState, row: usize, args: &Args<'_>) -> Outcome {
+    let command = CommandTable::get().rows[row];
+    acl::known(client, shared, command.flags)?;
+    if client.transaction.is_some() && command.flags.contains(Flags::NO_MULTI) {
+        return Err(NO_MULTI);
     }
+    acl::permitted(client, shared, row, args)?;
     let allowed = || listens(command) || ["ping", "quit", "reset", "host:", "post"].contains(&command.name);
     if hears_only(client) && !allowed() {
         return Err(Fail::made(format!(
@@ -52,26 +57,11 @@ fn hears_only(client: &Client) -> bool {
     client.subscribes() && client.resp == 2
 }
 
-/// There is one user, `default`. Without a password Redis accepts any of that user; here it is an
-/// error, so that no client takes the server for protected.
-fn authenticate(call: &mut Call<'_, '_>, user: &[u8], given: &[u8]) -> Outcome {
-    match &call.shared.options.password {
-        None if user == b"default" => return Err(NO_PASSWORD),
-        Some(password) if password.is(given) && user == b"default" => {}
-        _ => {
-            call.shared.metrics.passwords_refused += 1;
-            return Err(WRONG_PASSWORD);
-        }
-    }
-    call.client.authenticated = true;
-    Ok(())
-}
-
 /// `AUTH [user] password`
 pub(super) fn auth(call: &mut Call<'_, '_>) -> Outcome {
     match call.args.len() {
-        2 => authenticate(call, b"default", call.args.get(1))?,
-        3 => authenticate(call, call.args.get(1), call.args.get(2))?,
+        2 => acl::authenticate(call, DEFAULT, call.args.get(1))?,
+        3 => acl::authenticate(call, call.args.get(1), call.args.get(2))?,
         _ => return Err(SYNTAX),
     }
     call.out.ok();
@@ -93,7 +83,7 @@ pub(super) fn hello(call: &mut Call<'_, '_>) -> Outcome {
     while index < call.args.len() {
         let (option, left) = (call.args.get(index), call.args.len() - 1 - index);
         if is_word(option, "auth") && left >= 2 {
-            authenticate(call, call.args.get(index + 1), call.args.get(index + 2))?;
+            acl::authenticate(call, call.args.get(index + 1), call.args.get(index + 2))?;
             index += 3;
         } else if is_word(option, "setname") && left >= 1 {
             client::rename(call, index + 1)?;
@@ -144,7 +134,9 @@ pub(super) fn quit(call: &mut Call<'_, '_>) -> Outcome {
 pub(super) fn reset(call: &mut Call<'_, '_>) -> Outcome {
     transaction::end(call.client, call.shared);
     pubsub::end(call.client, call.shared);
+    tracking::end(call.client, call.shared);
     call.client.reset();
+    acl::log_out(call.client, call.shared);
     call.out.protocol = Protocol::Resp2;
     call.out.simple("RESET");
     Ok(())

@@ -1,9 +1,8 @@
 //! COMMAND: the table of commands, in the form that clients expect.
 
-use super::{Call, Command, CommandTable, Fail, Find, Flags, KeyUse, Outcome, is_word};
+use super::key_places::places;
+use super::{CATEGORIES, Call, Command, CommandTable, Fail, Find, Flags, KeyUse, Outcome, category, is_word};
 use crate::glob::{LetterCase, matches};
-use crate::resp::number::parse_integer;
-use crate::resp::parse::Args;
 use crate::resp::reply::Replies;
 
 /// Flags by the names and in the order that clients know.
@@ -25,34 +24,9 @@ const FLAG_NAMES: &[(Flags, &str)] = &[
     (Flags::MOVABLE_KEYS, "movablekeys"),
 ];
 
-/// The categories of a command; some follow from its flags.
-fn categories(flags: Flags) -> Vec<&'static str> {
-    let has = |flag| flags.contains(flag);
-    [
-        (has(Flags::KEYSPACE), "@keyspace"),
-        (has(Flags::READONLY), "@read"),
-        (has(Flags::WRITE), "@write"),
-        (has(Flags::SET), "@set"),
-        (has(Flags::SORTED_SET), "@sortedset"),
-        (has(Flags::LIST), "@list"),
-        (has(Flags::HASH), "@hash"),
-        (has(Flags::STRING), "@string"),
-        (has(Flags::BITMAP), "@bitmap"),
-        (has(Flags::HYPERLOGLOG), "@hyperloglog"),
-        (has(Flags::GEO), "@geo"),
-        (has(Flags::STREAM), "@stream"),
-        (has(Flags::PUBSUB), "@pubsub"),
-        (has(Flags::ADMIN), "@admin"),
-        (has(Flags::FAST), "@fast"),
-        (!has(Flags::FAST), "@slow"),
-        (has(Flags::BLOCKING), "@blocking"),
-        (has(Flags::ADMIN) || has(Flags::DANGEROUS), "@dangerous"),
-        (has(Flags::CONNECTION), "@connection"),
-        (has(Flags::TRANSACTION), "@transaction"),
-    ]
-    .into_iter()
-    .filter_map(|(is, name)| is.then_some(name))
-    .collect()
+/// The categories of a command.
+fn categories(flags: Flags) -> Vec<String> {
+    CATEGORIES.iter().filter(|(_, belongs)| belongs(flags)).map(|(name, _)| format!("@{name}")).collect()
 }
 
 fn words<'a>(out: &mut Replies, words: impl ExactSizeIterator<Item = &'a str>) {
@@ -114,7 +88,8 @@ fn describe(out: &mut Replies, command: &Command) {
     out.integer(i64::from(first));
     out.integer(i64::from(last));
     out.integer(i64::from(step));
-    words(out, categories(command.flags).into_iter());
+    let categories = categories(command.flags);
+    words(out, categories.iter().map(String::as_str));
     out.set(command.tips.len());
     command.tips.iter().for_each(|tip| out.bulk(tip.as_bytes()));
     out.set(command.key_uses.len());
@@ -198,11 +173,9 @@ pub(super) fn list(call: &mut Call<'_, '_>) -> Outcome {
         [] => tops().collect(),
         [by, kind, value] if is_word(by, "filterby") => match kind {
             _ if is_word(kind, "module") => Vec::new(),
-            _ if is_word(kind, "aclcat") => tops()
-                .filter(|command| {
-                    categories(command.flags).iter().any(|name| value.eq_ignore_ascii_case(&name.as_bytes()[1..]))
-                })
-                .collect(),
+            _ if is_word(kind, "aclcat") => {
+                tops().filter(|command| category(value).is_some_and(|belongs| belongs(command.flags))).collect()
+            }
             _ if is_word(kind, "pattern") => CommandTable::get()
                 .rows
                 .iter()
@@ -219,26 +192,6 @@ pub(super) fn list(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 const INVALID: Fail = Fail::text("ERR Invalid arguments specified for command");
-
-/// The arguments of COMMAND GETKEYS that a specification names, of a command of `count` words;
-/// `None` where these make no sense.
-fn key_places(key: &KeyUse, args: &Args<'_>, count: i64) -> Option<Vec<usize>> {
-    let begin = i64::from(key.first);
-    let (first, last, step) = match key.find {
-        Find::Range(last, step, 0) if last >= 0 => (begin, begin + i64::from(last), i64::from(step)),
-        Find::Range(last, step, 0) => (begin, count + i64::from(last), i64::from(step)),
-        Find::Range(_, step, part) => (begin, begin + (count - begin) / i64::from(part) - 1, i64::from(step)),
-        Find::Counted => {
-            let number = parse_integer(args.get(usize::try_from(begin).ok()? + 2)).filter(|number| *number > 0)?;
-            (begin + 1, begin.checked_add(number)?, 1)
-        }
-        Find::Behind(word) => {
-            let place = (begin..count).find(|at| is_word(args.get(*at as usize + 2), word))? + 1;
-            (place, place + (count - place) / 2 - 1, 1)
-        }
-    };
-    (last < count).then(|| (first..=last).step_by(step as usize).map(|at| at as usize + 2).collect())
-}
 
 /// `COMMAND GETKEYS command arguments ...`
 pub(super) fn get_keys(call: &mut Call<'_, '_>) -> Outcome {
@@ -258,7 +211,7 @@ pub(super) fn get_keys(call: &mut Call<'_, '_>) -> Outcome {
     let places: Vec<usize> = if command.flags.contains(Flags::MOVABLE_KEYS) {
         let mut places = Vec::new();
         for key in command.key_uses {
-            places.extend(key_places(key, &call.args, count).ok_or(INVALID)?);
+            places.extend(self::places(key, &call.args, 2).ok_or(INVALID)?);
         }
         if places.is_empty() {
             return Err(INVALID);

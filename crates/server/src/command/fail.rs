@@ -135,6 +135,8 @@ pub(super) const NO_PASSWORD: Fail = Fail::text(
 pub(super) const WRONG_PASSWORD: Fail = Fail::text("WRONGPASS invalid username-password pair or user is disabled.");
 /// A command before the password.
 pub(super) const NO_AUTH: Fail = Fail::text("NOAUTH Authentication required.");
+/// A command that a transaction does not take.
+pub(super) const NO_MULTI: Fail = Fail::text("ERR Command not allowed inside a transaction");
 /// HELLO before the password.
 pub(super) const NO_AUTH_HELLO: Fail = Fail::text(
     "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can \

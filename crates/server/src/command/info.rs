@@ -74,7 +74,8 @@ fn clients(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     line(text, "clients_input_bytes", received);
     line(text, "clients_output_bytes", waiting);
     line(text, "clients_input_memory", call.shared.input_memory);
-    line(text, "blocked_clients", call.shared.waiters.count());
+    line(text, "blocked_clients", call.shared.waiters.count() + call.shared.postponed);
+    line(text, "tracking_clients", call.shared.tracking.figures()[0]);
     line(text, "scan_cursors", call.shared.cursors.count());
     Ok(())
 }
@@ -146,6 +147,9 @@ fn stats(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     line(text, "malformed_connections", metrics.connections_malformed);
     line(text, "over_limit_connections", metrics.connections_over_limit);
     line(text, "acl_access_denied_auth", metrics.passwords_refused);
+    line(text, "acl_access_denied_cmd", metrics.denied[0]);
+    line(text, "acl_access_denied_key", metrics.denied[1]);
+    line(text, "acl_access_denied_channel", metrics.denied[2]);
     line(text, "back_pressure_pauses", metrics.back_pressure);
     line(text, "total_error_replies", metrics.errors);
     line(text, "keyspace_hits", metrics.hits);
@@ -156,6 +160,10 @@ fn stats(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     line(text, "pubsub_patterns", patterns);
     line(text, "pubsubshard_channels", shards);
     line(text, "evicted_keys", 0);
+    let [_, keys, items, prefixes] = call.shared.tracking.figures();
+    line(text, "tracking_total_keys", keys);
+    line(text, "tracking_total_items", items);
+    line(text, "tracking_total_prefixes", prefixes);
     line(text, "total_iterations", metrics.iterations);
     line(text, "iteration_commands_max", metrics.iteration_commands_max);
     Ok(())

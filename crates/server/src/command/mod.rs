@@ -9,10 +9,12 @@
 //! it wrote and writes the error. Handlers change keys only through the iteration's [`Keyspace`],
 //! which the iteration commits.
 
+mod acl;
 mod backup;
 mod bitfields;
 mod bitmaps;
 mod blocking;
+mod categories;
 mod client;
 mod config;
 mod connection;
@@ -22,7 +24,9 @@ mod expiry;
 mod fail;
 mod hashes;
 mod info;
+mod key_places;
 mod keys;
+mod kill;
 mod lists;
 mod pubsub;
 mod range;
@@ -38,6 +42,7 @@ mod strings;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tracking;
 mod transaction;
 
 use crate::clients::{Client, Clients};
@@ -47,10 +52,14 @@ use crate::resp::reply::Replies;
 use crate::server_state::ServerState;
 use std::sync::OnceLock;
 
+pub(crate) use acl::permitted;
+pub(crate) use categories::{CATEGORIES, category};
 pub(crate) use connection::admitted;
 pub(crate) use fail::{Fail, Outcome, store_text};
+pub(crate) use key_places::{KeyPlace, key_places};
 pub(crate) use pubsub::listens;
-pub(crate) use transaction::{discarded, may_write, queued, refused};
+pub(crate) use tracking::{end_command, remember};
+pub(crate) use transaction::{discarded, may_change, may_write, queued, refused};
 
 bitflags::bitflags! {
     /// Properties of a command, in the words of `COMMAND INFO`.
@@ -115,6 +124,9 @@ bitflags::bitflags! {
         const TRANSACTION = 1 << 28;
         /// Category: about streams.
         const STREAM = 1 << 29;
+
+        /// Touches keys that its arguments do not name one by one: needs rights on all keys.
+        const SPANS_KEYS = 1 << 31;
     }
 }
 

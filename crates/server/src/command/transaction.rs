@@ -5,7 +5,8 @@
 //! command that is refused for a reason of its own (WRONGTYPE) is answered with its error among the
 //! other replies, and the others stand, as in Redis. An error of the store takes all of EXEC back.
 
-use super::{Call, Command, CommandTable, Fail, Flags, Outcome};
+use super::fail::NO_MULTI;
+use super::{Call, Command, CommandTable, Fail, Flags, Outcome, acl, tracking};
 use crate::clients::Client;
 use crate::resp::parse::Args;
 use crate::server_state::ServerState;
@@ -51,7 +52,7 @@ pub(crate) fn discarded(fail: &Fail) -> Fail {
 pub(crate) fn queued(client: &mut Client, row: usize, command: &Command, args: &Args<'_>) -> Result<bool, Fail> {
     let Some(transaction) = &mut client.transaction else { return Ok(false) };
     if command.flags.contains(Flags::NO_MULTI) {
-        return Err(Fail::text("ERR Command not allowed inside a transaction"));
+        return Err(NO_MULTI);
     }
     if IMMEDIATE.contains(&command.name) {
         return Ok(false);
@@ -68,6 +69,14 @@ pub(crate) fn may_write(client: &Client, command: &Command) -> bool {
         || client.watches
         || command.name == "watch"
         || command.name == "exec" && queued()
+}
+
+/// Whether a command of this client may change keys or reach other clients: such commands wait in a
+/// pause of those that write.
+pub(crate) fn may_change(client: &Client, command: &Command) -> bool {
+    let queued = || client.transaction.as_ref().is_some_and(|transaction| transaction.writes);
+    let spreads = ["publish", "spublish", "pfcount"].contains(&command.name);
+    command.flags.contains(Flags::WRITE) || spreads || command.name == "exec" && queued()
 }
 
 /// `MULTI`
@@ -160,7 +169,12 @@ fn execute(call: &mut Call<'_, '_>, transaction: &Transaction) -> Outcome {
             keys: &mut *call.keys,
             shared: &mut *call.shared,
         };
-        match (command.handler)(&mut part) {
+        // ACL-1: its rights may have changed since it was queued.
+        let permitted = acl::still_permitted(part.client, part.shared, row, &part.args);
+        let outcome = permitted.and_then(|()| (command.handler)(&mut part));
+        part.shared.note_changes(part.keys.changes(), Some(&*part.client));
+        tracking::remember(part.client, part.shared, row, &part.args);
+        match outcome {
             // CLIENT REPLY may have said nothing; the list has a place for it.
             Ok(()) if call.out.pending() == pending => call.out.null(),
             Ok(()) => {}

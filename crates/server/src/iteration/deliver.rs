@@ -7,6 +7,7 @@ use crate::metrics::Metrics;
 use crate::outbox::{Answer, Message, Parcel, refused};
 use crate::resp::reply::Protocol;
 use everbyte_media::seeded;
+use std::collections::BTreeMap;
 
 impl Iterations {
     /// The iteration's parcels: those that wait for its settlement. The others leave with
@@ -38,12 +39,15 @@ impl Iterations {
             let held = std::mem::take(&mut connection.held);
             connection.out.raw(&held);
         }
+        let mut changed = BTreeMap::new();
         for parcel in std::mem::take(&mut self.outgoing) {
             match parcel {
+                Parcel::Invalidation(change) => self.deliver_invalidation(change, &mut changed, served),
                 Parcel::Message(message) => self.deliver_message(&message, served),
                 Parcel::Answer(answer) => self.deliver_answer(&answer, served),
             }
         }
+        self.broadcast(&changed, served);
         for slot in std::mem::take(&mut self.gone) {
             // A client that has left ends with this iteration, unless it is parked.
             if let Some(connection) = self.clients.get_mut(slot).filter(|one| !one.parked && !one.listed) {
@@ -81,7 +85,7 @@ impl Iterations {
 }
 
 /// Writes a push for one client; ends the client if it takes too few of them.
-fn push(
+pub(super) fn push(
     clients: &mut Clients,
     slot: usize,
     bytes: &[u8],

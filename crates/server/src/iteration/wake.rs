@@ -1,8 +1,8 @@
 //! Waiting clients get what came for them, or give up (`waiting.rs`).
 
 use super::Iterations;
-use crate::clients::Closing;
-use crate::command::{Call, Fail};
+use crate::clients::{Client, Closing};
+use crate::command::{Call, CommandTable, Fail, permitted};
 use crate::connection::Connection;
 use crate::keyspace::{Keyspace, Touch, Verdict};
 use crate::outbox::{Answer, Parcel};
@@ -38,10 +38,14 @@ fn is_gone(connection: &Connection) -> bool {
 
 impl Iterations {
     /// A command has ended. Dooms the transactions of clients that watch what it has changed
-    /// (WATCHED-1); returns the changed keys for which clients wait.
-    pub(super) fn touched(&mut self, keys: &mut Keyspace<'_>) -> Vec<Place> {
+    /// (WATCHED-1), and has copies of it forgotten; returns the changed keys for which clients
+    /// wait.
+    pub(super) fn touched(&mut self, keys: &mut Keyspace<'_>, author: Option<&Client>) -> Vec<Place> {
         let mut places = Vec::new();
-        for touch in keys.take_touched() {
+        let touches = keys.take_touched();
+        self.shared.note_changes(&touches, author);
+        self.shared.changes_noted = 0;
+        for touch in touches {
             self.shared.watches.touch(&touch, self.shared.metrics.iterations);
             if let Touch::Changed(space, key) = touch
                 && self.shared.waiters.of(&(space, key.clone())).is_some()
@@ -64,7 +68,7 @@ impl Iterations {
                 let Some(&client) = (if last { clients.back() } else { clients.get(index) }) else { break };
                 match self.attempt(client, &place, keys) {
                     Tried::Gone => {}
-                    Tried::Answered => places.extend(self.touched(keys)),
+                    Tried::Answered => places.extend(self.touched(keys, None)),
                     Tried::Lost(fail) => return Some(fail),
                     Tried::Nothing => {
                         keys.select(place.0);
@@ -93,7 +97,13 @@ impl Iterations {
             self.gone.push(waiter.reader.slot);
             return Tried::Gone;
         }
-        let tried = self.try_for(&mut connection, &waiter, place, keys);
+        let tried = match self.refusal(&connection, &waiter) {
+            Some(fail) => {
+                self.answer(&waiter, |out| out.error(&fail.reply()));
+                Tried::Answered
+            }
+            None => self.try_for(&mut connection, &waiter, place, keys),
+        };
         self.clients.restore(waiter.reader.slot, connection);
         if !matches!(tried, Tried::Nothing) {
             self.shared.waiters.remove(client);
@@ -136,6 +146,13 @@ impl Iterations {
         Tried::Answered
     }
 
+    /// The refusal if the client's user no longer permits its command (ACL-1).
+    fn refusal(&mut self, connection: &Connection, waiter: &Waiter) -> Option<Fail> {
+        let (_, args) = waiter.command.commands().next()?;
+        let row = CommandTable::get().look_up(&args).ok()?;
+        permitted(&connection.client, &mut self.shared, row, &args).err()
+    }
+
     fn answer(&mut self, waiter: &Waiter, write: impl FnOnce(&mut Replies)) {
         self.shared.outbox.add(Parcel::Answer(Answer::new(waiter.reader, write)));
     }
@@ -154,6 +171,8 @@ impl Iterations {
     pub(crate) fn sleep_max(&self, most: Duration) -> Duration {
         let now = self.shared.clock();
         let next = self.shared.waiters.next_deadline().map(|next| Duration::from_millis(next.saturating_sub(now)));
-        next.map_or(most, |next| next.min(most))
+        let until = self.shared.pause.map_or(0, |pause| pause.until);
+        let pause = (self.shared.postponed > 0).then(|| Duration::from_millis(until.saturating_sub(now)));
+        next.into_iter().chain(pause).fold(most, Duration::min)
     }
 }

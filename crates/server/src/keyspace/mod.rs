@@ -230,6 +230,11 @@ impl<'k> Keyspace<'k> {
         self.tracks = tracks;
     }
 
+    /// The changes by the command under way, so far.
+    pub(crate) fn changes(&self) -> &[Touch] {
+        &self.touched
+    }
+
     /// The changes by the command that has ended.
     pub(crate) fn take_touched(&mut self) -> Vec<Touch> {
         std::mem::take(&mut self.touched)
@@ -273,6 +278,11 @@ impl<'k> Keyspace<'k> {
         self.exposed = true;
         // Damage shows when the keys are put.
         let _ = self.batch.get_or_insert_with(|| self.kv.batch()).prefetch(keys.iter().copied());
+    }
+
+    /// The command under way reads the newest state from here on, and its reply waits for it.
+    pub(crate) fn read_newest(&mut self) {
+        (self.may_write, self.exposed) = (true, true);
     }
 
     /// The reply to come tells of something that may not be settled.

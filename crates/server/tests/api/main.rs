@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod acl;
 mod backups;
 mod blocking;
 mod clients;
@@ -10,4 +11,7 @@ mod expiry;
 mod password;
 mod pending;
 mod pubsub;
+mod sockets;
+mod tls;
 mod tools;
+mod tracking;

@@ -16,7 +16,7 @@ fn authenticated(us: &Ours) -> Client {
 }
 
 /// Every command of the table, by its shortest form.
-fn commands(client: &mut Client) -> Vec<(Vec<String>, bool)> {
+pub(crate) fn commands(client: &mut Client) -> Vec<(Vec<String>, bool)> {
     fn walk(row: &Reply, found: &mut Vec<(Vec<String>, bool)>) {
         let Reply::List(fields) = row else { return };
         let (Reply::Bulk(name), Reply::Integer(arity)) = (&fields[0], &fields[1]) else { panic!("{row:?}") };

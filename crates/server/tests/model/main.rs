@@ -9,6 +9,7 @@ mod bitmaps;
 mod common;
 mod floats;
 
+mod acl;
 mod blocking;
 mod hashes;
 mod lists;
@@ -18,6 +19,7 @@ mod pubsub;
 mod sets;
 mod sorted_sets;
 mod streams;
+mod tracking;
 mod transactions;
 
 use common::{Client, Ours, Redis, Reply, command};
@@ -220,7 +222,8 @@ fn commands_are_described_byte_for_byte() {
     let (us, redis) = (Ours::start(), Redis::start());
     let (mut ours, mut theirs) = (us.client(), redis.client());
     let ranges = ["range", "revrange", "prefix", "countrange", "delrange"];
-    let not_theirs = [&ranges[..], &["host:", "post", "client", "config", "command", "backup", "pubsub"]].concat();
+    let not_theirs =
+        [&ranges[..], &["host:", "post", "acl", "client", "config", "command", "backup", "pubsub"]].concat();
     let names: Vec<Vec<u8>> =
         ours.call(&["COMMAND", "LIST", "FILTERBY", "PATTERN", "*"]).list().into_iter().map(Reply::bytes).collect();
     assert!(names.len() > 50);

@@ -1,7 +1,7 @@
 //! Rows of the table: the connection.
 
 use super::*;
-use crate::command::{client, connection, server};
+use crate::command::{client, connection, kill, server, tracking};
 
 /// See the head of this file.
 #[rustfmt::skip]
@@ -31,5 +31,12 @@ const CLIENT: &[Command] = &[
     plain("client|no-evict", 3, ADMIN.union(CONNECTION), "connection", "7.0.0", "Accepted: clients are not evicted", client::no_evict),
     plain("client|reply", 3, ABOUT_CLIENT, "connection", "3.2.0", "Replies ON, OFF, or SKIP the next one", client::reply),
     plain("client|unblock", -3, ADMIN.union(CONNECTION), "connection", "5.0.0", "Lets a client wait no more, as if by TIMEOUT, or with an ERROR", client::unblock),
+    Command { complexity: "O(N) where N is the number of connections", ..plain("client|kill", -3, ADMIN.union(CONNECTION), "connection", "2.4.0", "Ends connections: that of an address, or those that fit ID, TYPE, USER, ADDR, LADDR", kill::kill) },
+    plain("client|pause", -3, ADMIN.union(CONNECTION), "connection", "2.9.50", "Lets commands wait for so many milliseconds: those that WRITE, or ALL", kill::pause),
+    Command { complexity: "O(N) where N is the number of connections", ..plain("client|unpause", 2, ADMIN.union(CONNECTION), "connection", "6.2.0", "Ends the pause", kill::unpause) },
+    plain("client|tracking", -3, ABOUT_CLIENT, "connection", "6.0.0", "Tells the client of changes to keys that it has read, or that begin with a PREFIX", tracking::tracking),
+    plain("client|caching", 3, ABOUT_CLIENT, "connection", "6.0.0", "Whether what the next command reads is tracked", tracking::caching),
+    plain("client|getredir", 2, ABOUT_CLIENT, "connection", "6.0.0", "The client that is told of changes in this one's stead", tracking::get_redirection),
+    plain("client|trackinginfo", 2, ABOUT_CLIENT, "connection", "6.2.0", "What is tracked for the connection", tracking::info),
     plain("client|help", 2, LOADING.union(CONNECTION), "connection", "5.0.0", "What there is", client::help),
 ];

@@ -2,6 +2,7 @@
 
 use super::{Command, Find, Flags, KeyUse};
 
+mod acl;
 mod bitmaps;
 mod blocking;
 mod connection;
@@ -34,6 +35,7 @@ const NONE: Flags = Flags::empty();
 
 const READ_STRING: Flags = READONLY.union(FAST).union(STRING);
 const CHANGE_STRING: Flags = WRITE.union(DENYOOM).union(FAST).union(STRING);
+const READ_ALL: Flags = READONLY.union(KEYSPACE).union(Flags::SPANS_KEYS);
 const READ_KEY: Flags = READONLY.union(FAST).union(KEYSPACE);
 
 const SUM: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
@@ -130,4 +132,5 @@ pub(super) static GROUPS: &[&[Command]] = &[
     pubsub::ROWS,
     connection::ROWS,
     server::ROWS,
+    acl::ROWS,
 ];

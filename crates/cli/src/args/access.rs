@@ -1,0 +1,225 @@
+//! Access to a server: users, sockets, TLS, limits of clients. The same words are flags, and keys
+//! of the section `[access]` of the settings.
+
+use clap::Args as ClapArgs;
+use everbyte_server::{ClientCertificates, Options, SoftLimit, TlsOptions};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// See the head of this file. An absent option keeps the server's default.
+#[derive(ClapArgs, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct AccessArgs {
+    /// The file of users, which ACL LOAD reads and ACL SAVE writes
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aclfile: Option<PathBuf>,
+    /// A Unix socket to listen on, beside TCP
+    #[arg(long, value_name = "PATH")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unixsocket: Option<PathBuf>,
+    /// Permissions of the Unix socket, in octal digits [default: 700]
+    #[arg(long, value_name = "MODE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unixsocketperm: Option<String>,
+    /// Clients at a time [default: 10000]
+    #[arg(long, value_name = "COUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub maxclients: Option<usize>,
+    /// Seconds after which a silent client is disconnected; 0: never [default: 0]
+    #[arg(long, value_name = "SECONDS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<u64>,
+    /// Seconds after which an idle TCP connection is probed; 0: never [default: 300]
+    #[arg(long, value_name = "SECONDS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcp_keepalive: Option<u32>,
+    /// Keys that clients keep copies of (CLIENT TRACKING), at most [default: 1000000]
+    #[arg(long, value_name = "COUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tracking_table_max_keys: Option<usize>,
+    /// Bytes that may wait for clients: `CLASS HARD SOFT SECONDS`, once or more, of the classes
+    /// normal and pubsub, as in `pubsub 32mb 8mb 60`; 0: no limit
+    #[arg(long, value_name = "LIMITS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_output_buffer_limit: Option<String>,
+    /// A port, or an address and a port, to speak TLS on, beside TCP
+    #[arg(long, value_name = "PORT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_port: Option<String>,
+    /// The server's certificate, and those between it and its root, in PEM
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_cert_file: Option<PathBuf>,
+    /// The private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_key_file: Option<PathBuf>,
+    /// The roots of clients' certificates, in PEM
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_ca_cert_file: Option<PathBuf>,
+    /// Whether clients of TLS have to show a certificate: yes, no, or optional [default: yes]
+    #[arg(long, value_name = "WHETHER")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_auth_clients: Option<String>,
+}
+
+/// A number of bytes as Redis writes it: `32mb`, `64k`.
+fn bytes(text: &str) -> Option<usize> {
+    let lower = text.to_ascii_lowercase();
+    let digits = lower.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit: usize = match &lower[digits.len()..] {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<usize>().ok()?.checked_mul(unit)
+}
+
+impl AccessArgs {
+    /// Whether none is given.
+    pub(crate) fn is_default(&self) -> bool {
+        *self == AccessArgs::default()
+    }
+
+    /// These options, and others where they are absent.
+    pub(crate) fn or(self, base: AccessArgs) -> AccessArgs {
+        AccessArgs {
+            aclfile: self.aclfile.or(base.aclfile),
+            unixsocket: self.unixsocket.or(base.unixsocket),
+            unixsocketperm: self.unixsocketperm.or(base.unixsocketperm),
+            maxclients: self.maxclients.or(base.maxclients),
+            timeout: self.timeout.or(base.timeout),
+            tcp_keepalive: self.tcp_keepalive.or(base.tcp_keepalive),
+            tracking_table_max_keys: self.tracking_table_max_keys.or(base.tracking_table_max_keys),
+            client_output_buffer_limit: self.client_output_buffer_limit.or(base.client_output_buffer_limit),
+            tls_port: self.tls_port.or(base.tls_port),
+            tls_cert_file: self.tls_cert_file.or(base.tls_cert_file),
+            tls_key_file: self.tls_key_file.or(base.tls_key_file),
+            tls_ca_cert_file: self.tls_ca_cert_file.or(base.tls_ca_cert_file),
+            tls_auth_clients: self.tls_auth_clients.or(base.tls_auth_clients),
+        }
+    }
+
+    /// Writes them into the server's options; an error names the option.
+    pub(crate) fn apply(&self, options: &mut Options) -> Result<(), String> {
+        options.acl_file.clone_from(&self.aclfile);
+        options.unix_socket.clone_from(&self.unixsocket);
+        if let Some(text) = &self.unixsocketperm {
+            let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+            options.unix_mode = mode.ok_or("unixsocketperm: three octal digits, as in 770")?;
+        }
+        options.clients_max = self.maxclients.unwrap_or(options.clients_max);
+        if options.clients_max == 0 {
+            return Err("maxclients: at least 1".into());
+        }
+        options.idle_max = self.timeout.map_or(options.idle_max, Duration::from_secs);
+        options.keepalive = self.tcp_keepalive.unwrap_or(options.keepalive);
+        options.tracking_keys_max = self.tracking_table_max_keys.unwrap_or(options.tracking_keys_max);
+        if let Some(text) = &self.client_output_buffer_limit {
+            limits(text, options).ok_or("client-output-buffer-limit: as in `normal 0 0 0 pubsub 32mb 8mb 60`")?;
+        }
+        options.tls = self.tls(&options.address)?;
+        Ok(())
+    }
+
+    fn tls(&self, address: &str) -> Result<Option<TlsOptions>, String> {
+        let (Some(port), certificate, key) = (&self.tls_port, &self.tls_cert_file, &self.tls_key_file) else {
+            return Ok(None);
+        };
+        let (Some(certificate), Some(key)) = (certificate, key) else {
+            return Err("tls-port: TLS needs tls-cert-file and tls-key-file".into());
+        };
+        let address = match address.rsplit_once(':') {
+            Some((host, _)) if !port.contains(':') => format!("{host}:{port}"),
+            _ => port.clone(),
+        };
+        let clients = match self.tls_auth_clients.as_deref() {
+            None | Some("yes") => ClientCertificates::Required,
+            Some("optional") => ClientCertificates::Optional,
+            Some("no") => ClientCertificates::None,
+            Some(_) => return Err("tls-auth-clients: yes, no, or optional".into()),
+        };
+        let (certificate, key) = (certificate.clone(), key.clone());
+        Ok(Some(TlsOptions { address, certificate, key, roots: self.tls_ca_cert_file.clone(), clients }))
+    }
+}
+
+fn limits(text: &str, options: &mut Options) -> Option<()> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    if words.is_empty() || !words.len().is_multiple_of(4) {
+        return None;
+    }
+    for class in words.chunks(4) {
+        let (hard, size) = (bytes(class[1])?, bytes(class[2])?);
+        let soft = SoftLimit { size, time: Duration::from_secs(class[3].parse().ok()?) };
+        match class[0] {
+            "normal" => (options.reply_size_max, options.reply_soft) = (hard, soft),
+            "pubsub" => {
+                options.push_size_max = if hard == 0 { usize::MAX } else { hard };
+                options.push_soft = soft;
+            }
+            // There are no replicas.
+            "replica" | "slave" => {}
+            _ => return None,
+        }
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_understood_or_named() {
+        let mut options = Options::default();
+        let text = "normal 64mb 1k 5 replica 1 1 1 pubsub 0 0 0".to_string();
+        let args = AccessArgs {
+            client_output_buffer_limit: Some(text),
+            unixsocketperm: Some("770".into()),
+            ..AccessArgs::default()
+        };
+        args.apply(&mut options).unwrap();
+        assert_eq!((options.reply_size_max, options.reply_soft.size, options.unix_mode), (64 << 20, 1000, 0o770));
+        assert_eq!((options.reply_soft.time, options.push_size_max), (Duration::from_secs(5), usize::MAX));
+        for (args, name) in [
+            (AccessArgs { unixsocketperm: Some("8".into()), ..AccessArgs::default() }, "unixsocketperm"),
+            (AccessArgs { maxclients: Some(0), ..AccessArgs::default() }, "maxclients"),
+            (
+                AccessArgs { client_output_buffer_limit: Some("normal 1 1".into()), ..AccessArgs::default() },
+                "client-output",
+            ),
+            (AccessArgs { tls_port: Some("1".into()), ..AccessArgs::default() }, "tls-port"),
+        ] {
+            assert!(args.apply(&mut Options::default()).unwrap_err().contains(name));
+        }
+        let tls = |port: &str, listen: &str| {
+            let args = AccessArgs {
+                tls_port: Some(port.into()),
+                tls_cert_file: Some("c".into()),
+                tls_key_file: Some("k".into()),
+                ..AccessArgs::default()
+            };
+            args.tls(listen).unwrap().unwrap().address
+        };
+        assert_eq!(tls("6390", "[::1]:6380"), "[::1]:6390");
+        assert_eq!(tls("0.0.0.0:1", "127.0.0.1:6380"), "0.0.0.0:1");
+    }
+
+    #[test]
+    fn settings_have_a_section() {
+        let args: AccessArgs = toml::from_str("tls-port = '6390'\ntimeout = 3").unwrap();
+        assert_eq!((args.tls_port.as_deref(), args.timeout), (Some("6390"), Some(3)));
+        assert!(toml::from_str::<AccessArgs>("nosuch = 1").is_err());
+        let other = AccessArgs { timeout: Some(5), ..AccessArgs::default() }.or(args);
+        assert_eq!((other.tls_port.as_deref(), other.timeout), (Some("6390"), Some(5)));
+    }
+}
