@@ -32,7 +32,9 @@
 //! Design: docs/design/server-group-commit.md
 
 use crate::clients::{Clients, Closing, ReplyMode};
-use crate::command::{Call, CommandTable, Fail, admitted, discarded, listens, may_write, queued, refused, store_text};
+use crate::command::{
+    Call, CommandTable, Fail, admitted, discarded, feed, listens, may_write, queued, refused, store_text, tell_changes,
+};
 use crate::connection::{Connection, Pool, ReadEnd};
 use crate::error::{Error, Result};
 use crate::gather::Gather;
@@ -288,11 +290,15 @@ impl Iterations {
         if now < self.shared.sweep_next && self.shared.sweep_next <= now + EVERY {
             return;
         }
-        keys.track(!self.shared.watches.is_empty());
+        keys.track(!self.shared.watches.is_empty() || self.shared.events.is_on());
         keys.begin_command(false);
         let swept = keys.sweep(SWEPT_MAX);
         let kept = matches!(keys.end_command(swept.is_err()), Verdict::Kept);
         self.touched(keys);
+        if !kept {
+            self.shared.outbox.drop_command();
+        }
+        self.shared.outbox.end_command(keys.unsettled());
         let more = kept && matches!(swept, Ok(true));
         self.shared.sweep_next = if more { now } else { now + EVERY };
     }
@@ -463,6 +469,7 @@ impl Iterations {
         keys: &mut Keyspace<'_>,
         budget: &mut Budget,
     ) {
+        self.shared.mark = Instant::now();
         while connection.unread
             && !connection.client.waiting
             && connection.client.closing == Closing::No
@@ -521,7 +528,8 @@ impl Iterations {
             }
             Ok((index, false)) => {
                 let command = CommandTable::get().rows[index];
-                keys.track(!self.shared.watches.is_empty() || !self.shared.waiters.is_empty());
+                let events = self.shared.events.is_on();
+                keys.track(!self.shared.watches.is_empty() || !self.shared.waiters.is_empty() || events);
                 keys.begin_command(may_write(client, command));
                 keys.select(client.database);
                 client.command = command.name;
@@ -532,7 +540,12 @@ impl Iterations {
                 let mut call = Call { args, out, client, others: &self.clients, keys, shared: &mut self.shared };
                 let mut outcome = (command.handler)(&mut call);
                 told |= std::mem::take(&mut client.told);
+                self.shared.timed(index, command, client, &args);
+                feed(&mut self.shared, client, command, &args);
                 match keys.end_command(outcome.is_err()) {
+                    Verdict::Kept if outcome.is_ok() && command.name != "exec" => {
+                        tell_changes(&mut self.shared, keys, &args, 0);
+                    }
                     Verdict::Kept => {}
                     Verdict::Refused(error) if command.name == "exec" => {
                         outcome = Err(discarded(&Fail::Store(error)));
@@ -634,6 +647,7 @@ impl Iterations {
                 }
                 self.shared.watches.forget(connection.client.id);
                 self.shared.channels.forget(connection.client.id);
+                self.shared.monitors.retain(|monitor| monitor.client != connection.client.id);
                 self.shared.waiters.remove(connection.client.id);
                 self.clients.remove(served.slot);
             }

@@ -92,7 +92,7 @@ impl Answer {
 /// The parcels that remain when an iteration is taken back: clients that wait read the error.
 pub(crate) fn refused(parcels: Vec<Parcel>, text: &[u8]) -> impl Iterator<Item = Parcel> {
     parcels.into_iter().filter_map(move |parcel| match parcel {
-        Parcel::Message(_) => None,
+        Parcel::Message(_) | Parcel::Line { .. } => None,
         Parcel::Answer(answer) => Some(Parcel::Answer(Answer::new(answer.reader, |out| out.error(text)))),
     })
 }
@@ -103,6 +103,13 @@ pub(crate) enum Parcel {
     Answer(Answer),
     /// For all subscribers.
     Message(Message),
+    /// A command, for those that see all of them; with its number among messages.
+    Line {
+        /// The number.
+        number: u64,
+        /// The reply.
+        line: Vec<u8>,
+    },
 }
 
 /// The parcels of the iteration under way.
@@ -125,10 +132,12 @@ impl Outbox {
         self.ended = self.parcels.len();
     }
 
-    /// The command under way was refused (PUSH-3).
+    /// The command under way was refused (PUSH-3). Clients that see all commands see it all the
+    /// same.
     pub(crate) fn drop_command(&mut self) {
         if !seeded("server-push-of-refused") {
-            self.parcels.truncate(self.ended);
+            let own = self.parcels.split_off(self.ended);
+            self.parcels.extend(own.into_iter().filter(|parcel| matches!(parcel.0, Parcel::Line { .. })));
         }
     }
 

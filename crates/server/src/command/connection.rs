@@ -1,7 +1,7 @@
 //! Commands about the connection itself: PING, HELLO, SELECT, QUIT.
 
 use super::fail::{NO_AUTH, NO_AUTH_HELLO, NO_PASSWORD, SYNTAX, WRONG_PASSWORD};
-use super::{Call, Command, Fail, Flags, Outcome, client, is_word, keys, listens, pubsub, transaction};
+use super::{Call, Command, Fail, Flags, Outcome, client, is_word, keys, listens, monitor, pubsub, transaction};
 use crate::clients::{Client, Closing};
 use crate::resp::number::parse_integer;
 use crate::resp::reply::Protocol;
@@ -144,6 +144,7 @@ pub(super) fn quit(call: &mut Call<'_, '_>) -> Outcome {
 pub(super) fn reset(call: &mut Call<'_, '_>) -> Outcome {
     transaction::end(call.client, call.shared);
     pubsub::end(call.client, call.shared);
+    monitor::end(call.client, call.shared);
     call.client.reset();
     call.out.protocol = Protocol::Resp2;
     call.out.simple("RESET");

@@ -70,19 +70,22 @@ fn key_use(out: &mut Replies, key: &KeyUse) {
     words(out, key.flags.iter().copied());
     out.bulk(b"begin_search");
     match key.find {
-        Find::Behind(word) => {
+        Find::Behind(word) | Find::After(word) => {
             spec_head(out, "keyword", 2);
             out.bulk(b"keyword");
             out.bulk(word.as_bytes());
             out.bulk(b"startfrom");
             out.integer(i64::from(key.first));
         }
+        Find::Unknown(_) => spec(out, "unknown", &[]),
         _ => spec(out, "index", &[("index", key.first)]),
     }
     out.bulk(b"find_keys");
     match key.find {
         Find::Range(last, step, limit) => spec(out, "range", &[("lastkey", last), ("keystep", step), ("limit", limit)]),
         Find::Behind(_) => spec(out, "range", &[("lastkey", -1), ("keystep", 1), ("limit", 2)]),
+        Find::After(_) => spec(out, "range", &[("lastkey", 0), ("keystep", 1), ("limit", 0)]),
+        Find::Unknown(_) => spec(out, "unknown", &[]),
         Find::Counted => spec(out, "keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", 1)]),
     }
 }
@@ -232,6 +235,12 @@ fn key_places(key: &KeyUse, args: &Args<'_>, count: i64) -> Option<Vec<usize>> {
             let number = parse_integer(args.get(usize::try_from(begin).ok()? + 2)).filter(|number| *number > 0)?;
             (begin + 1, begin.checked_add(number)?, 1)
         }
+        Find::After(word) | Find::Unknown(Some(word)) => {
+            // The last one counts.
+            let at = (begin..count - 1).rev().find(|at| is_word(args.get(*at as usize + 2), word));
+            return Some(at.map(|at| at as usize + 3).into_iter().collect());
+        }
+        Find::Unknown(None) => return Some(Vec::new()),
         Find::Behind(word) => {
             let place = (begin..count).find(|at| is_word(args.get(*at as usize + 2), word))? + 1;
             (place, place + (count - place) / 2 - 1, 1)

@@ -5,7 +5,7 @@
 //! command that is refused for a reason of its own (WRONGTYPE) is answered with its error among the
 //! other replies, and the others stand, as in Redis. An error of the store takes all of EXEC back.
 
-use super::{Call, Command, CommandTable, Fail, Flags, Outcome};
+use super::{Call, Command, CommandTable, Fail, Flags, Outcome, feed, tell_changes};
 use crate::clients::Client;
 use crate::resp::parse::Args;
 use crate::server_state::ServerState;
@@ -56,18 +56,20 @@ pub(crate) fn queued(client: &mut Client, row: usize, command: &Command, args: &
     if IMMEDIATE.contains(&command.name) {
         return Ok(false);
     }
-    transaction.queue(row, args, command.flags.contains(Flags::WRITE));
+    transaction.queue(row, args, changes(command));
     Ok(true)
+}
+
+/// Whether a command may write. PFCOUNT keeps its result, although its flags say that it reads.
+fn changes(command: &Command) -> bool {
+    command.flags.contains(Flags::WRITE) || command.name == "pfcount"
 }
 
 /// Whether a command of this client may write, or has to see what is not settled: a client that
 /// watches does (WATCHED-2).
 pub(crate) fn may_write(client: &Client, command: &Command) -> bool {
     let queued = || client.transaction.as_ref().is_some_and(|transaction| transaction.writes);
-    command.flags.contains(Flags::WRITE)
-        || client.watches
-        || command.name == "watch"
-        || command.name == "exec" && queued()
+    changes(command) || client.watches || command.name == "watch" || command.name == "exec" && queued()
 }
 
 /// `MULTI`
@@ -97,7 +99,8 @@ pub(super) fn watch(call: &mut Call<'_, '_>) -> Outcome {
     }
     for key in call.args.from(1) {
         let deadline = call.keys.deadline(key)?;
-        let (id, key, iteration) = (call.client.id, (call.keys.space(), key.to_vec()), call.shared.metrics.iterations);
+        let (id, key, iteration) =
+            (call.client.id, (call.keys.database(), key.to_vec()), call.shared.metrics.iterations);
         call.shared.watches.watch(id, key, deadline, iteration);
         call.client.watches = true;
     }
@@ -149,6 +152,7 @@ fn execute(call: &mut Call<'_, '_>, transaction: &Transaction) -> Outcome {
     for (row, args) in transaction.commands() {
         let command = CommandTable::get().rows[row];
         call.keys.begin_part();
+        let touched = call.keys.touched_count();
         call.keys.select(call.client.database);
         call.shared.metrics.by_command[row].calls += 1;
         let (position, pending) = (call.out.position(), call.out.pending());
@@ -160,7 +164,13 @@ fn execute(call: &mut Call<'_, '_>, transaction: &Transaction) -> Outcome {
             keys: &mut *call.keys,
             shared: &mut *call.shared,
         };
-        match (command.handler)(&mut part) {
+        let outcome = (command.handler)(&mut part);
+        call.shared.timed(row, command, call.client, &args);
+        feed(call.shared, call.client, command, &args);
+        if outcome.is_ok() {
+            tell_changes(call.shared, call.keys, &args, touched);
+        }
+        match outcome {
             // CLIENT REPLY may have said nothing; the list has a place for it.
             Ok(()) if call.out.pending() == pending => call.out.null(),
             Ok(()) => {}

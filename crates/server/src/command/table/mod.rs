@@ -5,7 +5,9 @@ use super::{Command, Find, Flags, KeyUse};
 mod bitmaps;
 mod blocking;
 mod connection;
+mod geo;
 mod hashes;
+mod hyperloglog;
 mod keys;
 mod lists;
 mod pubsub;
@@ -125,6 +127,8 @@ pub(super) static GROUPS: &[&[Command]] = &[
     sets::ROWS,
     sorted_sets::ROWS,
     streams::ROWS,
+    hyperloglog::ROWS,
+    geo::ROWS,
     keys::ROWS,
     transaction::ROWS,
     pubsub::ROWS,
