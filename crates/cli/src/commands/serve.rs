@@ -21,7 +21,20 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
     let (address, backups) = (config.listen.clone(), config.backups.clone());
     let password = config.requirepass.clone().map(|secret| secret.0);
     let secured = password.is_some();
-    let options = Options { address, open: config.open, password, backups, signals: true, ..Options::default() };
+    let options = Options {
+        address,
+        open: config.open,
+        password,
+        backups,
+        clients_max: config.clients_max,
+        notify_keyspace_events: config.events.clone(),
+        slowlog_threshold: config.slowlog_threshold,
+        slowlog_len: config.slowlog_len,
+        latency_threshold: config.latency_threshold,
+        settings: args.config.clone(),
+        signals: true,
+        ..Options::default()
+    };
     options.addresses()?; // before a store is created
     let places = serve_mounts::parse(&config)?;
     let words = OpenArgs { backend: Some(config.backend), durability: Some(config.durability) };
