@@ -100,6 +100,12 @@ pub const TARGETS: &[Target] = &[
         run: everbyte_server::fuzz_protocol,
         seeds: protocol_seeds,
     },
+    Target {
+        name: "rdb",
+        what: "a value as RESTORE takes it, in each form of RDB files, and an estimated count",
+        run: everbyte_server::fuzz_rdb,
+        seeds: || vec![b"HYLL\x01".to_vec(), vec![0x12, 1, 2, 0]],
+    },
 ];
 
 /// The server's own samples of its protocol.

@@ -52,6 +52,13 @@ pub(crate) const CASES: &[Case] = &[
         program: databases,
     },
     Case {
+        name: "server-swaps",
+        crate_name: "server",
+        about: "databases are exchanged, alone, in transactions that are taken back, and pending: both or neither",
+        total: TOTAL,
+        program: swaps,
+    },
+    Case {
         name: "server-transactions",
         crate_name: "server",
         about: "transactions of several clients, some refused by a full store, then careful iterations: each is whole",
@@ -293,6 +300,46 @@ fn databases(explorer: Explorer) -> Result<Report, Box<Failure>> {
             (6000, &[(0, &["FLUSHALL", "HSET h last 1"])]),
         ],
     )
+}
+
+fn swaps(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    // The old record goes before the new one turns out not to fit.
+    const FULL: &str = "SETRANGE big 3500000 x";
+    let start = served(
+        MAX,
+        &[
+            "SET p plain",
+            "SET big 0 PXAT 1000000009000",
+            "HSET h one 1 two ~600b",
+            "PEXPIREAT h 1000000003500",
+            "SELECT 1",
+            "SET p other PXAT 1000000009000",
+            "RPUSH l a b",
+        ],
+    );
+    let run = |program: &mut Program<'_>| {
+        program.iteration(START + 1000, &[(0, &["SWAPDB 0 1", "SET q anew", "RPUSH l c"]), (1, &["DEL h"])]);
+        program.settle();
+        let left = program.iteration(START + 2000, &[(0, &["SWAPDB 9 1", "SET r moved"])]);
+        // No reader learns of it before it is settled.
+        let early = program.iteration(START + 2050, &[(1, &["GET p", "SELECT 9", "GET p"])]);
+        let waits = left.iter().chain(&early).all(Vec::is_empty);
+        assert!(waits || program.fences_settle, "{left:?} {early:?}");
+        program.settle();
+        program.settle();
+        // A transaction that does not fit takes its exchange back.
+        program.iteration(
+            START + 3000,
+            &[(0, &["SET stays 1", "MOVE l 1"]), (2, &["SELECT 9", "MULTI", "SWAPDB 0 9", "DEL p", FULL, "EXEC"])],
+        );
+        program.settle();
+        program.iteration(START + 4000, &[(0, &["SADD s m", "SWAPDB 0 9"]), (2, &["SADD s n", "FLUSHDB", "SET s t"])]);
+        program.settle();
+        program.settle();
+        program.iteration(START + 5000, &[(0, &["MULTI", "SWAPDB 1 0", "SET last 1", "EXEC"])]);
+        program.settle();
+    };
+    explore(explorer, start, run, true)
 }
 
 fn transactions(explorer: Explorer) -> Result<Report, Box<Failure>> {

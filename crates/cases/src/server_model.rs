@@ -144,6 +144,15 @@ pub(crate) fn apply(all: &mut Databases, space: u8, words: &[String]) {
             let held = all.remove(&at).expect("it was answered without an error");
             all.insert(here(&words[2]), held);
         }
+        "SWAPDB" => {
+            let [one, other] = [1_usize, 2].map(|place| words[place].parse::<u8>().expect("a number"));
+            let moved = |space| match space {
+                space if space == one => other,
+                space if space == other => one,
+                space => space,
+            };
+            *all = std::mem::take(all).into_iter().map(|((space, key), held)| ((moved(space), key), held)).collect();
+        }
         "COPY" => {
             let there = words
                 .iter()

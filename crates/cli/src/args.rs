@@ -390,7 +390,34 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub access: AccessArgs,
     #[command(flatten)]
+    pub redis: RedisArgs,
+    #[command(flatten)]
     pub opening: OpenArgs,
+}
+
+/// Settings of `serve` that have the names of redis.conf; clients may change them by CONFIG SET.
+#[derive(ClapArgs)]
+pub(crate) struct RedisArgs {
+    /// Connections at a time [default: 10000]
+    #[arg(long = "maxclients", env = "EVERBYTE_MAXCLIENTS", value_name = "COUNT")]
+    pub clients_max: Option<usize>,
+    /// Keyspace events that clients may hear of, in Redis's letters, as in KEA [default: none]
+    #[arg(long = "notify-keyspace-events", env = "EVERBYTE_NOTIFY_KEYSPACE_EVENTS", value_name = "LETTERS")]
+    pub events: Option<String>,
+    /// Microseconds from which on SLOWLOG keeps a command; below 0: none [default: 10000]
+    #[arg(
+        long = "slowlog-log-slower-than",
+        env = "EVERBYTE_SLOWLOG_LOG_SLOWER_THAN",
+        value_name = "MICROSECONDS",
+        allow_negative_numbers = true
+    )]
+    pub slowlog_threshold: Option<i64>,
+    /// Slow commands that are kept [default: 128]
+    #[arg(long = "slowlog-max-len", env = "EVERBYTE_SLOWLOG_MAX_LEN", value_name = "COUNT")]
+    pub slowlog_len: Option<usize>,
+    /// Milliseconds from which on LATENCY keeps an event; 0: none [default: 0]
+    #[arg(long = "latency-monitor-threshold", env = "EVERBYTE_LATENCY_MONITOR_THRESHOLD", value_name = "MILLISECONDS")]
+    pub latency_threshold: Option<u64>,
 }
 
 /// `everbyte media ..`.

@@ -114,6 +114,21 @@ pub(crate) struct Config {
     pub durability: Durability,
     /// Declared maximum of a store that is created, in bytes.
     pub max: u64,
+    /// Connections at a time.
+    #[serde(rename = "maxclients")]
+    pub clients_max: usize,
+    /// Keyspace events that clients may hear of, in Redis's letters.
+    #[serde(rename = "notify-keyspace-events")]
+    pub events: String,
+    /// Microseconds from which on a command is slow; below 0: none is.
+    #[serde(rename = "slowlog-log-slower-than")]
+    pub slowlog_threshold: i64,
+    /// Slow commands that are kept.
+    #[serde(rename = "slowlog-max-len")]
+    pub slowlog_len: usize,
+    /// Milliseconds from which on an event is kept for LATENCY; 0: none is.
+    #[serde(rename = "latency-monitor-threshold")]
+    pub latency_threshold: u64,
     /// The directory of backups that clients may ask for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backups: Option<PathBuf>,
@@ -127,6 +142,7 @@ pub(crate) struct Config {
 
 impl Default for Config {
     fn default() -> Config {
+        let server = everbyte_server::Options::default();
         Config {
             store: "./everbyte.store".into(),
             listen: "127.0.0.1:6380".into(),
@@ -137,6 +153,11 @@ impl Default for Config {
             backend: Backend::Auto,
             durability: Durability::default(),
             max: crate::open::MAX_DEFAULT,
+            clients_max: server.clients_max,
+            events: server.notify_keyspace_events,
+            slowlog_threshold: server.slowlog_threshold,
+            slowlog_len: server.slowlog_len,
+            latency_threshold: server.latency_threshold,
             backups: None,
             mounts: Vec::new(),
             access: AccessArgs::default(),
@@ -154,7 +175,7 @@ impl Config {
                 parse(&text).map_err(|error| Failure::Words(format!("{}: {error}", path.display())))?
             }
         };
-        Ok(Config {
+        let config = Config {
             store: args.store.clone().unwrap_or(base.store),
             listen: args.listen.clone().unwrap_or(base.listen),
             open: args.open || base.open,
@@ -167,10 +188,25 @@ impl Config {
             backend: args.opening.backend.unwrap_or(base.backend),
             durability: args.opening.durability.unwrap_or(base.durability),
             max: args.max.unwrap_or(base.max),
+            clients_max: args.redis.clients_max.unwrap_or(base.clients_max),
+            events: args.redis.events.clone().unwrap_or(base.events),
+            slowlog_threshold: args.redis.slowlog_threshold.unwrap_or(base.slowlog_threshold),
+            slowlog_len: args.redis.slowlog_len.unwrap_or(base.slowlog_len),
+            latency_threshold: args.redis.latency_threshold.unwrap_or(base.latency_threshold),
             backups: args.backups.clone().or(base.backups),
             access: args.access.clone().or(base.access),
             mounts: if args.mounts.is_empty() { base.mounts } else { args.mounts.clone() },
-        })
+        };
+        if config.clients_max == 0 {
+            return Err(Failure::Words("maxclients: at least 1".into()));
+        }
+        const LETTERS: &str = "Ag$lshzxeKEtmdn";
+        match config.events.chars().find(|letter| !LETTERS.contains(*letter)) {
+            None => Ok(config),
+            Some(letter) => {
+                Err(Failure::Words(format!("notify-keyspace-events: `{letter}` is none of the letters {LETTERS}")))
+            }
+        }
     }
 }
 

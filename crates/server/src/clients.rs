@@ -83,6 +83,8 @@ pub(crate) struct Client {
     pub transaction: Option<Box<Transaction>>,
     /// Whether it watches keys.
     pub watches: bool,
+    /// Whether it sees all commands.
+    pub monitors: bool,
     /// Whether its EXEC is under way.
     pub executing: bool,
     /// Whether the command under way has written pushes alone, which no mode takes away.
@@ -138,6 +140,7 @@ impl Client {
             database: 0,
             transaction: None,
             watches: false,
+            monitors: false,
             executing: false,
             told: false,
             waiting: false,

@@ -1,6 +1,8 @@
 //! Entry for fuzzers: any bytes, as if a client had sent them.
 
 use crate::glob::{LetterCase, literal_prefix, matches};
+use crate::hyperloglog::Estimate;
+use crate::rdb::{Input, Part, read_value};
 use crate::resp::double::{double_text, parse_double, parse_double_loosely};
 use crate::resp::extended::{Extended, TEXT_SIZE_MAX};
 use crate::resp::parse::{Malformed, Parser, Step};
@@ -78,4 +80,47 @@ pub fn fuzz_protocol(bytes: &[u8]) -> String {
         other => format!("{other:?}"),
     });
     format!("{} {end}", shape.join(","))
+}
+
+/// Reads `bytes` as a type and a value in the format of RDB files (RDB-1), and as an estimated
+/// count. Returns the class of what happened. Panics only for a bug of ours.
+#[doc(hidden)]
+pub fn fuzz_rdb(bytes: &[u8]) -> String {
+    let bytes = &bytes[..bytes.len().min(SIZE_MAX)];
+    let mut kinds = String::new();
+    let (mut parts, mut size, mut numbers) = (0_u64, 0, 0_u64);
+    let mut each = |part: Part<'_>| {
+        let (kind, text, number) = match part {
+            Part::String(text) => ('s', text.len(), 0),
+            Part::Element(text) => ('e', text.len(), 0),
+            Part::Member(text) => ('m', text.len(), 0),
+            Part::Scored(text, score) => ('z', text.len(), score.to_bits()),
+            Part::Field(field, value) => ('f', field.len() + value.len(), 0),
+            // Names that are shared count once.
+            Part::Entry(id, pairs) => ('x', 0, id.0 ^ id.1 ^ pairs.len() as u64),
+            Part::State { last, deleted, added } => ('t', 0, last.0 ^ deleted.1 ^ added),
+            Part::Group(name, last, read) => ('g', name.len(), last.0 ^ read.unwrap_or(0)),
+            Part::Pending(id, time, times) => ('p', 0, id.0 ^ time ^ times),
+            Part::Consumer(name, seen) => ('c', name.len(), seen),
+            Part::Owned(id) => ('o', 0, id.0),
+        };
+        if !kinds.ends_with(kind) && kinds.len() < 16 {
+            kinds.push(kind);
+        }
+        (parts, size, numbers) = (parts + 1, size + text, numbers ^ number);
+        Ok(())
+    };
+    let mut rest = bytes;
+    let mut input = Input::new(&mut rest);
+    let read = input.byte().and_then(|kind| read_value(kind, &mut input, &mut each).map(|()| kind));
+    assert!(size <= 4096 * bytes.len() + 64, "RDB-1: {size} bytes of {}", bytes.len());
+    let estimate = match Estimate::of(bytes.to_vec()) {
+        Ok(estimate) => format!("{:?}", estimate.count().map(|count| count.checked_ilog10())),
+        Err(odd) => format!("{odd:?}"),
+    };
+    let end = match read {
+        Ok(kind) => format!("type {kind}, {} parts, {}", parts.min(3), u8::from(numbers != 0)),
+        Err(malformed) => malformed.to_string(),
+    };
+    format!("{kinds} {end} {estimate}")
 }

@@ -33,8 +33,8 @@
 
 use crate::clients::{Clients, Closing, ReplyMode};
 use crate::command::{
-    Call, CommandTable, Fail, admitted, discarded, end_command, listens, may_write, queued, refused, remember,
-    store_text,
+    Call, CommandTable, Fail, admitted, discarded, end_command, feed, listens, may_write, queued, refused, remember,
+    store_text, tell_changes,
 };
 use crate::connection::{Connection, Pool, ReadEnd};
 use crate::error::{Error, Result};
@@ -308,11 +308,15 @@ impl Iterations {
         if self.shared.pause.is_some() {
             return;
         }
-        keys.track(!self.shared.watches.is_empty() || self.shared.tracking.is_on());
+        let shared = &self.shared;
+        keys.track(!shared.watches.is_empty() || shared.tracking.is_on() || shared.events.is_on());
         keys.begin_command(false);
         let swept = keys.sweep(SWEPT_MAX);
         let kept = matches!(keys.end_command(swept.is_err()), Verdict::Kept);
         self.touched(keys, None);
+        if !kept {
+            self.shared.outbox.drop_command();
+        }
         self.shared.outbox.end_command(keys.unsettled());
         let more = kept && matches!(swept, Ok(true));
         self.shared.sweep_next = if more { now } else { now + EVERY };
@@ -489,6 +493,7 @@ impl Iterations {
         keys: &mut Keyspace<'_>,
         budget: &mut Budget,
     ) {
+        self.shared.mark = Instant::now();
         while connection.unread
             && !connection.client.waiting
             && !connection.client.turn_over
@@ -572,7 +577,12 @@ impl Iterations {
                 let mut call = Call { args, out, client, others: &self.clients, keys, shared: &mut self.shared };
                 let mut outcome = (command.handler)(&mut call);
                 told |= std::mem::take(&mut client.told);
+                self.shared.timed(index, command, client, &args);
+                feed(&mut self.shared, client, command, &args);
                 match keys.end_command(outcome.is_err()) {
+                    Verdict::Kept if outcome.is_ok() && command.name != "exec" => {
+                        tell_changes(&mut self.shared, keys, &args, 0);
+                    }
                     Verdict::Kept => {}
                     Verdict::Refused(error) if command.name == "exec" => {
                         outcome = Err(discarded(&Fail::Store(error)));
@@ -689,6 +699,7 @@ impl Iterations {
                 }
                 self.shared.watches.forget(connection.client.id);
                 self.shared.channels.forget(connection.client.id);
+                self.shared.monitors.retain(|monitor| monitor.client != connection.client.id);
                 self.shared.waiters.remove(connection.client.id);
                 self.shared.tracking.forget(connection.client.id);
                 self.clients.remove(served.slot);

@@ -4,6 +4,7 @@
 //! the same thread.
 
 use crate::command::CommandTable;
+use crate::slowlog::RANGES;
 use std::time::{Duration, Instant};
 
 /// Counts of one command.
@@ -13,6 +14,15 @@ pub(crate) struct CommandCounts {
     pub calls: u64,
     /// Executed and answered with an error.
     pub failed: u64,
+    /// How many took how long (`slowlog.rs`).
+    pub ranges: [u32; RANGES],
+}
+
+impl CommandCounts {
+    /// Those whose time was taken.
+    pub(crate) fn timed(&self) -> u64 {
+        self.ranges.iter().map(|count| u64::from(*count)).sum()
+    }
 }
 
 /// All counters since the start or the last CONFIG RESETSTAT.

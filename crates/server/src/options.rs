@@ -81,6 +81,18 @@ pub struct Options {
     /// Bytes of arguments executed under one settlement of the store; one larger command is an
     /// iteration of its own.
     pub iteration_size_max: usize,
+    /// Commands that take so many microseconds or more are kept for SLOWLOG, as Redis's
+    /// `slowlog-log-slower-than`; below 0: none.
+    pub slowlog_threshold: i64,
+    /// Slow commands that are kept at most, as Redis's `slowlog-max-len`.
+    pub slowlog_len: usize,
+    /// Events of so many milliseconds or more are kept for LATENCY, as Redis's
+    /// `latency-monitor-threshold`; 0: none.
+    pub latency_threshold: u64,
+    /// The keyspace events that are told, in Redis's letters (`notify-keyspace-events`).
+    pub notify_keyspace_events: String,
+    /// The file of settings that CONFIG REWRITE changes; `None`: there is none.
+    pub settings: Option<PathBuf>,
     /// The directory of backups that clients may ask for; `None`: they may not.
     pub backups: Option<PathBuf>,
     /// Whether SIGTERM and SIGINT end [`Server::run`](crate::Server::run) in good order.
@@ -121,6 +133,11 @@ impl Default for Options {
             output_stall: Duration::from_secs(60),
             iteration_commands_max: 8192,
             iteration_size_max: 4 << 20,
+            slowlog_threshold: 10_000,
+            slowlog_len: 128,
+            latency_threshold: 0,
+            notify_keyspace_events: String::new(),
+            settings: None,
             backups: None,
             signals: false,
             clock: Arc::new(SystemClock),

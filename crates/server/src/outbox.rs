@@ -93,7 +93,7 @@ impl Answer {
 /// The parcels that remain when an iteration is taken back: clients that wait read the error.
 pub(crate) fn refused(parcels: Vec<Parcel>, text: &[u8]) -> impl Iterator<Item = Parcel> {
     parcels.into_iter().filter_map(move |parcel| match parcel {
-        Parcel::Message(_) => None,
+        Parcel::Message(_) | Parcel::Line { .. } => None,
         // Its readers were forgotten already; and the reply behind which the author was told is
         // another one now.
         Parcel::Invalidation(change) => Some(Parcel::Invalidation(Invalidation { told: None, ..change })),
@@ -118,6 +118,13 @@ pub(crate) enum Parcel {
     Message(Message),
     /// For clients that keep copies of keys.
     Invalidation(Invalidation),
+    /// A command, for those that see all of them; with its number among messages.
+    Line {
+        /// The number.
+        number: u64,
+        /// The reply.
+        line: Vec<u8>,
+    },
 }
 
 /// The parcels of the iteration under way.
@@ -140,13 +147,14 @@ impl Outbox {
         self.ended = self.parcels.len();
     }
 
-    /// The command under way was refused (PUSH-3).
+    /// The command under way was refused (PUSH-3). Clients that see all commands see it all the
+    /// same.
     pub(crate) fn drop_command(&mut self) {
         if !seeded("server-push-of-refused") {
             // A refused change forgets the readers of keys all the same.
-            let kept = self.parcels.drain(self.ended..).filter(|(parcel, _)| matches!(parcel, Parcel::Invalidation(_)));
-            let kept: Vec<_> = kept.collect();
-            self.parcels.extend(kept);
+            let own = self.parcels.split_off(self.ended);
+            let stays = |parcel: &Parcel| matches!(parcel, Parcel::Line { .. } | Parcel::Invalidation(_));
+            self.parcels.extend(own.into_iter().filter(|(parcel, _)| stays(parcel)));
         }
     }
 

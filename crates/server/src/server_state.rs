@@ -4,12 +4,16 @@ use crate::access::{self, Users};
 use crate::backups::Backups;
 use crate::channels::Channels;
 use crate::clients::Client;
+use crate::command::{Command, Flags};
 use crate::cursor::Cursors;
 use crate::error::{Error, Result};
 use crate::keyspace::{Remembered, Tables};
 use crate::metrics::Metrics;
+use crate::notify::Events;
 use crate::options::Options;
 use crate::outbox::Outbox;
+use crate::resp::parse::Args;
+use crate::slowlog::{Latency, SlowCommand, Slowlog, range_of};
 use crate::tls::configure;
 use crate::tracking::Tracking;
 use crate::waiting::Waiters;
@@ -18,9 +22,10 @@ use everbyte_kv::Kv;
 use everbyte_kv::raw::Raw as _;
 use everbyte_media::Durability;
 use rustls::ServerConfig;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// The Redis version whose replies the server gives. Clients select features by it.
 pub const REDIS_VERSION: &str = "7.0.15";
@@ -36,6 +41,16 @@ pub(crate) struct Pause {
     pub until: u64,
     /// Whether commands wait that do not write.
     pub all: bool,
+}
+
+/// A client that sees all commands.
+pub(crate) struct Monitor {
+    /// Its number.
+    pub client: u64,
+    /// Its slot.
+    pub slot: usize,
+    /// The number of the last message before it.
+    pub since: u64,
 }
 
 /// See the head of this file.
@@ -83,6 +98,18 @@ pub(crate) struct ServerState {
     pub channels: Channels,
     /// Output of this iteration for other clients.
     pub outbox: Outbox,
+    /// Clients that see all commands.
+    pub monitors: Vec<Monitor>,
+    /// Slow commands.
+    pub slowlog: Slowlog,
+    /// Events that took long.
+    pub latency: Latency,
+    /// Keyspace events that are told.
+    pub events: Events,
+    /// Parameters that clients have changed.
+    pub reconfigured: BTreeSet<&'static str>,
+    /// The end of the command before, or the beginning of the first one of a client.
+    pub mark: Instant,
     /// When the server started.
     pub started: Instant,
     /// The time at the beginning of this iteration.
@@ -103,8 +130,8 @@ impl ServerState {
         let now = Instant::now();
         ServerState {
             kv: tables.kv.clone(),
+            remembered: Box::new(Remembered::opened(&tables)),
             tables: Arc::new(tables),
-            remembered: Box::default(),
             sweep_next: 0,
             tls: None,
             tracking: Tracking::default(),
@@ -115,7 +142,6 @@ impl ServerState {
             users: Users::new(options.password.as_ref()),
             ends: Vec::new(),
             backups: Backups::new(options.backups.clone()),
-            options,
             address,
             metrics: Metrics::new(),
             cursors: Cursors::new(CURSORS_MAX, CURSORS_SIZE_MAX),
@@ -123,12 +149,19 @@ impl ServerState {
             waiters: Waiters::default(),
             channels: Channels::default(),
             outbox: Outbox::default(),
+            monitors: Vec::new(),
+            slowlog: Slowlog::default(),
+            latency: Latency::default(),
+            events: Events::parse(options.notify_keyspace_events.as_bytes()).unwrap_or_default(),
+            reconfigured: BTreeSet::new(),
+            mark: now,
             started: now,
             now,
             input_memory: 0,
             clients: 0,
             client_next: 1,
             stopping: false,
+            options,
         }
     }
 
@@ -154,7 +187,7 @@ impl ServerState {
 
     /// Whether the changes of each command have to be known.
     pub(crate) fn follows_changes(&self) -> bool {
-        !self.watches.is_empty() || !self.waiters.is_empty() || self.tracking.is_on()
+        !self.watches.is_empty() || !self.waiters.is_empty() || self.tracking.is_on() || self.events.is_on()
     }
 
     /// Whether the client must give the password first.
@@ -166,6 +199,32 @@ impl ServerState {
     pub(crate) fn clock(&self) -> u64 {
         let since = self.options.clock.now().duration_since(UNIX_EPOCH);
         since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// A command has ended: counts its time, which reaches back to the end of the one before it.
+    pub(crate) fn timed(&mut self, row: usize, command: &Command, client: &Client, args: &Args<'_>) {
+        let end = Instant::now();
+        let elapsed = end.saturating_duration_since(std::mem::replace(&mut self.mark, end));
+        let range = &mut self.metrics.by_command[row].ranges[range_of(elapsed)];
+        *range = range.saturating_add(1);
+        let duration = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+        let slow = u64::try_from(self.options.slowlog_threshold).is_ok_and(|threshold| duration >= threshold);
+        if slow && self.options.slowlog_len > 0 && !command.flags.contains(Flags::SKIP_SLOWLOG) {
+            let (time, peer, name) = (self.clock() / 1000, client.peer.to_string(), client.name.clone());
+            let entry = SlowCommand { id: 0, time, duration, args: Vec::new(), peer, name };
+            self.slowlog.add(entry, args, self.options.slowlog_len);
+        }
+        let event = if command.flags.contains(Flags::FAST) { "fast-command" } else { "command" };
+        self.watch_latency(event, elapsed);
+    }
+
+    /// Keeps the time of an event that took longer than the threshold.
+    pub(crate) fn watch_latency(&mut self, event: &'static str, elapsed: Duration) {
+        let time = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        if self.options.latency_threshold > 0 && time >= self.options.latency_threshold {
+            let now = self.clock() / 1000;
+            self.latency.add(event, now, time);
+        }
     }
 
     /// The name that Redis would give this store's durability.

@@ -101,6 +101,11 @@ impl Waiters {
         self.by_place.get(place)
     }
 
+    /// The keys of a database that clients wait for.
+    pub(crate) fn keys_of(&self, database: u8) -> Vec<Vec<u8>> {
+        self.by_place.keys().filter(|place| place.0 == database).map(|place| place.1.clone()).collect()
+    }
+
     /// The clients that give up by `now`.
     pub(crate) fn due(&self, now: u64) -> Vec<u64> {
         self.deadlines.iter().take_while(|(deadline, _)| *deadline <= now).map(|(_, client)| *client).collect()

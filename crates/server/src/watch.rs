@@ -57,6 +57,11 @@ impl Watches {
         self.watchers.entry(client).or_default().keys.push(Watched { key, present, deadline, iteration });
     }
 
+    /// The keys of a database that clients watch.
+    pub(crate) fn keys_of(&self, database: u8) -> Vec<Vec<u8>> {
+        self.by_key.keys().filter(|key| key.0 == database).map(|key| key.1.clone()).collect()
+    }
+
     /// A client watches nothing any more.
     pub(crate) fn forget(&mut self, client: u64) {
         let Some(watcher) = self.watchers.remove(&client) else { return };

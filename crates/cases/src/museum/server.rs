@@ -208,5 +208,29 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "server-streams",
         "an entry is added and the stream's last id stays: the id is given again",
     ),
+    exhibit(
+        "server-swap-volatile",
+        "server",
+        "server-swaps",
+        "SWAPDB changes the server's memory alone: after a restart both databases are as they were",
+    ),
+    exhibit(
+        "server-swap-half",
+        "server",
+        "server-swaps",
+        "SWAPDB gives one database the space of the other, and leaves the other's: no server opens the tables",
+    ),
+    exhibit(
+        "server-swap-unsettled-read",
+        "server",
+        "server-swaps",
+        "a client reads an exchanged database before the exchange is settled",
+    ),
+    exhibit(
+        "server-swap-kept",
+        "server",
+        "server-swaps",
+        "a batch with an exchange is lost, and the server goes on with the databases exchanged",
+    ),
     exhibit("server-trim-uncounted", "server", "server-streams", "a trim removes entries and the record's count stays"),
 ];

@@ -23,10 +23,6 @@ pub(crate) struct AccessArgs {
     #[arg(long, value_name = "MODE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unixsocketperm: Option<String>,
-    /// Clients at a time [default: 10000]
-    #[arg(long, value_name = "COUNT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub maxclients: Option<usize>,
     /// Seconds after which a silent client is disconnected; 0: never [default: 0]
     #[arg(long, value_name = "SECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,7 +91,6 @@ impl AccessArgs {
             aclfile: self.aclfile.or(base.aclfile),
             unixsocket: self.unixsocket.or(base.unixsocket),
             unixsocketperm: self.unixsocketperm.or(base.unixsocketperm),
-            maxclients: self.maxclients.or(base.maxclients),
             timeout: self.timeout.or(base.timeout),
             tcp_keepalive: self.tcp_keepalive.or(base.tcp_keepalive),
             tracking_table_max_keys: self.tracking_table_max_keys.or(base.tracking_table_max_keys),
@@ -115,10 +110,6 @@ impl AccessArgs {
         if let Some(text) = &self.unixsocketperm {
             let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
             options.unix_mode = mode.ok_or("unixsocketperm: three octal digits, as in 770")?;
-        }
-        options.clients_max = self.maxclients.unwrap_or(options.clients_max);
-        if options.clients_max == 0 {
-            return Err("maxclients: at least 1".into());
         }
         options.idle_max = self.timeout.map_or(options.idle_max, Duration::from_secs);
         options.keepalive = self.tcp_keepalive.unwrap_or(options.keepalive);
@@ -192,7 +183,6 @@ mod tests {
         assert_eq!((options.reply_soft.time, options.push_size_max), (Duration::from_secs(5), usize::MAX));
         for (args, name) in [
             (AccessArgs { unixsocketperm: Some("8".into()), ..AccessArgs::default() }, "unixsocketperm"),
-            (AccessArgs { maxclients: Some(0), ..AccessArgs::default() }, "maxclients"),
             (
                 AccessArgs { client_output_buffer_limit: Some("normal 1 1".into()), ..AccessArgs::default() },
                 "client-output",

@@ -21,7 +21,20 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
     let (address, backups) = (config.listen.clone(), config.backups.clone());
     let password = config.requirepass.clone().map(|secret| secret.0);
     let secured = password.is_some();
-    let mut options = Options { address, open: config.open, password, backups, signals: true, ..Options::default() };
+    let mut options = Options {
+        address,
+        open: config.open,
+        password,
+        backups,
+        clients_max: config.clients_max,
+        notify_keyspace_events: config.events.clone(),
+        slowlog_threshold: config.slowlog_threshold,
+        slowlog_len: config.slowlog_len,
+        latency_threshold: config.latency_threshold,
+        settings: args.config.clone(),
+        signals: true,
+        ..Options::default()
+    };
     config.access.apply(&mut options).map_err(Failure::Words)?;
     options.addresses()?; // before a store is created
     let places = serve_mounts::parse(&config)?;

@@ -47,7 +47,7 @@ fn take_or_wait<'k>(
     let mut places: Vec<(u8, Vec<u8>)> = Vec::new();
     let mut seen = std::collections::HashSet::new();
     for key in keys.filter(|key| seen.insert(*key)) {
-        places.push((call.keys.space(), key.to_vec()));
+        places.push((call.keys.database(), key.to_vec()));
     }
     let mut command = Transaction::default();
     command.queue(0, &call.args, true);

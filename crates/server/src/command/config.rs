@@ -1,49 +1,97 @@
-//! CONFIG: the options this server was started with, under Redis's names where there are such.
+//! CONFIG: the options of this server, under Redis's names where there are such.
+//!
+//! Some can be changed while the server runs; all of one CONFIG SET or none. CONFIG REWRITE writes
+//! those that the file of settings may have.
 
 use super::{Call, Fail, Outcome};
 use crate::glob::{LetterCase, matches};
 use crate::keyspace::DATABASES;
+use crate::notify::Events;
 use crate::password::Password;
+use crate::resp::number::parse_integer;
 use crate::server_state::ServerState;
-use std::path::PathBuf;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// A name and how to say its value.
-type Parameter = (&'static str, fn(&ServerState) -> String);
+/// How a parameter is changed.
+enum Change {
+    /// Not while the server runs.
+    No,
+    /// It has one value, which may be set again.
+    Fixed,
+    /// A number between two others.
+    Number(i64, i64, fn(&mut ServerState, i64)),
+    /// A text that is checked.
+    Text(fn(&[u8]) -> Result<(), &'static str>, fn(&mut ServerState, &[u8])),
+}
+
+/// A parameter.
+struct Parameter {
+    name: &'static str,
+    value: fn(&ServerState) -> String,
+    change: Change,
+}
+
+const fn fixed(name: &'static str, value: fn(&ServerState) -> String) -> Parameter {
+    Parameter { name, value, change: Change::Fixed }
+}
+
+const fn constant(name: &'static str, value: fn(&ServerState) -> String) -> Parameter {
+    Parameter { name, value, change: Change::No }
+}
+
+const fn number(
+    name: &'static str,
+    least: i64,
+    most: i64,
+    value: fn(&ServerState) -> String,
+    set: fn(&mut ServerState, i64),
+) -> Parameter {
+    Parameter { name, value, change: Change::Number(least, most, set) }
+}
 
 /// Every parameter. Those of Redis that have one fixed answer here are given it, because tools ask
 /// for them.
+#[rustfmt::skip]
 const PARAMETERS: &[Parameter] = &[
-    ("appendfsync", |shared| shared.append_fsync().into()),
-    ("appendonly", |_| "yes".into()),
-    ("bind", |shared| shared.address.ip().to_string()),
-    ("client-query-buffer-limit", |shared| shared.options.input_size_max.to_string()),
-    ("databases", |_| DATABASES.to_string()),
-    ("maxclients", |shared| shared.options.clients_max.to_string()),
-    ("maxmemory", |_| "0".into()),
-    ("maxmemory-policy", |_| "noeviction".into()),
-    ("output-size-max", |shared| shared.options.output_size_max.to_string()),
-    ("output-size-soft", |shared| shared.options.output_size_soft.to_string()),
-    ("output-stall-seconds", |shared| shared.options.output_stall.as_secs().to_string()),
-    ("port", |shared| shared.address.port().to_string()),
-    ("proto-max-bulk-len", |shared| shared.options.bulk_size_max.to_string()),
-    ("push-size-max", |shared| shared.options.push_size_max.to_string()),
-    ("requirepass", |shared| {
+    constant("appendfsync", |shared| shared.append_fsync().into()),
+    fixed("appendonly", |_| "yes".into()),
+    constant("bind", |shared| shared.address.ip().to_string()),
+    number("client-query-buffer-limit", 1 << 20, i64::MAX, |shared| shared.options.input_size_max.to_string(), |shared, size| shared.options.input_size_max = size as usize),
+    constant("databases", |_| DATABASES.to_string()),
+    number("latency-monitor-threshold", 0, i64::MAX, |shared| shared.options.latency_threshold.to_string(), |shared, time| shared.options.latency_threshold = time.unsigned_abs()),
+    number("maxclients", 1, u32::MAX as i64, |shared| shared.options.clients_max.to_string(), |shared, count| shared.options.clients_max = count as usize),
+    fixed("maxmemory", |_| "0".into()),
+    fixed("maxmemory-policy", |_| "noeviction".into()),
+    Parameter { name: "notify-keyspace-events", value: |shared| shared.events.text(), change: Change::Text(check_events, set_events) },
+    number("output-size-max", 1 << 10, i64::MAX, |shared| shared.options.output_size_max.to_string(), |shared, size| shared.options.output_size_max = size as usize),
+    number("output-size-soft", 1 << 10, i64::MAX, |shared| shared.options.output_size_soft.to_string(), |shared, size| shared.options.output_size_soft = size as usize),
+    number("output-stall-seconds", 1, i64::MAX, |shared| shared.options.output_stall.as_secs().to_string(), |shared, time| shared.options.output_stall = Duration::from_secs(time.unsigned_abs())),
+    constant("port", |shared| shared.address.port().to_string()),
+    constant("proto-max-bulk-len", |shared| shared.options.bulk_size_max.to_string()),
+    number("push-size-max", 1 << 10, i64::MAX, |shared| shared.options.push_size_max.to_string(), |shared, size| shared.options.push_size_max = size as usize),
+    constant("requirepass", |shared| {
         let bytes = shared.options.password.as_ref().map_or(&[][..], Password::shown);
         String::from_utf8_lossy(bytes).into_owned()
     }),
-    ("save", |_| String::new()),
-    ("timeout", |shared| shared.options.idle_max.as_secs().to_string()),
-    ("aclfile", |shared| path(shared.options.acl_file.as_ref())),
-    ("unixsocket", |shared| path(shared.options.unix_socket.as_ref())),
-    ("unixsocketperm", |shared| format!("{:o}", shared.options.unix_mode)),
-    ("tcp-keepalive", |shared| shared.options.keepalive.to_string()),
-    ("tracking-table-max-keys", |shared| shared.options.tracking_keys_max.to_string()),
-    ("client-output-buffer-limit", output_limits),
-    ("tls-cert-file", |shared| path(shared.options.tls.as_ref().map(|tls| &tls.certificate))),
-    ("tls-key-file", |shared| path(shared.options.tls.as_ref().map(|tls| &tls.key))),
-    ("tls-ca-cert-file", |shared| path(shared.options.tls.as_ref().and_then(|tls| tls.roots.as_ref()))),
-    ("iteration-commands-max", |shared| shared.options.iteration_commands_max.to_string()),
-    ("iteration-size-max", |shared| shared.options.iteration_size_max.to_string()),
+    fixed("save", |_| String::new()),
+    number("slowlog-log-slower-than", -1, i64::MAX, |shared| shared.options.slowlog_threshold.to_string(), |shared, time| shared.options.slowlog_threshold = time),
+    number("slowlog-max-len", 0, i64::MAX, |shared| shared.options.slowlog_len.to_string(), |shared, count| shared.options.slowlog_len = count as usize),
+    number("timeout", 0, i64::MAX, |shared| shared.options.idle_max.as_secs().to_string(), |shared, time| shared.options.idle_max = Duration::from_secs(time.unsigned_abs())),
+    constant("aclfile", |shared| path(shared.options.acl_file.as_ref())),
+    constant("unixsocket", |shared| path(shared.options.unix_socket.as_ref())),
+    constant("unixsocketperm", |shared| format!("{:o}", shared.options.unix_mode)),
+    constant("tcp-keepalive", |shared| shared.options.keepalive.to_string()),
+    constant("tracking-table-max-keys", |shared| shared.options.tracking_keys_max.to_string()),
+    constant("client-output-buffer-limit", output_limits),
+    constant("tls-cert-file", |shared| path(shared.options.tls.as_ref().map(|tls| &tls.certificate))),
+    constant("tls-key-file", |shared| path(shared.options.tls.as_ref().map(|tls| &tls.key))),
+    constant("tls-ca-cert-file", |shared| path(shared.options.tls.as_ref().and_then(|tls| tls.roots.as_ref()))),
+    number("iteration-commands-max", 1, i64::MAX, |shared| shared.options.iteration_commands_max.to_string(), |shared, count| shared.options.iteration_commands_max = count as usize),
+    number("iteration-size-max", 1, i64::MAX, |shared| shared.options.iteration_size_max.to_string(), |shared, size| shared.options.iteration_size_max = size as usize),
 ];
 
 fn path(path: Option<&PathBuf>) -> String {
@@ -64,13 +112,26 @@ fn output_limits(shared: &ServerState) -> String {
     )
 }
 
+/// Parameters that a file of settings may have.
+const IN_FILE: [&str; 5] =
+    ["latency-monitor-threshold", "maxclients", "notify-keyspace-events", "slowlog-log-slower-than", "slowlog-max-len"];
+
+fn check_events(text: &[u8]) -> Result<(), &'static str> {
+    const WRONG: &str = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
+    Events::parse(text).map(drop).ok_or(WRONG)
+}
+
+fn set_events(shared: &mut ServerState, text: &[u8]) {
+    shared.events = Events::parse(text).unwrap_or_default();
+}
+
 /// `CONFIG GET pattern [pattern ...]`: a name that is no pattern is answered as it was written.
 pub(super) fn get(call: &mut Call<'_, '_>) -> Outcome {
     let mut wanted: Vec<(&[u8], &Parameter)> = Vec::new();
     for asked in call.args.from(2) {
         let exact = !asked.iter().any(|byte| b"*?[".contains(byte));
         for parameter in PARAMETERS {
-            let name = parameter.0.as_bytes();
+            let name = parameter.name.as_bytes();
             let fits = if exact { asked.eq_ignore_ascii_case(name) } else { matches(asked, name, LetterCase::Folded) };
             let shown = if exact { asked } else { name };
             if fits && wanted.iter().all(|(known, _)| *known != shown) {
@@ -79,24 +140,64 @@ pub(super) fn get(call: &mut Call<'_, '_>) -> Outcome {
         }
     }
     call.out.map(wanted.len());
-    for (name, (_, value)) in wanted {
+    for (name, parameter) in wanted {
         call.out.bulk(name);
-        call.out.bulk(value(call.shared).as_bytes());
+        call.out.bulk((parameter.value)(call.shared).as_bytes());
     }
     Ok(())
 }
 
-/// `CONFIG SET name value ...`
+fn failed(name: &[u8], why: &str) -> Fail {
+    let parts: [&[u8]; 4] = [b"ERR CONFIG SET failed (possibly related to argument '", name, b"') - ", why.as_bytes()];
+    Fail::made(parts.concat())
+}
+
+/// `CONFIG SET name value [name value ...]`: all are checked before one is changed.
 pub(super) fn set(call: &mut Call<'_, '_>) -> Outcome {
-    let name = call.args.get(2);
-    let known = PARAMETERS.iter().any(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes()));
-    Err(match known {
-        true => Fail::made(
-            [b"ERR CONFIG SET failed (possibly related to argument '", name, b"') - can't set immutable config"]
-                .concat(),
-        ),
-        false => Fail::made([b"ERR Unknown option or number of arguments for CONFIG SET - '", name, b"'"].concat()),
-    })
+    if call.args.len() % 2 == 1 {
+        return Err(super::fail::SYNTAX);
+    }
+    let mut chosen: Vec<(&Parameter, &[u8])> = Vec::new();
+    let args = call.args;
+    for at in (2..args.len()).step_by(2) {
+        let (name, value) = (args.get(at), args.get(at + 1));
+        let Some(parameter) = PARAMETERS.iter().find(|known| name.eq_ignore_ascii_case(known.name.as_bytes())) else {
+            let text: [&[u8]; 3] = [b"ERR Unknown option or number of arguments for CONFIG SET - '", name, b"'"];
+            return Err(Fail::made(text.concat()));
+        };
+        if chosen.iter().any(|(other, _)| other.name == parameter.name) {
+            return Err(failed(name, "duplicate parameter"));
+        }
+        check(call.shared, parameter, value).map_err(|why| failed(name, &why))?;
+        chosen.push((parameter, value));
+    }
+    for (parameter, value) in chosen {
+        match parameter.change {
+            Change::Number(_, _, set) => set(call.shared, parse_integer(value).unwrap_or_default()),
+            Change::Text(_, set) => set(call.shared, value),
+            Change::No | Change::Fixed => continue,
+        }
+        call.shared.reconfigured.insert(parameter.name);
+    }
+    call.out.ok();
+    Ok(())
+}
+
+/// Why a parameter cannot have a value.
+fn check(shared: &ServerState, parameter: &Parameter, value: &[u8]) -> Result<(), String> {
+    const IMMUTABLE: &str = "can't set immutable config";
+    match &parameter.change {
+        Change::Fixed if (parameter.value)(shared).as_bytes() == value => Ok(()),
+        Change::No | Change::Fixed => Err(IMMUTABLE.into()),
+        Change::Text(check, _) => check(value).map_err(str::to_string),
+        Change::Number(least, most, _) => match parse_integer(value) {
+            None => Err("argument couldn't be parsed into an integer".into()),
+            Some(number) if !(*least..=*most).contains(&number) => {
+                Err(format!("argument must be between {least} and {most} inclusive"))
+            }
+            Some(_) => Ok(()),
+        },
+    }
 }
 
 /// `CONFIG RESETSTAT`
@@ -106,12 +207,81 @@ pub(super) fn reset_stat(call: &mut Call<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// `CONFIG REWRITE`
-pub(super) fn rewrite(_: &mut Call<'_, '_>) -> Outcome {
-    Err(Fail::text("ERR The server is running without a config file"))
+/// `CONFIG REWRITE`: the parameters that were changed replace those of the file of settings, whose
+/// other lines stay.
+pub(super) fn rewrite(call: &mut Call<'_, '_>) -> Outcome {
+    let Some(path) = &call.shared.options.settings else {
+        return Err(Fail::text("ERR The server is running without a config file"));
+    };
+    let parameters = PARAMETERS
+        .iter()
+        .filter(|parameter| IN_FILE.contains(&parameter.name) && call.shared.reconfigured.contains(parameter.name));
+    let lines: Vec<(&str, String)> =
+        parameters.map(|parameter| (parameter.name, setting(parameter, (parameter.value)(call.shared)))).collect();
+    let rewritten = std::fs::read_to_string(path).and_then(|text| replace(path, &merged(&text, &lines)));
+    rewritten.map_err(|error| Fail::made(format!("ERR Rewriting config file: {error}")))?;
+    call.out.ok();
+    Ok(())
+}
+
+/// A value as a file of settings has it.
+fn setting(parameter: &Parameter, value: String) -> String {
+    match parameter.change {
+        Change::Number(..) => value,
+        _ => format!("\"{value}\""), // letters alone
+    }
+}
+
+/// A file of settings with other values. New lines come first, before any table.
+fn merged(text: &str, settings: &[(&str, String)]) -> String {
+    let mut out = String::new();
+    let name_of = |line: &str| line.split_once('=').map(|(name, _)| name.trim().trim_matches('"').to_string());
+    let is_there = |name: &str| text.lines().any(|line| name_of(line).as_deref() == Some(name));
+    for (name, value) in settings.iter().filter(|(name, _)| !is_there(name)) {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "{name} = {value}");
+    }
+    for line in text.lines() {
+        let known = settings.iter().find(|(name, _)| name_of(line).as_deref() == Some(*name));
+        let _ = match known {
+            Some((name, value)) => writeln!(out, "{name} = {value}"),
+            None => writeln!(out, "{line}"),
+        };
+    }
+    out
+}
+
+/// Replaces a file whole or not at all.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".new");
+    let new = path.with_file_name(name);
+    let mut file = File::create(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&new, path)
 }
 
 /// `CONFIG HELP`
 pub(super) fn help(call: &mut Call<'_, '_>) -> Outcome {
     super::describe::help_of(call, "config")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changed_settings_replace_their_lines_alone() {
+        let text = "# mine\nmaxclients = 5\nstore = \"x\"\n";
+        let settings = [("maxclients", "7".to_string()), ("notify-keyspace-events", "\"KEA\"".to_string())];
+        let expect = "notify-keyspace-events = \"KEA\"\n# mine\nmaxclients = 7\nstore = \"x\"\n";
+        assert_eq!(merged(text, &settings), expect);
+        assert_eq!(merged(expect, &settings), expect);
+    }
+
+    #[test]
+    fn every_name_of_the_file_is_a_parameter() {
+        assert!(IN_FILE.iter().all(|name| PARAMETERS.iter().any(|parameter| parameter.name == *name)));
+    }
 }

@@ -2,7 +2,8 @@
 
 use super::fail::{NO_AUTH_HELLO, NO_MULTI, SYNTAX};
 use super::{
-    Call, CommandTable, Fail, Flags, Outcome, acl, client, is_word, keys, listens, pubsub, tracking, transaction,
+    Call, CommandTable, Fail, Flags, Outcome, acl, client, is_word, keys, listens, monitor, pubsub, tracking,
+    transaction,
 };
 use crate::access::DEFAULT;
 use crate::clients::{Client, Closing};
@@ -135,6 +136,7 @@ pub(super) fn reset(call: &mut Call<'_, '_>) -> Outcome {
     transaction::end(call.client, call.shared);
     pubsub::end(call.client, call.shared);
     tracking::end(call.client, call.shared);
+    monitor::end(call.client, call.shared);
     call.client.reset();
     acl::log_out(call.client, call.shared);
     call.out.protocol = Protocol::Resp2;

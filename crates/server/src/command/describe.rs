@@ -44,19 +44,22 @@ fn key_use(out: &mut Replies, key: &KeyUse) {
     words(out, key.flags.iter().copied());
     out.bulk(b"begin_search");
     match key.find {
-        Find::Behind(word) => {
+        Find::Behind(word) | Find::After(word) => {
             spec_head(out, "keyword", 2);
             out.bulk(b"keyword");
             out.bulk(word.as_bytes());
             out.bulk(b"startfrom");
             out.integer(i64::from(key.first));
         }
+        Find::Unknown(_) => spec(out, "unknown", &[]),
         _ => spec(out, "index", &[("index", key.first)]),
     }
     out.bulk(b"find_keys");
     match key.find {
         Find::Range(last, step, limit) => spec(out, "range", &[("lastkey", last), ("keystep", step), ("limit", limit)]),
         Find::Behind(_) => spec(out, "range", &[("lastkey", -1), ("keystep", 1), ("limit", 2)]),
+        Find::After(_) => spec(out, "range", &[("lastkey", 0), ("keystep", 1), ("limit", 0)]),
+        Find::Unknown(_) => spec(out, "unknown", &[]),
         Find::Counted => spec(out, "keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", 1)]),
     }
 }

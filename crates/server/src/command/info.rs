@@ -93,7 +93,7 @@ fn memory(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// Resident bytes now and at most, as the system counts them; zeros where it does not say.
-fn process_memory() -> (u64, u64) {
+pub(super) fn process_memory() -> (u64, u64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -202,7 +202,7 @@ fn cluster(text: &mut String, _: &mut Call<'_, '_>) -> Outcome {
 }
 
 fn keyspace(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
-    let here = call.keys.space();
+    let here = call.keys.database();
     for space in 0..DATABASES as u8 {
         call.keys.select(space);
         let figures = call.keys.len().and_then(|count| Ok((count, call.keys.deadlines()?)));

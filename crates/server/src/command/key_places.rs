@@ -28,6 +28,12 @@ pub(super) fn places(key: &KeyUse, args: &Args<'_>, offset: usize) -> Option<Vec
             let number = parse_integer(word(begin)?).filter(|number| *number > 0)?;
             (begin + 1, begin.checked_add(number)?, 1)
         }
+        Find::After(keyword) | Find::Unknown(Some(keyword)) => {
+            // The last one counts.
+            let at = (begin..count - 1).rev().find(|at| word(*at).is_some_and(|word| is_word(word, keyword)));
+            return Some(at.map(|at| at as usize + offset + 1).into_iter().collect());
+        }
+        Find::Unknown(None) => return Some(Vec::new()),
         Find::Behind(keyword) => {
             let place = (begin..count).find(|at| word(*at).is_some_and(|word| is_word(word, keyword)))? + 1;
             (place, place + (count - place) / 2 - 1, 1)

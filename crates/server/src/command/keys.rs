@@ -1,4 +1,5 @@
-//! Keys whatever their values: DEL, EXISTS, RENAME, COPY, MOVE, DBSIZE, FLUSHALL.
+//! Keys whatever their values: DEL, EXISTS, RENAME, COPY, MOVE, RANDOMKEY, SWAPDB, DBSIZE,
+//! FLUSHALL.
 
 use super::fail::{DATABASE, NO_KEY, NOT_INT, NOT_INTEGER, SAME, SYNTAX};
 use super::{Call, Fail, Outcome, is_word};
@@ -75,7 +76,7 @@ pub(super) fn database(arg: &[u8]) -> Result<u8, Fail> {
 /// `COPY source destination [DB database] [REPLACE]`
 pub(super) fn copy(call: &mut Call<'_, '_>) -> Outcome {
     let (source, target) = (call.args.get(1), call.args.get(2));
-    let (here, mut there, mut replace) = (call.keys.space(), call.keys.space(), false);
+    let (here, mut there, mut replace) = (call.keys.database(), call.keys.database(), false);
     let mut rest = call.args.from(3);
     while let Some(option) = rest.next() {
         match option {
@@ -97,7 +98,7 @@ pub(super) fn copy(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 fn contains_in(call: &mut Call<'_, '_>, space: u8, key: &[u8]) -> Result<bool, Fail> {
-    let here = call.keys.space();
+    let here = call.keys.database();
     call.keys.select(space);
     let found = call.keys.contains(key);
     call.keys.select(here);
@@ -108,7 +109,7 @@ fn contains_in(call: &mut Call<'_, '_>, space: u8, key: &[u8]) -> Result<bool, F
 pub(super) fn move_to(call: &mut Call<'_, '_>) -> Outcome {
     let key = call.args.get(1);
     let there = database(call.args.get(2))?;
-    if there == call.keys.space() {
+    if there == call.keys.database() {
         return Err(SAME);
     }
     let moved = call.keys.contains(key)? && !contains_in(call, there, key)?;
@@ -117,6 +118,43 @@ pub(super) fn move_to(call: &mut Call<'_, '_>) -> Outcome {
         call.keys.delete(key)?;
     }
     call.out.integer(i64::from(moved));
+    Ok(())
+}
+
+/// `RANDOMKEY`
+pub(super) fn randomkey(call: &mut Call<'_, '_>) -> Outcome {
+    match call.keys.random_key()? {
+        Some(key) => call.out.bulk(&key),
+        None => call.out.null(),
+    }
+    call.room()
+}
+
+/// `SWAPDB first second`: what a client watches, or waits for, changes if it is in either database.
+pub(super) fn swapdb(call: &mut Call<'_, '_>) -> Outcome {
+    let mut databases = [0; 2];
+    for (place, text) in ["ERR invalid first DB index", "ERR invalid second DB index"].into_iter().enumerate() {
+        let index = parse_integer(call.args.get(place + 1)).and_then(|index| i32::try_from(index).ok());
+        databases[place] = index.ok_or(Fail::text(text))?;
+    }
+    let known = databases.map(|index| u8::try_from(index).ok().filter(|index| usize::from(*index) < DATABASES));
+    let [Some(one), Some(other)] = known else { return Err(DATABASE) };
+    if one != other {
+        let here = call.keys.database();
+        let mut changed = Vec::new();
+        for database in [one, other] {
+            let watched = call.shared.watches.keys_of(database);
+            for key in watched.into_iter().chain(call.shared.waiters.keys_of(database)) {
+                if contains_in(call, one, &key)? || contains_in(call, other, &key)? {
+                    changed.push((database, key));
+                }
+            }
+        }
+        call.keys.swap(one, other)?;
+        changed.iter().for_each(|(database, key)| call.keys.touch_in(*database, key));
+        call.keys.select(here);
+    }
+    call.out.ok();
     Ok(())
 }
 

@@ -20,25 +20,35 @@ mod config;
 mod connection;
 mod counter;
 mod describe;
+mod dump;
+mod events;
 mod expiry;
 mod fail;
+mod geo;
+mod geo_search;
 mod hashes;
+mod hyperloglog;
 mod info;
 mod key_places;
 mod keys;
 mod kill;
 mod lists;
+mod monitor;
+mod objects;
 mod pubsub;
 mod range;
 mod scan;
 mod server;
 mod set_operations;
 mod sets;
+mod slowlog;
+mod sort;
 mod sorted_operations;
 mod sorted_ranges;
 mod sorted_sets;
 mod streams;
 mod strings;
+mod subsequence;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -55,8 +65,10 @@ use std::sync::OnceLock;
 pub(crate) use acl::permitted;
 pub(crate) use categories::{CATEGORIES, category};
 pub(crate) use connection::admitted;
+pub(crate) use events::{tell, tell_changes};
 pub(crate) use fail::{Fail, Outcome, store_text};
 pub(crate) use key_places::{KeyPlace, key_places};
+pub(crate) use monitor::feed;
 pub(crate) use pubsub::listens;
 pub(crate) use tracking::{end_command, remember};
 pub(crate) use transaction::{discarded, may_change, may_write, queued, refused};
@@ -153,6 +165,11 @@ pub(crate) enum Find {
     Counted,
     /// Behind this word, from its first place on, keys and as many other arguments.
     Behind(&'static str),
+    /// The argument behind this word, if it is there.
+    After(&'static str),
+    /// Not said by a specification: the argument behind this word, wherever it is; or keys that
+    /// follow from values.
+    Unknown(Option<&'static str>),
 }
 
 /// One row of the table.

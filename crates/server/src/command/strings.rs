@@ -177,7 +177,7 @@ pub(super) fn getex(call: &mut Call<'_, '_>) -> Outcome {
                 let deadline = unit.deadline(time, call.keys.now(), "getex")?;
                 expiry::set(call, key, deadline)?;
             }
-            None if options.persist => call.keys.set_deadline(key, 0)?,
+            None if options.persist && call.keys.deadline(key)? != Some(0) => call.keys.set_deadline(key, 0)?,
             None => {}
         }
     }

@@ -6,7 +6,7 @@
 //! other replies, and the others stand, as in Redis. An error of the store takes all of EXEC back.
 
 use super::fail::NO_MULTI;
-use super::{Call, Command, CommandTable, Fail, Flags, Outcome, acl, tracking};
+use super::{Call, Command, CommandTable, Fail, Flags, Outcome, acl, feed, tell_changes, tracking};
 use crate::clients::Client;
 use crate::resp::parse::Args;
 use crate::server_state::ServerState;
@@ -57,18 +57,20 @@ pub(crate) fn queued(client: &mut Client, row: usize, command: &Command, args: &
     if IMMEDIATE.contains(&command.name) {
         return Ok(false);
     }
-    transaction.queue(row, args, command.flags.contains(Flags::WRITE));
+    transaction.queue(row, args, changes(command));
     Ok(true)
+}
+
+/// Whether a command may write. PFCOUNT keeps its result, although its flags say that it reads.
+fn changes(command: &Command) -> bool {
+    command.flags.contains(Flags::WRITE) || command.name == "pfcount"
 }
 
 /// Whether a command of this client may write, or has to see what is not settled: a client that
 /// watches does (WATCHED-2).
 pub(crate) fn may_write(client: &Client, command: &Command) -> bool {
     let queued = || client.transaction.as_ref().is_some_and(|transaction| transaction.writes);
-    command.flags.contains(Flags::WRITE)
-        || client.watches
-        || command.name == "watch"
-        || command.name == "exec" && queued()
+    changes(command) || client.watches || command.name == "watch" || command.name == "exec" && queued()
 }
 
 /// Whether a command of this client may change keys or reach other clients: such commands wait in a
@@ -106,7 +108,8 @@ pub(super) fn watch(call: &mut Call<'_, '_>) -> Outcome {
     }
     for key in call.args.from(1) {
         let deadline = call.keys.deadline(key)?;
-        let (id, key, iteration) = (call.client.id, (call.keys.space(), key.to_vec()), call.shared.metrics.iterations);
+        let (id, key, iteration) =
+            (call.client.id, (call.keys.database(), key.to_vec()), call.shared.metrics.iterations);
         call.shared.watches.watch(id, key, deadline, iteration);
         call.client.watches = true;
     }
@@ -158,6 +161,7 @@ fn execute(call: &mut Call<'_, '_>, transaction: &Transaction) -> Outcome {
     for (row, args) in transaction.commands() {
         let command = CommandTable::get().rows[row];
         call.keys.begin_part();
+        let touched = call.keys.touched_count();
         call.keys.select(call.client.database);
         call.shared.metrics.by_command[row].calls += 1;
         let (position, pending) = (call.out.position(), call.out.pending());
@@ -174,6 +178,11 @@ fn execute(call: &mut Call<'_, '_>, transaction: &Transaction) -> Outcome {
         let outcome = permitted.and_then(|()| (command.handler)(&mut part));
         part.shared.note_changes(part.keys.changes(), Some(&*part.client));
         tracking::remember(part.client, part.shared, row, &part.args);
+        call.shared.timed(row, command, call.client, &args);
+        feed(call.shared, call.client, command, &args);
+        if outcome.is_ok() {
+            tell_changes(call.shared, call.keys, &args, touched);
+        }
         match outcome {
             // CLIENT REPLY may have said nothing; the list has a place for it.
             Ok(()) if call.out.pending() == pending => call.out.null(),

@@ -45,6 +45,7 @@ impl Iterations {
                 Parcel::Invalidation(change) => self.deliver_invalidation(change, &mut changed, served),
                 Parcel::Message(message) => self.deliver_message(&message, served),
                 Parcel::Answer(answer) => self.deliver_answer(&answer, served),
+                Parcel::Line { number, line } => self.deliver_line(number, &line, served),
             }
         }
         self.broadcast(&changed, served);
@@ -64,6 +65,15 @@ impl Iterations {
             self.shared.input_memory = self.shared.input_memory - connection.counted + held;
             connection.counted = held;
             push(&mut self.clients, answer.reader.slot, &answer.bytes, usize::MAX, &mut self.shared.metrics, served);
+        }
+    }
+
+    fn deliver_line(&mut self, number: u64, line: &[u8], served: &mut Vec<Served>) {
+        let limit = self.shared.options.push_size_max;
+        for monitor in self.shared.monitors.iter().filter(|monitor| monitor.since < number) {
+            if self.clients.get(monitor.slot).is_some_and(|one| one.client.id == monitor.client) {
+                push(&mut self.clients, monitor.slot, line, limit, &mut self.shared.metrics, served);
+            }
         }
     }
 

@@ -53,6 +53,7 @@ impl Iterations {
         metrics.settled += 1;
         metrics.settle_time += elapsed;
         metrics.settle_time_max = metrics.settle_time_max.max(elapsed);
+        self.shared.watch_latency("aof-fsync-always", elapsed);
     }
 
     /// Sends the replies of pending iterations that are settled (PEND-2).

@@ -2,9 +2,10 @@
 
 use super::Iterations;
 use crate::clients::{Client, Closing};
-use crate::command::{Call, CommandTable, Fail, permitted};
+use crate::command::{Call, CommandTable, Fail, permitted, tell, tell_changes};
 use crate::connection::Connection;
 use crate::keyspace::{Keyspace, Touch, Verdict};
+use crate::notify::Event;
 use crate::outbox::{Answer, Parcel};
 use crate::resp::reply::Replies;
 use crate::waiting::{Place, Waiter};
@@ -47,6 +48,9 @@ impl Iterations {
         self.shared.changes_noted = 0;
         for touch in touches {
             self.shared.watches.touch(&touch, self.shared.metrics.iterations);
+            if let Touch::Swept(database, key) = &touch {
+                tell(&mut self.shared, &Event::expired(*database, key));
+            }
             if let Touch::Changed(space, key) = touch
                 && self.shared.waiters.of(&(space, key.clone())).is_some()
                 && !places.contains(&(space, key.clone()))
@@ -59,7 +63,7 @@ impl Iterations {
 
     /// Lets the clients try that wait for these keys (WAIT-1). An error: the iteration is lost.
     pub(super) fn wake(&mut self, places: Vec<Place>, keys: &mut Keyspace<'_>) -> Option<Fail> {
-        let here = keys.space();
+        let here = keys.database();
         let mut places = VecDeque::from(places);
         while let Some(place) = places.pop_front() {
             let mut index = 0;
@@ -131,6 +135,10 @@ impl Iterations {
         let outcome = begun.map_err(Fail::from).and_then(|()| (waiter.attempt)(&mut call, &place.1));
         let outcome = match (keys.end_command(outcome.is_err()), outcome) {
             (Verdict::Kept, Ok(false)) => return Tried::Nothing,
+            (Verdict::Kept, Ok(true)) => {
+                tell_changes(&mut self.shared, keys, &args, 0);
+                Ok(true)
+            }
             (Verdict::Kept, outcome) => outcome,
             (Verdict::Refused(error), _) => Err(Fail::Store(error)),
             (Verdict::Lost, outcome) => {

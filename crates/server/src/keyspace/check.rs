@@ -21,8 +21,9 @@ mod elements;
 mod entries;
 mod halves;
 
+use super::databases::Spaces;
 use super::record::{COLLECTION, HEADER, KeyRecord, ValueType};
-use super::tables::{self, DATABASES, LAYOUT, NAMES, deadline_key, record_key};
+use super::tables::{self, DATABASES, LAYOUT, NAMES, SPACES, deadline_key, record_key};
 use elements::{Owners, Place};
 use everbyte_kv::{Error, Kv, Result, Snapshot, TableSnapshot};
 use everbyte_store::FindingKind;
@@ -40,7 +41,7 @@ const SHOWN_MAX: usize = 64;
 pub struct KeyspaceFinding {
     /// Its kind.
     pub kind: FindingKind,
-    /// The rule of `docs/formats/server.md` that is broken: `KEYS-1` to `KEYS-3`, `LIST-1`,
+    /// The rule of `docs/formats/server.md` that is broken: `KEYS-1` to `KEYS-4`, `LIST-1`,
     /// `ZSET-1`, or `format`; `read` if bytes cannot be read.
     pub rule: &'static str,
     /// The number of the database.
@@ -143,6 +144,11 @@ fn check_within(kv: &Kv, owners_size: usize, each: &mut dyn FnMut(KeyspaceFindin
     };
     let opened = [open(NAMES[0], keys), open(NAMES[1], elements), open(NAMES[2], deadlines), open(NAMES[3], state)];
     let [Some(keys), Some(elements), Some(deadlines), Some(state)] = opened else { return Some(sums) };
+    // Findings name databases, and records spaces.
+    let spaces = state.get(SPACES).and_then(Spaces::parse).unwrap_or_default();
+    let each = &mut |finding: KeyspaceFinding| {
+        each(KeyspaceFinding { space: finding.space.map(|space| spaces.database_of(space)), ..finding });
+    };
     let mut check = Check { snapshot, keys, elements, deadlines, next_id: 1, whole: true, each };
     if check.state(&state) {
         check.collections(owners_size, &mut sums);
@@ -184,11 +190,17 @@ impl Check<'_> {
             number
         };
         let (layout, next_id) = (number("layout"), number("next id"));
+        if let Some(value) = self.read(state.get(SPACES))
+            && Spaces::parse(value).is_err()
+        {
+            let detail = "the spaces of the databases name some twice, or have another size";
+            self.tell(KeyspaceFinding::damage("KEYS-4", detail));
+        }
         self.next_id = next_id.unwrap_or(1);
         let mut range = state.range::<[u8]>(..);
         while let Some(Some(entry)) = self.read(range.next_entry()) {
             match self.read(entry.key()) {
-                Some(b"layout" | b"next id") | None => {}
+                Some(b"layout" | b"next id" | SPACES) | None => {}
                 Some(name) => {
                     let detail = format!("unknown entry \"{}\" in the table of state", name.escape_ascii());
                     self.tell(KeyspaceFinding::damage("format", detail));

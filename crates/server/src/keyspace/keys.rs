@@ -181,7 +181,12 @@ impl Keyspace<'_> {
     /// Removes the record of a key, an expired one too: for a key that gets a new value.
     pub(super) fn vacate(&mut self, key: &[u8]) -> Result<()> {
         match self.any_record(key)? {
-            Some(record) => self.drop_record(key, &record),
+            Some(record) => {
+                if self.expired(record.deadline()) {
+                    self.swept(key);
+                }
+                self.drop_record(key, &record)
+            }
             None => Ok(()),
         }
     }
@@ -265,17 +270,17 @@ impl Keyspace<'_> {
 
     /// Copies a value, of any type and with its deadline, to a key of a database, whose own goes.
     /// The cost is that of all elements, which are never together in memory.
-    pub(crate) fn copy(&mut self, from: &[u8], space: u8, to: &[u8]) -> std::result::Result<(), KeyError> {
+    pub(crate) fn copy(&mut self, from: &[u8], database: u8, to: &[u8]) -> std::result::Result<(), KeyError> {
         const TOGETHER: usize = 256 << 10;
-        let source = self.space;
+        let source = self.database;
         let Some(KeyRecord::Collection(old)) = self.record(from)? else {
             let (value, deadline) = (self.get(from)?.unwrap_or_default(), self.deadline(from)?.unwrap_or(0));
-            self.space = space;
+            self.select(database);
             let done = self.put_until(to, &value, deadline);
-            self.space = source;
+            self.select(source);
             return Ok(done?);
         };
-        self.space = space;
+        self.select(database);
         self.delete(to)?;
         let new = Collection {
             count: old.count,
@@ -283,10 +288,11 @@ impl Keyspace<'_> {
             first: old.first,
             ..self.new_collection(to, old.kind)?
         };
-        let new = if seeded("server-copy-shares") && space == source { Collection { id: old.id, ..new } } else { new };
+        let new =
+            if seeded("server-copy-shares") && database == source { Collection { id: old.id, ..new } } else { new };
         let mut after: Option<Vec<u8>> = None;
         loop {
-            self.space = source;
+            self.select(source);
             let (mut part, mut size) = (Vec::new(), 0);
             let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
             let span = super::ElementSpan { from, to: Bound::Unbounded, backwards: false };
@@ -295,21 +301,21 @@ impl Keyspace<'_> {
                 part.push((element.to_vec(), value.to_vec()));
                 size < TOGETHER
             })?;
-            self.space = space;
+            self.select(database);
             let Some((last, _)) = part.last() else { break };
             if seeded("server-copy-cut") && after.is_some() {
                 break;
             }
             after = Some(last.clone());
             for (element, value) in &part {
-                self.put_value(Place::Elements, &element_key(space, new.id, element), value)?;
+                self.put_value(Place::Elements, &element_key(self.space, new.id, element), value)?;
             }
         }
         self.store(to, &new)?;
         if !seeded("server-copy-unlisted") {
             self.put_deadline(to, new.deadline)?;
         }
-        self.space = source;
+        self.select(source);
         Ok(())
     }
 
@@ -334,12 +340,12 @@ impl Keyspace<'_> {
 
     /// Deletes all keys of all databases.
     pub(crate) fn clear_all(&mut self) -> Result<()> {
-        let mine = self.space;
-        for space in 0..DATABASES {
-            self.space = space as u8;
+        let mine = self.database;
+        for database in 0..DATABASES {
+            self.select(database as u8);
             self.clear()?;
         }
-        self.space = mine;
+        self.select(mine);
         Ok(())
     }
 
@@ -404,10 +410,10 @@ impl Keyspace<'_> {
         if self.no_records()? {
             return Ok(false);
         }
-        let mine = self.space;
+        let mine = self.database;
         let mut left = max;
-        for space in 0..if seeded("server-sweep-first") { 1 } else { DATABASES as u8 } {
-            self.space = space;
+        for database in 0..if seeded("server-sweep-first") { 1 } else { DATABASES as u8 } {
+            self.select(database);
             // A look at the settled version first: without expired keys no reply waits for
             // anything.
             self.may_write = false;
@@ -426,7 +432,7 @@ impl Keyspace<'_> {
                 }
             }
         }
-        self.space = mine;
+        self.select(mine);
         Ok(left == 0)
     }
 

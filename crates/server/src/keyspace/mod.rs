@@ -29,6 +29,7 @@
 
 mod check;
 mod collections;
+mod databases;
 mod keys;
 mod lists;
 mod ranges;
@@ -39,6 +40,7 @@ mod streams;
 mod tables;
 mod writes;
 
+use databases::Spaces;
 use everbyte_kv::{Batch, Commit, Error, KEY_MAX, Kv, Result, Savepoint};
 use everbyte_media::seeded;
 use reads::Settled;
@@ -61,7 +63,11 @@ pub(crate) struct Keyspace<'k> {
     tables: &'k Tables,
     remembered: Box<Remembered>,
     /// The database of the command under way.
+    database: u8,
+    /// Its space in the tables (`databases.rs`).
     space: u8,
+    /// The spaces of the databases as the savepoint has them.
+    spaces_at_savepoint: Spaces,
     /// Milliseconds since 1970 at the iteration's beginning.
     now: u64,
     /// Changes by the command under way, if `tracks`.
@@ -93,6 +99,7 @@ pub(crate) struct Keyspace<'k> {
 }
 
 /// A change of keys, with their database.
+#[derive(Clone, Debug)]
 pub(crate) enum Touch {
     /// A key has another value, or is gone.
     Changed(u8, Vec<u8>),
@@ -156,11 +163,15 @@ impl<'k> Keyspace<'k> {
         careful: bool,
         behind: bool,
     ) -> Keyspace<'k> {
+        let mut remembered = remembered;
+        remembered.spaces.begin(behind);
         Keyspace {
             kv: &tables.kv,
             tables,
+            database: 0,
+            space: remembered.spaces.of(0),
+            spaces_at_savepoint: remembered.spaces,
             remembered,
-            space: 0,
             now,
             touched: Vec::new(),
             tracks: false,
@@ -189,16 +200,6 @@ impl<'k> Keyspace<'k> {
         self.now
     }
 
-    /// The database of the command under way.
-    pub(crate) fn space(&self) -> u8 {
-        self.space
-    }
-
-    /// Another database, for the commands to come.
-    pub(crate) fn select(&mut self, space: u8) {
-        self.space = space;
-    }
-
     /// A random number.
     pub(crate) fn random(&mut self) -> u64 {
         self.remembered.random()
@@ -207,21 +208,21 @@ impl<'k> Keyspace<'k> {
     /// Notes that the command under way changes a key.
     fn touch(&mut self, key: &[u8]) {
         if self.tracks {
-            self.touched.push(Touch::Changed(self.space, key.to_vec()));
+            self.touched.push(Touch::Changed(self.database, key.to_vec()));
         }
     }
 
     /// Notes that every key of the database goes.
     fn touch_all(&mut self) {
         if self.tracks {
-            self.touched.push(Touch::Cleared(self.space));
+            self.touched.push(Touch::Cleared(self.database));
         }
     }
 
     /// Notes that a key was removed because its deadline has passed.
     fn swept(&mut self, key: &[u8]) {
         if self.tracks {
-            self.touched.push(Touch::Swept(self.space, key.to_vec()));
+            self.touched.push(Touch::Swept(self.database, key.to_vec()));
         }
     }
 
@@ -235,6 +236,16 @@ impl<'k> Keyspace<'k> {
         &self.touched
     }
 
+    /// The number of changes by the command under way.
+    pub(crate) fn touched_count(&self) -> usize {
+        self.touched.len()
+    }
+
+    /// The changes by the command under way, without the first ones.
+    pub(crate) fn touched_from(&self, first: usize) -> Vec<Touch> {
+        self.touched.get(first..).unwrap_or_default().to_vec()
+    }
+
     /// The changes by the command that has ended.
     pub(crate) fn take_touched(&mut self) -> Vec<Touch> {
         std::mem::take(&mut self.touched)
@@ -242,7 +253,7 @@ impl<'k> Keyspace<'k> {
 
     /// The batch, where reads must see it.
     fn reader(&mut self) -> Option<&mut Batch<'k>> {
-        let builds = self.behind && (self.may_write || seeded("server-unsettled-read"));
+        let builds = self.behind && (self.may_write || self.swap_unsettled() || seeded("server-unsettled-read"));
         if self.batch.is_none() && (self.commit.is_some() || builds) {
             self.batch = Some(self.kv.batch());
             self.exposed = self.exposed || !seeded("server-unsettled-read");
@@ -296,6 +307,7 @@ impl<'k> Keyspace<'k> {
             && let Some(batch) = &mut self.batch
         {
             self.savepoint = Some(batch.savepoint()?);
+            self.spaces_at_savepoint = self.remembered.spaces;
         }
         Ok(())
     }
@@ -332,6 +344,9 @@ impl<'k> Keyspace<'k> {
             if let (Some(savepoint), Some(batch)) = (savepoint, &mut self.batch)
                 && (seeded("server-exec-kept") || batch.roll_back(savepoint).is_ok())
             {
+                if !seeded("server-swap-kept") {
+                    self.remembered.spaces = self.spaces_at_savepoint;
+                }
                 return Verdict::Kept;
             }
             self.batch = None;
@@ -352,7 +367,10 @@ impl<'k> Keyspace<'k> {
         self.written = false;
         if let Some(batch) = self.batch.take() {
             match batch.commit() {
-                Ok(commit) => self.commit = Some(commit),
+                Ok(commit) => {
+                    self.commit = Some(commit);
+                    self.remembered.spaces.committed();
+                }
                 Err(error) => {
                     self.remembered.forget();
                     return Err(error);

@@ -114,6 +114,50 @@ impl Keyspace<'_> {
         Ok(())
     }
 
+    /// A key that any one is as likely to be as any other; `None` without any. The keys before it
+    /// are passed over, from the nearer end.
+    pub(crate) fn random_key(&mut self) -> Result<Option<Vec<u8>>> {
+        /// Draws that may meet a key that has expired.
+        const DRAWS: usize = 100;
+        for _ in 0..DRAWS {
+            let (plain, all) = (if self.space == 0 { self.len_of(Place::Main)? } else { 0 }, self.len()?);
+            if all == 0 {
+                return Ok(None);
+            }
+            let rank = self.random() % all;
+            let (start, end) = self.record_bounds(Bound::Unbounded, Bound::Unbounded);
+            let (place, count, rank) =
+                if rank < plain { (Place::Main, plain, rank) } else { (Place::Keys, all - plain, rank - plain) };
+            let mut range = match place {
+                Place::Main => self.entries(place, Bound::Unbounded, Bound::Unbounded)?,
+                _ => self.entries(place, start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice))?,
+            };
+            let from_end = count - 1 - rank;
+            let entry = if rank <= from_end {
+                range.skip_entries(rank)?;
+                range.next_entry()?
+            } else {
+                range.skip_back_entries(from_end)?;
+                range.next_back_entry()?
+            };
+            let Some(entry) = entry else { continue };
+            let stored = entry.key()?.to_vec();
+            if place == Place::Main {
+                return Ok(Some(stored));
+            }
+            let key = unstored_key(stored.get(1..).ok_or_else(damaged)?).to_vec();
+            if self.record(&key)?.is_some() {
+                return Ok(Some(key));
+            }
+        }
+        let mut found = None;
+        self.visit(KeySpan { from: Bound::Unbounded, to: Bound::Unbounded, backwards: false }, false, &mut |met| {
+            found = Some(met.key.to_vec());
+            false
+        })?;
+        Ok(found)
+    }
+
     /// The bounds of a range of keys in the table of keys.
     fn record_bounds(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
         let space = self.space;

@@ -8,9 +8,10 @@
 //! | `server/keys` | space, key | a record (`record.rs`) |
 //! | `server/elements` | space, id of a collection, element | of the type's own |
 //! | `server/deadlines` | space, deadline, key | nothing |
-//! | `server/state` | a name | `layout`, `next id` |
+//! | `server/state` | a name | `layout`, `next id`, `spaces` |
 //!
-//! A space is a byte: the database. Ids and deadlines are 8 bytes, big-endian.
+//! A space is a byte: that of a database (`databases.rs`). Ids and deadlines are 8 bytes,
+//! big-endian.
 //!
 //! Invariants
 //!   KEYS-1  A key is in the main table or in the table of keys, never in both.
@@ -20,6 +21,7 @@
 //!
 //! Format: `docs/formats/server.md`.
 
+use super::databases::Spaces;
 use super::{stored_key, unstored_key};
 use crate::error::{Error, Result};
 use everbyte_kv::{Error as KvError, Kv, KvTable};
@@ -33,6 +35,9 @@ pub(super) const NAMES: [&str; 4] = ["server/keys", "server/elements", "server/d
 /// Databases of a server.
 pub(crate) const DATABASES: usize = 16;
 
+/// The name of the spaces of the databases in the table of state.
+pub(super) const SPACES: &[u8] = b"spaces";
+
 /// The table served, and the tables beside it.
 pub(crate) struct Tables {
     pub kv: Kv,
@@ -40,6 +45,8 @@ pub(crate) struct Tables {
     pub elements: KvTable,
     pub deadlines: KvTable,
     pub state: KvTable,
+    /// The spaces of the databases as of the opening.
+    pub(super) spaces: Spaces,
 }
 
 impl Tables {
@@ -51,7 +58,8 @@ impl Tables {
         if found != LAYOUT {
             return Err(Error::Layout { format: Format::new(found, LAYOUT) });
         }
-        Ok(Tables { kv, keys, elements, deadlines, state })
+        let spaces = state.get(SPACES).and_then(Spaces::parse).map_err(store)?;
+        Ok(Tables { kv, keys, elements, deadlines, state, spaces })
     }
 
     fn named(kv: &Kv) -> everbyte_kv::Result<[KvTable; 4]> {
@@ -84,6 +92,8 @@ pub(crate) struct Remembered {
     pub next_id: u64,
     /// Ids below this are reserved in the store.
     pub id_end: u64,
+    /// The spaces of the databases.
+    pub spaces: Spaces,
     /// The state of the random numbers.
     random: u64,
 }
@@ -91,11 +101,17 @@ pub(crate) struct Remembered {
 impl Default for Remembered {
     fn default() -> Remembered {
         let random = RandomState::new().build_hasher().finish();
-        Remembered { counts: [None; DATABASES], single: None, next_id: 0, id_end: 0, random }
+        let counts = [None; DATABASES];
+        Remembered { counts, single: None, next_id: 0, id_end: 0, spaces: Spaces::default(), random }
     }
 }
 
 impl Remembered {
+    /// The facts as a server opens its tables.
+    pub(crate) fn opened(tables: &Tables) -> Remembered {
+        Remembered { spaces: tables.spaces, ..Remembered::default() }
+    }
+
     /// The next random number: SplitMix64.
     pub(crate) fn random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -111,6 +127,7 @@ impl Remembered {
             self.counts = [None; DATABASES];
             self.single = None;
         }
+        self.spaces.forget();
         if seeded("server-ids-after-loss") {
             return;
         }

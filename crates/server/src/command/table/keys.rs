@@ -1,7 +1,7 @@
 //! Rows of the table: keys whatever their values.
 
 use super::*;
-use crate::command::{expiry, keys, range, scan};
+use crate::command::{dump, expiry, keys, objects, range, scan, server, sort};
 
 const PAIRS_READ: &str = "O(log N + M) where N is the number of keys and M the number and size of the pairs returned";
 const KEYS_BETWEEN: &str = "O(log N + M) where N is the number of keys and M the number of those between start and end, of which deadlines and elements are removed as well";
@@ -37,4 +37,42 @@ pub(super) static ROWS: &[Command] = &[
     keyed!("dbsize", 1, READ_KEY, (0, 0, 0), &[], &["request_policy:all_shards", "response_policy:agg_sum"], "server", "1.0.0", "O(1)", "The number of keys", keys::dbsize),
     keyed!("flushall", -1, WRITE.union(KEYSPACE).union(DANGEROUS), (0, 0, 0), &[], ALL_SUCCEEDED, "server", "1.0.0", EVERY, "Deletes the keys of all databases", keys::flush_all),
     keyed!("flushdb", -1, WRITE.union(KEYSPACE).union(DANGEROUS), (0, 0, 0), &[], ALL_SUCCEEDED, "server", "1.0.0", EVERY, "Deletes the keys of this database", keys::flush_database),
+    keyed!("randomkey", 1, READONLY.union(KEYSPACE), (0, 0, 0), &[], &["request_policy:all_shards", "nondeterministic_output"], "generic", "1.0.0", "O(N) where N is the number of keys up to the nearer end, which are passed over leaf by leaf", "A random key", keys::randomkey),
+    keyed!("swapdb", 3, WRITE.union(FAST).union(KEYSPACE).union(DANGEROUS), (0, 0, 0), &[], &[], "server", "4.0.0", "O(M) where M is the number of keys that clients watch or wait for", "Exchanges the contents of two databases; no key is moved", keys::swapdb),
+    keyed!("sort", -2, SORTS.union(WRITE).union(DENYOOM), ONE, &[uses(1, 0, 1, RO_ACCESS), BY_PATTERN, BY_STORE], &[], "generic", "1.0.0", SORT_COST, "Elements of a list, set or sorted set in order; options BY, LIMIT, GET, ASC, DESC, ALPHA, STORE", sort::sort_command),
+    keyed!("sort_ro", -2, SORTS.union(READONLY), ONE, &[uses(1, 0, 1, RO_ACCESS), BY_PATTERN], &[], "generic", "7.0.0", SORT_COST, "As SORT without STORE", sort::sort_ro),
+    keyed!("dump", 2, READONLY.union(KEYSPACE), ONE, &[uses(1, 0, 1, RO_ACCESS)], OUTPUT, "generic", "2.6.0", "O(log N + M) where N is the number of keys and M the number and size of the value's elements", "A value as bytes that RESTORE takes, here and in Redis", dump::dump),
+    keyed!("restore", -4, WRITE.union(DENYOOM).union(KEYSPACE).union(DANGEROUS), ONE, &[uses(1, 0, 1, &["OW", "update"])], &[], "generic", "2.6.0", "O(M log N) where N is the number of keys and M the number and size of the value's elements", "Gives a key the value that DUMP has written; options REPLACE, ABSTTL, IDLETIME, FREQ", dump::restore),
+    Command { complexity: "Depends on the subcommand", subcommands: OBJECT, ..plain("object", -2, NONE, "generic", "2.2.3", "About values", server::container) },
+];
+
+const SORTS: Flags = Flags::SET.union(Flags::SORTED_SET).union(LIST).union(DANGEROUS).union(MOVABLE);
+const SORT_COST: &str = "O(N log N + M) where N is the number of elements and M the number and size of the values returned; with BY and GET a look-up for each element";
+const BY_PATTERN: KeyUse = KeyUse {
+    first: 2,
+    find: Find::Unknown(None),
+    flags: RO_ACCESS,
+    notes: Some(
+        "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key we sort",
+    ),
+};
+const BY_STORE: KeyUse = KeyUse {
+    first: 2,
+    find: Find::Unknown(Some("store")),
+    flags: &["OW", "update"],
+    notes: Some(
+        "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the argument array",
+    ),
+};
+
+const OBJECT_KEY: &[KeyUse] = &[uses(2, 0, 1, RO)];
+const OF_KEY: (i32, i32, i32) = (2, 2, 1);
+
+#[rustfmt::skip]
+const OBJECT: &[Command] = &[
+    keyed!("object|encoding", 3, READONLY.union(KEYSPACE), OF_KEY, OBJECT_KEY, OUTPUT, "generic", "2.2.3", "O(log N); of a small collection as well its elements, 512 at most", "How Redis would keep the value", objects::encoding),
+    keyed!("object|refcount", 3, READONLY.union(KEYSPACE), OF_KEY, OBJECT_KEY, OUTPUT, "generic", "2.2.3", LOG, "1: a value belongs to its key alone", objects::refcount),
+    keyed!("object|idletime", 3, READONLY.union(KEYSPACE), OF_KEY, OBJECT_KEY, OUTPUT, "generic", "2.2.3", LOG, "0: access times are not kept", objects::idletime),
+    keyed!("object|freq", 3, READONLY.union(KEYSPACE), OF_KEY, OBJECT_KEY, OUTPUT, "generic", "4.0.0", LOG, "An error: frequencies of access are not kept", objects::freq),
+    plain("object|help", 2, LOADING.union(KEYSPACE), "generic", "6.2.0", "The subcommands", objects::object_help),
 ];

@@ -6,7 +6,9 @@ mod acl;
 mod bitmaps;
 mod blocking;
 mod connection;
+mod geo;
 mod hashes;
+mod hyperloglog;
 mod keys;
 mod lists;
 mod pubsub;
@@ -127,6 +129,8 @@ pub(super) static GROUPS: &[&[Command]] = &[
     sets::ROWS,
     sorted_sets::ROWS,
     streams::ROWS,
+    hyperloglog::ROWS,
+    geo::ROWS,
     keys::ROWS,
     transaction::ROWS,
     pubsub::ROWS,

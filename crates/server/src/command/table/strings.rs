@@ -1,7 +1,7 @@
 //! Rows of the table: byte strings.
 
 use super::*;
-use crate::command::{counter, strings};
+use crate::command::{counter, strings, subsequence};
 
 /// See the head of this file.
 #[rustfmt::skip]
@@ -27,4 +27,5 @@ pub(super) static ROWS: &[Command] = &[
     keyed!("incrby", 3, CHANGE_STRING, ONE, &[uses(1, 0, 1, RW_UPDATE)], &[], "string", "1.0.0", LOG, "Adds to a number", counter::incrby),
     keyed!("decrby", 3, CHANGE_STRING, ONE, &[uses(1, 0, 1, RW_UPDATE)], &[], "string", "1.0.0", LOG, "Takes from a number", counter::decrby),
     keyed!("incrbyfloat", 3, CHANGE_STRING, ONE, &[uses(1, 0, 1, RW_UPDATE)], &[], "string", "2.6.0", LOG, "Adds to a number that need not be whole", counter::incrbyfloat),
+    keyed!("lcs", -3, READONLY.union(STRING), TWO, &[uses(1, 1, 1, RO_ACCESS)], &[], "string", "7.0.0", "O(N M) where N and M are the sizes of the values", "The longest common subsequence of two strings; options LEN, IDX, MINMATCHLEN, WITHMATCHLEN", subsequence::lcs),
 ];

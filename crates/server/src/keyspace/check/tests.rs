@@ -154,6 +154,7 @@ fn each_broken_rule_is_found_with_its_place() {
         ),
         (|tables| tables.elements.put(b"\0\0\0", b"v").unwrap(), &["in the table of elements is no element"]),
         (|tables| tables.elements.put(b"", b"v").unwrap(), &["in the table of elements is no element"]),
+        (|tables| tables.state.put(b"spaces", &[3; 16]).unwrap(), &["spaces of the databases name some twice"]),
         (
             |tables| tables.keys.put(b"", b"v").unwrap(),
             &["a record of 1 bytes, type 118, is none that a server writes"],

@@ -1,0 +1,93 @@
+//! RESTORE of damaged payloads: refused, with nothing changed; and exchanges that are taken back.
+
+use super::Desk;
+use super::hashes::replies;
+use crate::keyspace::check;
+use crate::options::Options;
+use crate::rdb::wrap_payload;
+use everbyte_media::museum;
+use everbyte_workload::Random;
+
+fn payloads() -> Vec<Vec<u8>> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/rdb");
+    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
+}
+
+fn findings(desk: &Desk) -> Vec<String> {
+    let mut findings = Vec::new();
+    check(&desk.shared.kv, &mut |finding| findings.push(finding.to_string()));
+    findings
+}
+
+/// Values with changed bytes and a right checksum are restored or refused; the tables agree, and
+/// what was refused has changed nothing.
+#[test]
+fn damaged_payloads_are_refused_or_restored_whole() {
+    let mut desk = Desk::new(Options::default());
+    let mut random = Random::new(11);
+    let (payloads, mut refused) = (payloads(), 0);
+    for round in 0..1500 {
+        let mut value = payloads[random.index(payloads.len())].clone();
+        value.truncate(value.len() - 10);
+        for _ in 0..1 + random.index(3) {
+            let place = random.index(value.len().min(200));
+            value[place] = random.index(256) as u8;
+        }
+        if random.index(4) == 0 {
+            value.truncate(1 + random.index(value.len()));
+        }
+        let payload = wrap_payload(value);
+        let ends = desk.iteration(&[
+            &[b"SET", b"other", b"1"],
+            &[b"RESTORE", b"k", b"0", &payload],
+            &[b"APPEND", b"other", b"2"],
+        ]);
+        assert!(ends[0].is_ok() && ends[2].is_ok(), "round {round}: {ends:?}");
+        desk.out.send(&mut Vec::new()).unwrap();
+        if ends[1].is_err() {
+            refused += 1;
+            assert_eq!(replies(&mut desk, &[b"EXISTS", b"k"]), ":0\r\n", "round {round}");
+        }
+        assert_eq!(desk.get(b"other").as_deref(), Some(&b"12"[..]));
+        replies(&mut desk, &[b"DEL", b"k"]);
+        if round % 100 == 99 {
+            assert_eq!(findings(&desk), Vec::<String>::new(), "round {round}");
+        }
+    }
+    assert!(refused > 500, "{refused} of 1500");
+}
+
+/// Whether an exchange that shares a batch with a command that fails in its middle is taken back
+/// with it.
+fn takes_back(bug: &'static str) -> bool {
+    museum::with(bug, || {
+        let mut desk = Desk::new(Options::default());
+        desk.iteration(&[&[b"SET", b"a", b"zero"]]);
+        let mut keys_lost = false;
+        {
+            let (kv, tables) = (desk.shared.kv.clone(), std::sync::Arc::clone(&desk.shared.tables));
+            let remembered = std::mem::take(&mut desk.shared.remembered);
+            let mut keys = crate::keyspace::Keyspace::new(&tables, remembered, desk.shared.clock(), false, false);
+            assert!(desk.run(&mut keys, &[b"SWAPDB", b"0", b"1"]).is_ok());
+            keys.begin_command(true);
+            keys.put(b"half", b"done").unwrap();
+            keys_lost |= matches!(keys.end_command(true), crate::keyspace::Verdict::Lost);
+            keys.commit().unwrap();
+            if let Some(commit) = keys.committed() {
+                kv.settle(commit).unwrap();
+            }
+            desk.shared.remembered = keys.into_remembered();
+        }
+        desk.out.send(&mut Vec::new()).unwrap();
+        assert!(keys_lost);
+        replies(&mut desk, &[b"GET", b"a"]) == "$4\r\nzero\r\n"
+    })
+}
+
+#[test]
+fn an_exchange_is_taken_back_with_its_batch() {
+    assert!(takes_back("none"));
+    assert!(!takes_back("server-swap-kept"), "the seeded bug is found");
+}

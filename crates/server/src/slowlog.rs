@@ -1,0 +1,183 @@
+//! Slow commands, and the time that commands take: SLOWLOG, LATENCY.
+//!
+//! A command's time is that of its execution in the event loop. Its reply may then wait for the
+//! store to settle, which is counted by itself, as the event `aof-fsync-always`.
+//!
+//! Threads: the event loop alone.
+
+use crate::resp::parse::Args;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// Arguments of an entry at most.
+const ARGS_MAX: usize = 32;
+/// Bytes of an argument at most.
+const ARG_SIZE_MAX: usize = 128;
+/// Samples of an event at most.
+const SAMPLES_MAX: usize = 160;
+/// Ranges of times: the first up to 1 microsecond, each twice as long as the one before.
+pub(crate) const RANGES: usize = 32;
+
+/// A slow command.
+pub(crate) struct SlowCommand {
+    /// Never given twice within one run of the server.
+    pub id: u64,
+    /// Seconds since 1970.
+    pub time: u64,
+    /// Microseconds.
+    pub duration: u64,
+    /// The first of its arguments, and their first bytes.
+    pub args: Vec<Vec<u8>>,
+    /// The client's address.
+    pub peer: String,
+    /// The client's name.
+    pub name: Vec<u8>,
+}
+
+/// The newest slow commands, the newest first.
+#[derive(Default)]
+pub(crate) struct Slowlog {
+    entries: VecDeque<SlowCommand>,
+    next: u64,
+}
+
+/// The arguments of a command as others may see them: without passwords.
+pub(crate) fn shown_args(args: &Args<'_>) -> Vec<Vec<u8>> {
+    const HIDDEN: &[u8] = b"(redacted)";
+    let is = |at: usize, word: &[u8]| at < args.len() && args.get(at).eq_ignore_ascii_case(word);
+    let from = |word: &[u8]| (1..args.len()).find(|at| is(*at, word)).map_or(args.len(), |at| at + 1);
+    let hidden = if is(0, b"auth") {
+        1
+    } else if is(0, b"hello") {
+        from(b"auth")
+    } else if is(0, b"config") {
+        from(b"requirepass")
+    } else if is(0, b"acl") && is(1, b"setuser") {
+        3
+    } else {
+        args.len()
+    };
+    // Behind HELLO's password its other words are hidden, too.
+    args.from(0).enumerate().map(|(at, arg)| if at >= hidden { HIDDEN.to_vec() } else { arg.to_vec() }).collect()
+}
+
+impl Slowlog {
+    /// Adds a command, and drops old ones above `count_max`.
+    pub(crate) fn add(&mut self, mut entry: SlowCommand, args: &Args<'_>, count_max: usize) {
+        let mut args = shown_args(args);
+        if args.len() > ARGS_MAX {
+            let more = args.len() - (ARGS_MAX - 1);
+            args.truncate(ARGS_MAX - 1);
+            args.push(format!("... ({more} more arguments)").into_bytes());
+        }
+        for arg in args.iter_mut().filter(|arg| arg.len() > ARG_SIZE_MAX) {
+            let more = arg.len() - ARG_SIZE_MAX;
+            arg.truncate(ARG_SIZE_MAX);
+            arg.extend_from_slice(format!("... ({more} more bytes)").as_bytes());
+        }
+        (entry.id, entry.args) = (self.next, args);
+        self.next += 1;
+        self.entries.push_front(entry);
+        self.entries.truncate(count_max);
+    }
+
+    /// All entries, the newest first.
+    pub(crate) fn entries(&self) -> &VecDeque<SlowCommand> {
+        &self.entries
+    }
+
+    /// Drops all entries.
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+    }
+}
+
+/// The range of a time. The ends are Redis's: 33 / 32 of a microsecond, and its doubles.
+pub(crate) fn range_of(time: Duration) -> usize {
+    let units = (time.as_nanos() * 32).div_ceil(33_000).max(1);
+    (u128::BITS - (units - 1).leading_zeros()).min(RANGES as u32 - 1) as usize
+}
+
+/// The end of a range in microseconds.
+pub(crate) fn range_end(range: usize) -> u64 {
+    (33 << range) / 32
+}
+
+/// The times of one event.
+#[derive(Default)]
+pub(crate) struct Event {
+    /// Seconds since 1970, and the longest time within that second in milliseconds; the oldest
+    /// first.
+    pub samples: VecDeque<(u64, u64)>,
+    /// The longest of all.
+    pub longest: u64,
+}
+
+/// Events that took longer than the threshold.
+#[derive(Default)]
+pub(crate) struct Latency {
+    events: BTreeMap<&'static str, Event>,
+}
+
+impl Latency {
+    /// Adds a time of an event, in milliseconds, at a second since 1970.
+    pub(crate) fn add(&mut self, name: &'static str, now: u64, time: u64) {
+        let event = self.events.entry(name).or_default();
+        event.longest = event.longest.max(time);
+        match event.samples.back_mut() {
+            Some(last) if last.0 == now => last.1 = last.1.max(time),
+            _ => event.samples.push_back((now, time)),
+        }
+        if event.samples.len() > SAMPLES_MAX {
+            event.samples.pop_front();
+        }
+    }
+
+    /// All events by name.
+    pub(crate) fn events(&self) -> &BTreeMap<&'static str, Event> {
+        &self.events
+    }
+
+    /// An event.
+    pub(crate) fn event(&self, name: &[u8]) -> Option<&Event> {
+        self.events.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, event)| event)
+    }
+
+    /// Drops an event; whether there was one.
+    pub(crate) fn drop_event(&mut self, name: &[u8]) -> bool {
+        let before = self.events.len();
+        self.events.retain(|known, _| known.as_bytes() != name);
+        self.events.len() < before
+    }
+
+    /// Drops all events; how many there were.
+    pub(crate) fn clear(&mut self) -> usize {
+        std::mem::take(&mut self.events).len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_ranges_whose_ends_double() {
+        for (nanoseconds, end) in [(0, 1), (1031, 1), (1032, 2), (16_000, 16), (17_000, 33), (1_000_000, 1056)] {
+            assert_eq!(range_end(range_of(Duration::from_nanos(nanoseconds))), end, "{nanoseconds}");
+        }
+        assert_eq!(range_of(Duration::MAX), RANGES - 1);
+    }
+
+    #[test]
+    fn events_keep_one_time_a_second() {
+        let mut latency = Latency::default();
+        for (now, time) in [(1, 5), (1, 9), (1, 3), (2, 4)] {
+            latency.add("command", now, time);
+        }
+        let event = latency.event(b"command").unwrap();
+        assert_eq!((event.longest, Vec::from(event.samples.clone())), (9, vec![(1, 9), (2, 4)]));
+        (0..1000).for_each(|now| latency.add("command", now, 1));
+        assert_eq!(latency.event(b"command").unwrap().samples.len(), SAMPLES_MAX);
+        assert!(latency.drop_event(b"command") && !latency.drop_event(b"command"));
+    }
+}
