@@ -180,8 +180,8 @@ impl Tracking {
         Invalidation { key, readers, changed: true, author, told: None, late: false }
     }
 
-    /// All clients that track, for a change of all keys by `author`. The table is forgotten, but for
-    /// what the author has read since.
+    /// All clients that track, for a change of all keys by `author`. The table is forgotten, but
+    /// for what the author has read since.
     pub(crate) fn everyone(&mut self, author: Option<u64>) -> Vec<Tracker> {
         let old = std::mem::take(&mut self.readers);
         self.clear();
