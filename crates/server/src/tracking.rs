@@ -73,6 +73,9 @@ pub(crate) struct Invalidation {
     pub late: bool,
 }
 
+/// Clients, and the changed keys that they are told of, with their authors.
+type Broadcast<'t> = (&'t [Tracker], Vec<(&'t [u8], Option<u64>)>);
+
 /// See the head of this file.
 #[derive(Default)]
 pub(crate) struct Tracking {
@@ -201,7 +204,7 @@ impl Tracking {
     pub(crate) fn broadcasts<'t>(
         &'t self,
         keys: &'t BTreeMap<Vec<u8>, Option<u64>>,
-    ) -> impl Iterator<Item = (&'t [Tracker], Vec<(&'t [u8], Option<u64>)>)> {
+    ) -> impl Iterator<Item = Broadcast<'t>> {
         self.prefixes.iter().map(move |(prefix, list)| {
             let from = keys.range::<[u8], _>((Bound::Included(&prefix[..]), Bound::Unbounded));
             let under = from.take_while(|(key, _)| key.starts_with(prefix));
