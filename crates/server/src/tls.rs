@@ -1,7 +1,7 @@
 //! TLS: certificates from files, and a connection over a socket that does not block.
 //!
 //! The library turns bytes of the socket into bytes of the client and back, and does no I/O of its
-//! own, so the event loop drives it as it drives a plain socket. What a handshake may cost is
+//! own, so the event loop drives it as it drives a plain socket. The cost of handshakes is
 //! bounded: so many at a time ([`Handshakes`]), each for so long, and so many steps in an iteration
 //! as connections are accepted in one.
 //!

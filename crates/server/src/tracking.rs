@@ -73,6 +73,9 @@ pub(crate) struct Invalidation {
     pub late: bool,
 }
 
+/// Clients, and the changed keys that they are told of, with their authors.
+type Broadcast<'t> = (&'t [Tracker], Vec<(&'t [u8], Option<u64>)>);
+
 /// See the head of this file.
 #[derive(Default)]
 pub(crate) struct Tracking {
@@ -180,9 +183,16 @@ impl Tracking {
         Invalidation { key, readers, changed: true, author, told: None, late: false }
     }
 
-    /// All clients that track, for a change of all keys: the table is forgotten.
-    pub(crate) fn everyone(&mut self) -> Vec<Tracker> {
+    /// All clients that track, for a change of all keys by `author`. The table is forgotten, but
+    /// for what the author has read since.
+    pub(crate) fn everyone(&mut self, author: Option<u64>) -> Vec<Tracker> {
+        let old = std::mem::take(&mut self.readers);
         self.clear();
+        for (key, list) in old {
+            if let Some(own) = list.into_iter().find(|reader| Some(reader.client) == author) {
+                self.read(&key, own, usize::MAX);
+            }
+        }
         let mut list: Vec<Tracker> =
             self.clients.iter().map(|(client, slot)| Tracker { client: *client, slot: *slot }).collect();
         list.sort_unstable_by_key(|tracker| tracker.client);
@@ -194,7 +204,7 @@ impl Tracking {
     pub(crate) fn broadcasts<'t>(
         &'t self,
         keys: &'t BTreeMap<Vec<u8>, Option<u64>>,
-    ) -> impl Iterator<Item = (&'t [Tracker], Vec<(&'t [u8], Option<u64>)>)> {
+    ) -> impl Iterator<Item = Broadcast<'t>> {
         self.prefixes.iter().map(move |(prefix, list)| {
             let from = keys.range::<[u8], _>((Bound::Included(&prefix[..]), Bound::Unbounded));
             let under = from.take_while(|(key, _)| key.starts_with(prefix));
@@ -250,6 +260,10 @@ mod tests {
         tracking.read(b"k", ONE, 10);
         assert_eq!(tracking.changed(&Touch::Cleared(0), None).key, None);
         assert_eq!(tracking.figures(), [2, 0, 0, 2]);
-        assert_eq!(tracking.everyone(), [ONE, TWO]);
+        assert_eq!(tracking.everyone(None), [ONE, TWO]);
+        tracking.read(b"k", ONE, 10);
+        tracking.read(b"k", TWO, 10);
+        tracking.everyone(Some(1));
+        assert_eq!(tracking.take(b"k"), [ONE]);
     }
 }

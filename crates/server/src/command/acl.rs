@@ -332,7 +332,7 @@ pub(super) fn log(call: &mut Call<'_, '_>) -> Outcome {
         call.out.bulk(b"count");
         call.out.integer(entry.count as i64);
         for (name, value) in [
-            ("reason", &["command", "key", "channel", "auth"][entry.reason as usize].as_bytes()[..]),
+            ("reason", ["command", "key", "channel", "auth"][entry.reason as usize].as_bytes()),
             ("context", ["toplevel", "multi"][entry.context as usize].as_bytes()),
             ("object", &entry.object[..]),
             ("username", &entry.user[..]),

@@ -89,7 +89,7 @@ impl Iterations {
         served: &mut Vec<Served>,
     ) {
         let Some(key) = change.key else {
-            for reader in self.shared.tracking.everyone() {
+            for reader in self.shared.tracking.everyone(change.author) {
                 if change.told != Some(reader.client) {
                     self.tell(reader, None, served);
                 }
@@ -97,7 +97,13 @@ impl Iterations {
             return;
         };
         if change.late && !seeded("server-track-stale") {
-            change.readers.extend(self.shared.tracking.take(&key));
+            let (own, others): (Vec<_>, Vec<_>) =
+                (self.shared.tracking.take(&key).into_iter()).partition(|reader| Some(reader.client) == change.author);
+            change.readers.extend(others);
+            // The author has waited since, so what it has read behind its change is not older.
+            for reader in own {
+                self.shared.tracking.read(&key, reader, usize::MAX);
+            }
         }
         for reader in change.readers {
             if change.told != Some(reader.client) && self.reads(reader) {

@@ -1,6 +1,6 @@
 //! Limits of what waits for a client to be read: `client-output-buffer-limit`.
 //!
-//! Whatever they say, nothing is executed for a client above the soft limit of replies (CONN-1), so
+//! Beside them nothing is executed for a client above the soft limit of replies (CONN-1), so
 //! what a client that does not read can make wait is bounded by that and one reply.
 
 use super::Iterations;

@@ -98,6 +98,7 @@ fn clients_are_told_what_redis_would_tell_them() {
         [of(&|| us.client()), of(&|| redis.client())]
     };
     let mut sides = connect();
+    let mut history = std::collections::VecDeque::new();
     for round in 0..4000 {
         let who = random.index(3);
         let words = match random.index(12) {
@@ -125,7 +126,9 @@ fn clients_are_told_what_redis_would_tell_them() {
             let others = (0..3).filter(|other| *other != who).collect::<Vec<_>>();
             (own, others.into_iter().map(|other| talk(&mut clients[other], b"", &end)).collect::<Vec<_>>())
         });
-        assert_eq!(seen[0], seen[1], "{what}");
+        history.push_back(format!("{who}: {}", shown(&bytes)));
+        history.drain(..history.len().saturating_sub(40));
+        assert_eq!(seen[0], seen[1], "{what}\n{}", history.make_contiguous().join("\n"));
     }
 }
 

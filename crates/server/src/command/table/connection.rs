@@ -37,6 +37,6 @@ const CLIENT: &[Command] = &[
     plain("client|tracking", -3, ABOUT_CLIENT, "connection", "6.0.0", "Tells the client of changes to keys that it has read, or that begin with a PREFIX", tracking::tracking),
     plain("client|caching", 3, ABOUT_CLIENT, "connection", "6.0.0", "Whether what the next command reads is tracked", tracking::caching),
     plain("client|getredir", 2, ABOUT_CLIENT, "connection", "6.0.0", "The client that is told of changes in this one's stead", tracking::get_redirection),
-    plain("client|trackinginfo", 2, ABOUT_CLIENT, "connection", "6.2.0", "What is tracked for the connection", tracking::info),
+    plain("client|trackinginfo", 2, ABOUT_CLIENT, "connection", "6.2.0", "The mode of tracking of the connection", tracking::info),
     plain("client|help", 2, LOADING.union(CONNECTION), "connection", "5.0.0", "What there is", client::help),
 ];
