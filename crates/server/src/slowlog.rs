@@ -42,7 +42,7 @@ pub(crate) struct Slowlog {
 }
 
 /// The arguments of a command as others may see them: without passwords.
-pub(crate) fn shown_args(args: &Args<'_>) -> Vec<Vec<u8>> {
+pub(crate) fn shown_args<'b>(args: &Args<'b>) -> impl Iterator<Item = &'b [u8]> + use<'b> {
     const HIDDEN: &[u8] = b"(redacted)";
     let is = |at: usize, word: &[u8]| at < args.len() && args.get(at).eq_ignore_ascii_case(word);
     let from = |word: &[u8]| (1..args.len()).find(|at| is(*at, word)).map_or(args.len(), |at| at + 1);
@@ -58,24 +58,28 @@ pub(crate) fn shown_args(args: &Args<'_>) -> Vec<Vec<u8>> {
         args.len()
     };
     // Behind HELLO's password its other words are hidden, too.
-    args.from(0).enumerate().map(|(at, arg)| if at >= hidden { HIDDEN.to_vec() } else { arg.to_vec() }).collect()
+    args.from(0).enumerate().map(move |(at, arg)| if at >= hidden { HIDDEN } else { arg })
+}
+
+/// The first bytes of an argument.
+fn cut(arg: &[u8]) -> Vec<u8> {
+    let mut shown = arg[..arg.len().min(ARG_SIZE_MAX)].to_vec();
+    if shown.len() < arg.len() {
+        shown.extend_from_slice(format!("... ({} more bytes)", arg.len() - shown.len()).as_bytes());
+    }
+    shown
 }
 
 impl Slowlog {
     /// Adds a command, and drops old ones above `count_max`.
     pub(crate) fn add(&mut self, mut entry: SlowCommand, args: &Args<'_>, count_max: usize) {
-        let mut args = shown_args(args);
-        if args.len() > ARGS_MAX {
-            let more = args.len() - (ARGS_MAX - 1);
-            args.truncate(ARGS_MAX - 1);
-            args.push(format!("... ({more} more arguments)").into_bytes());
+        let count = args.len();
+        let kept = if count > ARGS_MAX { ARGS_MAX - 1 } else { count };
+        let mut list: Vec<Vec<u8>> = shown_args(args).take(kept).map(cut).collect();
+        if kept < count {
+            list.push(format!("... ({} more arguments)", count - kept).into_bytes());
         }
-        for arg in args.iter_mut().filter(|arg| arg.len() > ARG_SIZE_MAX) {
-            let more = arg.len() - ARG_SIZE_MAX;
-            arg.truncate(ARG_SIZE_MAX);
-            arg.extend_from_slice(format!("... ({more} more bytes)").as_bytes());
-        }
-        (entry.id, entry.args) = (self.next, args);
+        (entry.id, entry.args) = (self.next, list);
         self.next += 1;
         self.entries.push_front(entry);
         self.entries.truncate(count_max);
