@@ -288,11 +288,16 @@ impl Iterations {
         if now < self.shared.sweep_next && self.shared.sweep_next <= now + EVERY {
             return;
         }
-        keys.track(!self.shared.watches.is_empty());
+        keys.track(!self.shared.watches.is_empty() || !self.shared.waiters.is_empty());
         keys.begin_command(false);
         let swept = keys.sweep(SWEPT_MAX);
         let kept = matches!(keys.end_command(swept.is_err()), Verdict::Kept);
-        self.touched(keys);
+        let places = self.touched(keys);
+        if kept && self.wake(places, keys).is_some() {
+            self.careful = CAREFUL_ITERATIONS;
+            self.recall(LOST);
+        }
+        self.shared.outbox.end_command(keys.unsettled());
         let more = kept && matches!(swept, Ok(true));
         self.shared.sweep_next = if more { now } else { now + EVERY };
     }
@@ -522,7 +527,7 @@ impl Iterations {
             Ok((index, false)) => {
                 let command = CommandTable::get().rows[index];
                 keys.track(!self.shared.watches.is_empty() || !self.shared.waiters.is_empty());
-                keys.begin_command(may_write(client, command));
+                keys.begin_command(may_write(client, command, &args));
                 keys.select(client.database);
                 client.command = command.name;
                 told = listens(command);

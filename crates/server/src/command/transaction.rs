@@ -61,13 +61,16 @@ pub(crate) fn queued(client: &mut Client, row: usize, command: &Command, args: &
 }
 
 /// Whether a command of this client may write, or has to see what is not settled: a client that
-/// watches does (WATCHED-2).
-pub(crate) fn may_write(client: &Client, command: &Command) -> bool {
+/// watches does (WATCHED-2), and so does one that may wait, or it would wait for what is there.
+pub(crate) fn may_write(client: &Client, command: &Command, args: &Args<'_>) -> bool {
     let queued = || client.transaction.as_ref().is_some_and(|transaction| transaction.writes);
     command.flags.contains(Flags::WRITE)
         || client.watches
         || command.name == "watch"
         || command.name == "exec" && queued()
+        || command.name == "xread"
+            && args.from(1).any(|word| super::is_word(word, "block"))
+            && !seeded("server-read-settled-and-wait")
 }
 
 /// `MULTI`

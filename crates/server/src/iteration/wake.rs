@@ -43,11 +43,14 @@ impl Iterations {
         let mut places = Vec::new();
         for touch in keys.take_touched() {
             self.shared.watches.touch(&touch, self.shared.metrics.iterations);
-            if let Touch::Changed(space, key) = touch
-                && self.shared.waiters.of(&(space, key.clone())).is_some()
-                && !places.contains(&(space, key.clone()))
-            {
-                places.push((space, key));
+            let touched = match touch {
+                Touch::Changed(space, key) | Touch::Swept(space, key) | Touch::Told(space, key) => vec![(space, key)],
+                Touch::Cleared(space) => self.shared.waiters.tried_absent(space),
+            };
+            for place in touched {
+                if self.shared.waiters.of(&place).is_some() && !places.contains(&place) {
+                    places.push(place);
+                }
             }
         }
         places
@@ -58,20 +61,25 @@ impl Iterations {
         let here = keys.space();
         let mut places = VecDeque::from(places);
         while let Some(place) = places.pop_front() {
-            let mut index = 0;
+            let (mut index, mut absent) = (0, false);
             while let Some(clients) = self.shared.waiters.of(&place) {
                 let last = seeded("server-wake-last") && index == 0;
                 let Some(&client) = (if last { clients.back() } else { clients.get(index) }) else { break };
+                if absent && !self.shared.waiters.get(client).is_some_and(|waiter| waiter.tries_absent) {
+                    index += 1;
+                    continue;
+                }
                 match self.attempt(client, &place, keys) {
                     Tried::Gone => {}
                     Tried::Answered => places.extend(self.touched(keys)),
                     Tried::Lost(fail) => return Some(fail),
                     Tried::Nothing => {
                         keys.select(place.0);
-                        if !keys.contains(&place.1).unwrap_or(false) {
+                        absent = !keys.contains(&place.1).unwrap_or(false);
+                        if absent && !self.shared.waiters.any_tries_absent() {
                             break;
                         }
-                        index += 1; // there is something of another type
+                        index += 1; // there is something that others wait for
                     }
                 }
             }
@@ -114,6 +122,9 @@ impl Iterations {
         keys.track(true);
         keys.begin_command(true);
         keys.select(place.0);
+        if seeded("server-wake-apart") {
+            keys.commit_apart();
+        }
         // A failure takes back the attempt alone.
         let begun = keys.begin_transaction();
         let (client, others, shared) = (&mut connection.client, &self.clients, &mut self.shared);
