@@ -74,6 +74,7 @@ mod program;
 mod redo;
 mod report;
 mod server;
+mod server_groups;
 mod server_model;
 mod server_script;
 mod sharing;

@@ -45,6 +45,20 @@ pub(crate) const CASES: &[Case] = &[
         program: streams,
     },
     Case {
+        name: "server-groups",
+        crate_name: "server",
+        about: "consumer groups deliver, acknowledge, claim and go: last ids, counts and both lists change together",
+        total: TOTAL,
+        program: groups,
+    },
+    Case {
+        name: "server-waiting",
+        crate_name: "server",
+        about: "clients wait for elements, members and entries that others bring: both happen together, and are told after",
+        total: TOTAL,
+        program: waiting,
+    },
+    Case {
         name: "server-databases",
         crate_name: "server",
         about: "values of all types are copied, moved and renamed over databases, some flushed: whole or not at all",
@@ -265,6 +279,75 @@ fn streams(explorer: Explorer) -> Result<Report, Box<Failure>> {
             (5000, &[(0, &["XADD x 4-0 f last", "SET y text"]), (2, &["XDEL v 2-0 2-1 9-9"])]),
         ],
     )
+}
+
+fn groups(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let start = served(MAX, &["XADD x 1-1 f one", "XADD x 1-2 f two", "XGROUP CREATE x g 0-0"]);
+    script(
+        explorer,
+        start,
+        &[
+            (
+                1000,
+                &[
+                    (0, &["XREADGROUP GROUP g c COUNT 1 STREAMS x >", "XADD x 2-0 f ~600c"]),
+                    (1, &["XGROUP CREATE x h 1-1", "XREADGROUP GROUP h d STREAMS x >"]),
+                ],
+            ),
+            (
+                2000,
+                &[
+                    (0, &["XREADGROUP GROUP g d STREAMS x >", "XACK x g 1-1"]),
+                    (2, &["XCLAIM x h e 0 1-2", "XDEL x 1-2"]),
+                ],
+            ),
+            (
+                3000,
+                &[
+                    (0, &["XAUTOCLAIM x g c 0 0-0", "COPY x y"]),
+                    (1, &["XGROUP DELCONSUMER x h d", "XGROUP DESTROY y h"]),
+                ],
+            ),
+            (
+                4000,
+                &[
+                    (0, &["RENAME y z", "XADD z 5-5 f v", "XREADGROUP GROUP g c STREAMS z >"]),
+                    (1, &["XTRIM x MAXLEN 1", "XACK x g 2-0"]),
+                ],
+            ),
+            (
+                5000,
+                &[
+                    (0, &["XGROUP DESTROY x g", "PEXPIREAT z 1000000005500"]),
+                    (2, &["XGROUP CREATE w g 0-0 MKSTREAM", "XADD x 9-9 f v"]),
+                ],
+            ),
+            (6000, &[(0, &["XADD z 1-1 f again", "DEL x"])]),
+        ],
+    )
+}
+
+fn waiting(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let start = served(MAX, &["RPUSH other x", "XGROUP CREATE x g 0-0 MKSTREAM"]);
+    let run = |program: &mut Program<'_>| {
+        program.wait(START + 1000, 1, "BLPOP q 0");
+        program.wait(START + 1100, 2, "BZPOPMIN z 0");
+        program.iteration_for(START + 2000, &[(0, &["RPUSH q v ~600w", "SET k 1"])], &[1]);
+        program.settle();
+        program.iteration_for(START + 3000, &[(0, &["ZADD z 2 a 1 b"]), (1, &["APPEND k 2"])], &[2]);
+        program.settle();
+        program.wait(START + 4000, 1, "BLMOVE s other LEFT RIGHT 0");
+        program.iteration_for(START + 5000, &[(0, &["MULTI", "RPUSH s one", "SET k 3", "EXEC"])], &[1]);
+        program.settle();
+        program.wait(START + 6000, 1, "XREADGROUP GROUP g c BLOCK 0 STREAMS x >");
+        program.wait(START + 6100, 2, "XREAD BLOCK 0 STREAMS x $");
+        // Builds on what is not settled.
+        program.iteration_for(START + 7000, &[(0, &["RPUSH s two", "XADD x 1-1 f v"])], &[1, 2]);
+        program.settle();
+        program.iteration(START + 8000, &[(1, &["XACK x g 1-1", "LPOP s"]), (2, &["RPUSH q again"])]);
+        program.settle();
+    };
+    explore(explorer, start, run, true)
 }
 
 fn databases(explorer: Explorer) -> Result<Report, Box<Failure>> {

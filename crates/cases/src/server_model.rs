@@ -1,6 +1,7 @@
 //! A plain model of a server's databases: what each command does to them, if it is answered without
 //! an error.
 
+use crate::server_groups::Stream;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// By database and key.
@@ -23,8 +24,7 @@ pub(crate) enum Value {
     Hash(BTreeMap<String, String>),
     /// Scores by member.
     SortedSet(BTreeMap<String, i64>),
-    /// Ids and the values of one field, in order.
-    Stream(Vec<(String, String)>),
+    Stream(Stream),
 }
 
 impl Value {
@@ -93,9 +93,9 @@ fn scores<'m>(all: &'m mut Databases, at: &(u8, String)) -> &'m mut BTreeMap<Str
     }
 }
 
-fn stream<'m>(all: &'m mut Databases, at: &(u8, String)) -> &'m mut Vec<(String, String)> {
-    match entry(all, at, Value::Stream(Vec::new())) {
-        Value::Stream(entries) => entries,
+fn stream<'m>(all: &'m mut Databases, at: &(u8, String)) -> &'m mut Stream {
+    match entry(all, at, Value::Stream(Stream::default())) {
+        Value::Stream(stream) => stream,
         other => panic!("a command about a stream was done to {other:?}"),
     }
 }
@@ -122,6 +122,9 @@ pub(crate) fn apply(all: &mut Databases, space: u8, words: &[String]) {
         }
         return;
     };
+    if let Some(key) = crate::server_groups::key_of(words) {
+        return stream(all, &here(key)).apply(words);
+    }
     let at = here(key);
     match words[0].as_str() {
         "SET" => {
@@ -199,6 +202,8 @@ pub(crate) fn apply(all: &mut Databases, space: u8, words: &[String]) {
         }
         "RPUSH" => list(all, &at).extend(rest().cloned()),
         "LPUSH" => rest().for_each(|value| list(all, &at).insert(0, value.clone())),
+        // The first key of a waiting client gets the element.
+        "BLPOP" => drop(list(all, &at).drain(..1)),
         "LPOP" | "RPOP" => {
             let list = list(all, &at);
             let count = words.get(2).map_or(1, |count| count.parse().expect("a number")).min(list.len());
@@ -224,7 +229,7 @@ pub(crate) fn apply(all: &mut Databases, space: u8, words: &[String]) {
             list.truncate(last + 1);
             list.drain(..from.min(list.len()));
         }
-        "LMOVE" => {
+        "LMOVE" | "BLMOVE" => {
             let source = list(all, &at);
             if !source.is_empty() {
                 let value = if words[3] == "LEFT" { source.remove(0) } else { source.remove(source.len() - 1) };
@@ -243,7 +248,7 @@ pub(crate) fn apply(all: &mut Databases, space: u8, words: &[String]) {
             let range = number(&words[2])..=number(&words[3]);
             scores(all, &at).retain(|_, score| !range.contains(score));
         }
-        "ZPOPMIN" => {
+        "ZPOPMIN" | "BZPOPMIN" => {
             let scores = scores(all, &at);
             let first =
                 scores.iter().min_by_key(|(member, score)| (**score, *member)).map(|(member, _)| member.clone());
@@ -258,14 +263,7 @@ pub(crate) fn apply(all: &mut Databases, space: u8, words: &[String]) {
             }
             all.insert(at, Held { deadline: 0, value: Value::SortedSet(made) });
         }
-        "XADD" => stream(all, &at).push((words[2].clone(), words[4].clone())),
-        "XDEL" => stream(all, &at).retain(|(id, _)| !words[2..].contains(id)),
-        // MAXLEN
-        "XTRIM" => {
-            let entries = stream(all, &at);
-            entries.drain(..entries.len().saturating_sub(number(&words[3]) as usize));
-        }
-        "SELECT" => {}
+        "SELECT" | "XREAD" => {}
         other => panic!("the model does not know {other}"),
     }
     all.retain(|_, held| !held.value.is_empty());

@@ -1,6 +1,7 @@
 //! Runs lines of commands on a server, iteration by iteration, beside their model; and reads back
 //! what a server holds.
 
+use crate::server_groups::{Group, Stream, id};
 use crate::server_model::{Databases, Held, Value, apply, expire, sweep, words};
 use everbyte_kv::raw::Raw as _;
 use everbyte_kv::{Kv, ManualClock};
@@ -116,7 +117,11 @@ impl Server {
             for ((key, facts), found) in names.iter().zip(facts.chunks(2)).zip(values) {
                 let [Reply::Text(kind), Reply::Text(deadline)] = facts else { return Err(format!("{facts:?}")) };
                 let deadline = deadline.parse::<i64>().map_err(|error| error.to_string())?.max(0) as u64;
-                all.insert((space, key.to_string()), Held { deadline, value: value(kind, found)? });
+                let mut value = value(kind, found)?;
+                if let Value::Stream(stream) = &mut value {
+                    self.read_groups(now, key, stream)?;
+                }
+                all.insert((space, key.to_string()), Held { deadline, value });
             }
             let count = self.ask(now, &["DBSIZE".into()])?.swap_remove(0);
             if count != Reply::Text(keys.len().to_string()) {
@@ -127,6 +132,43 @@ impl Server {
     }
 }
 
+impl Server {
+    /// The groups of a stream of the database at hand.
+    fn read_groups(&mut self, now: u64, key: &str, stream: &mut Stream) -> Result<(), String> {
+        let found = self.ask(now, &[format!("XINFO GROUPS {key}")])?.swap_remove(0);
+        for facts in texts(found)?.chunks(12) {
+            let (name, count) = (&facts[1], &facts[5]);
+            let mut group = Group { last: id(&facts[7]), ..Group::default() };
+            let lines = [format!("XPENDING {key} {name} - + 1000"), format!("XINFO CONSUMERS {key} {name}")];
+            let found = self.ask(now, &lines)?;
+            for entry in texts(found[0].clone())?.chunks(4) {
+                let deliveries = entry[3].parse().map_err(|_| format!("deliveries: {entry:?}"))?;
+                group.pending.insert(id(&entry[0]), (entry[1].clone(), deliveries));
+            }
+            let consumers = texts(found[1].clone())?;
+            let of_consumers: usize = consumers.chunks(6).filter_map(|facts| facts[3].parse::<usize>().ok()).sum();
+            if *count != group.pending.len().to_string() || of_consumers != group.pending.len() {
+                return Err(format!(
+                    "{count} entries are pending, or {of_consumers}, and {:?} are found",
+                    group.pending
+                ));
+            }
+            stream.groups.insert(name.clone(), group);
+        }
+        Ok(())
+    }
+}
+
+/// All texts of a reply, whatever lists they are in; nulls are empty ones.
+fn texts(reply: Reply) -> Result<Vec<String>, String> {
+    match reply {
+        Reply::Text(text) => Ok(vec![text]),
+        Reply::Null => Ok(vec![String::new()]),
+        Reply::List(list) => Ok(list.into_iter().map(texts).collect::<Result<Vec<_>, _>>()?.concat()),
+        Reply::Error(text) => Err(text),
+    }
+}
+
 fn value(kind: &str, reply: Reply) -> Result<Value, String> {
     let list = match reply {
         Reply::Text(text) => return Ok(Value::Text(text)),
@@ -134,7 +176,8 @@ fn value(kind: &str, reply: Reply) -> Result<Value, String> {
         other => return Err(format!("a value: {other:?}")),
     };
     if kind == "stream" {
-        return entries(list).map(Value::Stream);
+        let entries = entries(list)?.iter().map(|(name, value)| (id(name), value.clone())).collect();
+        return Ok(Value::Stream(Stream { entries, ..Stream::default() }));
     }
     let mut texts = Vec::new();
     for item in list {
@@ -220,6 +263,7 @@ type Done = Arc<Mutex<Vec<Vec<(u8, Vec<String>)>>>>;
 
 /// A command that has no reply yet.
 struct Asked {
+    /// Of a command that waits, the one that feeds it, if it is known.
     operation: usize,
     place: usize,
     space: u8,
@@ -232,7 +276,11 @@ struct Operation {
     done: Done,
     /// Commands without a reply.
     left: usize,
+    acked: bool,
 }
+
+/// The operation of a command that waits.
+const UNKNOWN: usize = usize::MAX;
 
 /// A server whose iterations are operations of a model. A command that is answered with an error
 /// has done nothing; nothing else is believed of a reply.
@@ -250,6 +298,8 @@ pub(crate) struct Program<'p> {
     /// Commands since MULTI.
     queued: [Option<Vec<Vec<String>>>; CLIENTS],
     asked: [VecDeque<Asked>; CLIENTS],
+    /// Clients whose command at the front waited.
+    fed: [bool; CLIENTS],
     operations: Vec<Operation>,
 }
 
@@ -266,6 +316,7 @@ impl<'p> Program<'p> {
             spaces: [0; CLIENTS],
             queued: [const { None }; CLIENTS],
             asked: [const { VecDeque::new() }; CLIENTS],
+            fed: [false; CLIENTS],
             operations: Vec::new(),
         }
     }
@@ -283,12 +334,29 @@ impl<'p> Program<'p> {
             }
         };
         let op = self.twin.begin(name, change);
-        self.operations.push(Operation { op, done, left: 0 });
+        self.operations.push(Operation { op, done, left: 0, acked: false });
     }
 
     /// One iteration at `now`, in which clients send lines: an operation, or several if the server
     /// is careful. Returns the replies that left.
     pub(crate) fn iteration(&mut self, now: u64, lines: &[(usize, &[&str])]) -> Vec<Vec<Reply>> {
+        self.iteration_for(now, lines, &[])
+    }
+
+    /// A client sends a line that waits, in an iteration of its own that no operation is.
+    pub(crate) fn wait(&mut self, now: u64, client: usize, line: &str) {
+        let (server, words) = (&mut self.server, words(line));
+        let requests = [(client, request(&words))];
+        self.now = now;
+        let left = self.twin.on_its_thread(|| server.turn(now, &requests)).expect("sim barriers do not fail");
+        assert!(left.iter().all(Vec::is_empty), "it waits: {left:?}");
+        let space = self.spaces[client];
+        self.asked[client].push_back(Asked { operation: UNKNOWN, place: 0, space, words });
+    }
+
+    /// One iteration as above, in which clients that wait get what they wait for: that belongs to
+    /// the operation, behind its commands, and a reply which tells of it acknowledges all.
+    pub(crate) fn iteration_for(&mut self, now: u64, lines: &[(usize, &[&str])], waiting: &[usize]) -> Vec<Vec<Reply>> {
         // As the server does it: ten times a second.
         let sweeps = now >= self.sweep_next;
         self.now = now;
@@ -317,6 +385,15 @@ impl<'p> Program<'p> {
                 self.asked[*client].push_back(Asked { operation: index, place: done.len() - 1, space, words });
             }
             requests.push((*client, bytes));
+        }
+        for client in waiting {
+            let index = self.operations.len() - 1;
+            let asked = self.asked[*client].front_mut().filter(|asked| asked.operation == UNKNOWN);
+            let mut done = self.operations[index].done.lock().expect("no panic");
+            done.push(Vec::new());
+            let asked = asked.expect("it waits");
+            (asked.operation, asked.place) = (index, done.len() - 1);
+            self.fed[*client] = true;
         }
         let server = &mut self.server;
         let left = self.twin.on_its_thread(|| server.turn(now, &requests)).expect("sim barriers do not fail");
@@ -380,9 +457,12 @@ impl<'p> Program<'p> {
                     _ => vec![(space, words)],
                 };
                 let operation = &mut self.operations[operation];
+                let tells = !done.is_empty();
                 operation.done.lock().expect("no panic")[place] = done;
-                operation.left -= 1;
-                if operation.left == 0 {
+                let is_fed = std::mem::take(&mut self.fed[client]);
+                operation.left -= usize::from(!is_fed);
+                let is_known = if is_fed { tells } else { operation.left == 0 };
+                if is_known && !std::mem::replace(&mut operation.acked, true) {
                     self.twin.acked(operation.op);
                 }
             }

@@ -308,14 +308,16 @@ impl Iterations {
         if self.shared.pause.is_some() {
             return;
         }
-        let shared = &self.shared;
-        keys.track(!shared.watches.is_empty() || shared.tracking.is_on() || shared.events.is_on());
+        keys.track(self.shared.follows_changes());
         keys.begin_command(false);
         let swept = keys.sweep(SWEPT_MAX);
         let kept = matches!(keys.end_command(swept.is_err()), Verdict::Kept);
-        self.touched(keys, None);
+        let places = self.touched(keys, None);
         if !kept {
             self.shared.outbox.drop_command();
+        } else if self.wake(places, keys).is_some() {
+            self.careful = CAREFUL_ITERATIONS;
+            self.recall(LOST);
         }
         self.shared.outbox.end_command(keys.unsettled());
         let more = kept && matches!(swept, Ok(true));
@@ -567,7 +569,7 @@ impl Iterations {
             Ok((index, false)) => {
                 let command = CommandTable::get().rows[index];
                 keys.track(self.shared.follows_changes());
-                keys.begin_command(may_write(client, command));
+                keys.begin_command(may_write(client, command, &args));
                 keys.select(client.database);
                 client.command = command.name;
                 told = listens(command);

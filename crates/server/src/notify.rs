@@ -219,7 +219,7 @@ pub(crate) fn events(args: &Args<'_>, touched: &[Touch], is_there: &mut dyn FnMu
         .iter()
         .filter_map(|touch| match touch {
             Touch::Changed(database, key) => Some((*database, &key[..])),
-            Touch::Swept(..) | Touch::Cleared(_) => None,
+            Touch::Swept(..) | Touch::Told(..) | Touch::Cleared(_) => None,
         })
         .collect();
     let (Some(&(database, _)), true) = (changed.last(), args.len() > 1) else { return Vec::new() };

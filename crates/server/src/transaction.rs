@@ -26,8 +26,13 @@ pub(crate) struct Transaction {
 impl Transaction {
     /// Queues a command, whose row is given.
     pub(crate) fn queue(&mut self, row: usize, args: &Args<'_>, writes: bool) {
+        self.queue_words(row, args.from(0), writes);
+    }
+
+    /// The same with a command of these words.
+    pub(crate) fn queue_words<'w>(&mut self, row: usize, words: impl Iterator<Item = &'w [u8]>, writes: bool) {
         let (start, first) = (self.bytes.len(), self.spans.len());
-        for arg in args.from(0) {
+        for arg in words {
             // A request is shorter than 4 GiB: its spans in the parser are of 32 bits too.
             self.spans.push(ArgumentSpan { start: (self.bytes.len() - start) as u32, size: arg.len() as u32 });
             self.bytes.extend_from_slice(arg);

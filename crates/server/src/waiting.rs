@@ -1,9 +1,10 @@
-//! Clients that wait for an element: BLPOP and its kin.
+//! Clients that wait for an element: BLPOP, BZPOPMIN, XREAD and their kin.
 //!
 //! A command that finds nothing under its keys puts its client here, with a function that tries
 //! again for one key. Whenever a command, an EXEC as a whole, has changed a key for which clients
-//! wait, `iteration/wake.rs` lets them try. The function decides what an element is, so lists and
-//! other types are treated alike.
+//! wait, `iteration/wake.rs` lets them try. The function decides what an element is, so all types
+//! are treated alike. An XREADGROUP tries, too, when its key is gone or holds another type: it ends
+//! then.
 //!
 //! Invariants
 //!   WAIT-1  Clients that wait for one key try in the order in which they began, at the end of the
@@ -41,6 +42,8 @@ pub(crate) struct Waiter {
     pub deadline: Option<u64>,
     /// See there.
     pub attempt: Attempt,
+    /// Whether it tries also if the key is gone.
+    pub tries_absent: bool,
 }
 
 /// See the head of this file. Clients are named by their ids.
@@ -49,6 +52,8 @@ pub(crate) struct Waiters {
     waiters: HashMap<u64, Arc<Waiter>>,
     by_place: HashMap<Place, VecDeque<u64>>,
     deadlines: BTreeSet<(u64, u64)>,
+    /// How many try also if the key is gone.
+    absent_count: usize,
 }
 
 impl Waiters {
@@ -68,6 +73,7 @@ impl Waiters {
             self.by_place.entry(place.clone()).or_default().push_back(client.id);
         }
         self.deadlines.extend(waiter.deadline.map(|deadline| (deadline, client.id)));
+        self.absent_count += usize::from(waiter.tries_absent);
         client.waiting = true;
         client.waiting_memory =
             waiter.command.memory() + waiter.places.iter().map(|place| 2 * place.1.len() + 160).sum::<usize>();
@@ -88,7 +94,24 @@ impl Waiters {
         if let Some(deadline) = waiter.deadline {
             self.deadlines.remove(&(deadline, client));
         }
+        self.absent_count -= usize::from(waiter.tries_absent);
         Some(waiter)
+    }
+
+    /// Whether any client tries also if its key is gone.
+    pub(crate) fn any_tries_absent(&self) -> bool {
+        self.absent_count > 0
+    }
+
+    /// The keys of a database for which such clients wait, in order.
+    pub(crate) fn tried_absent(&self, space: u8) -> Vec<Place> {
+        if self.absent_count == 0 {
+            return Vec::new();
+        }
+        let waiters = self.waiters.values().filter(|waiter| waiter.tries_absent);
+        let places: BTreeSet<&Place> =
+            waiters.flat_map(|waiter| &waiter.places).filter(|place| place.0 == space).collect();
+        places.into_iter().cloned().collect()
     }
 
     /// A client that waits.

@@ -232,5 +232,32 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "server-swaps",
         "a batch with an exchange is lost, and the server goes on with the databases exchanged",
     ),
+    exhibit(
+        "server-delivered-twice",
+        "server",
+        "server-groups",
+        "entries are delivered and the group's last id stays: they are delivered again",
+    ),
+    exhibit("server-ack-half", "server", "server-groups", "an entry is acknowledged and stays pending at its consumer"),
+    exhibit(
+        "server-claim-kept",
+        "server",
+        "server-groups",
+        "an entry is claimed and stays pending at its old consumer",
+    ),
+    exhibit("server-ack-uncounted", "server", "server-groups", "entries are acknowledged and the counts stay"),
+    exhibit("server-group-elements-kept", "server", "server-groups", "a group goes and its elements stay"),
+    exhibit(
+        "server-wake-apart",
+        "server",
+        "server-waiting",
+        "an element is committed before the waiting client gets it: a crash between them leaves it to others",
+    ),
+    exhibit(
+        "server-push-early",
+        "server",
+        "server-waiting",
+        "the reply of a client that waited leaves before its element is settled",
+    ),
     exhibit("server-trim-uncounted", "server", "server-streams", "a trim removes entries and the record's count stays"),
 ];

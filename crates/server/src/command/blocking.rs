@@ -1,8 +1,9 @@
-//! BLPOP, BRPOP, BLMOVE, BRPOPLPUSH, BLMPOP: commands that wait for an element. `waiting.rs` has
-//! the clients that do.
+//! BLPOP, BRPOP, BLMOVE, BRPOPLPUSH, BLMPOP, BZPOPMIN, BZPOPMAX, BZMPOP: commands that wait for an
+//! element. `waiting.rs` has the clients that do, `stream_reads.rs` XREAD and XREADGROUP.
 
-use super::lists::{end, lmpop_words, move_element, pop_one, pop_several};
-use super::{Call, Fail, Outcome};
+use super::lists::{end, lmpop_words, move_element, pop_one, pop_several, pop_words};
+use super::sorted_sets::{self, ScoredReplies};
+use super::{Call, Fail, Outcome, is_word};
 use crate::clients::ReplyMode;
 use crate::keyspace::{Collection, End, KeyError, ValueType};
 use crate::outbox::Reader;
@@ -44,32 +45,51 @@ fn take_or_wait<'k>(
     if call.client.executing {
         return Ok(false);
     }
+    let mut command = Transaction::default();
+    command.queue(0, &call.args, true);
+    let tries_absent = false;
+    wait(call, keys, Wait { command, deadline, attempt, tries_absent });
+    Ok(true)
+}
+
+/// A command that waits, and until when.
+pub(super) struct Wait {
+    pub command: Transaction,
+    pub deadline: Option<u64>,
+    pub attempt: Attempt,
+    pub tries_absent: bool,
+}
+
+/// The client waits for these keys from now on.
+pub(super) fn wait<'k>(call: &mut Call<'_, '_>, keys: impl Iterator<Item = &'k [u8]>, wait: Wait) {
+    let Wait { command, deadline, attempt, tries_absent } = wait;
     let mut places: Vec<(u8, Vec<u8>)> = Vec::new();
     let mut seen = std::collections::HashSet::new();
     for key in keys.filter(|key| seen.insert(*key)) {
         places.push((call.keys.database(), key.to_vec()));
     }
-    let mut command = Transaction::default();
-    command.queue(0, &call.args, true);
     let silent = matches!(call.client.reply_mode, ReplyMode::Off | ReplyMode::Skip);
     let reader = Reader { client: call.client.id, slot: call.client.slot, protocol: call.out.protocol, silent };
-    call.shared.waiters.add(call.client, Waiter { reader, command, places, deadline, attempt });
-    Ok(true)
+    call.shared.waiters.add(call.client, Waiter { reader, command, places, deadline, attempt, tries_absent });
 }
 
-/// The list under a key that another command has changed.
-fn list_now(call: &mut Call<'_, '_>, key: &[u8]) -> Result<Option<Collection>, Fail> {
-    match call.keys.collection(key, ValueType::List) {
+/// The collection under a key that another command has changed.
+fn now(call: &mut Call<'_, '_>, key: &[u8], type_: ValueType) -> Result<Option<Collection>, Fail> {
+    match call.keys.collection(key, type_) {
         Err(KeyError::WrongType) => Ok(None),
         other => Ok(other?),
     }
 }
 
-fn pop(call: &mut Call<'_, '_>, attempt: Attempt) -> Outcome {
+fn list_now(call: &mut Call<'_, '_>, key: &[u8]) -> Result<Option<Collection>, Fail> {
+    now(call, key, ValueType::List)
+}
+
+fn pop(call: &mut Call<'_, '_>, type_: ValueType, attempt: Attempt) -> Outcome {
     let last = call.args.len() - 1;
     let deadline = deadline(call, call.args.get(last))?;
     let keys = call.args;
-    if !take_or_wait(call, (1..last).map(|index| keys.get(index)), ValueType::List, deadline, attempt)? {
+    if !take_or_wait(call, (1..last).map(|index| keys.get(index)), type_, deadline, attempt)? {
         call.out.null_array();
     }
     Ok(())
@@ -85,12 +105,12 @@ fn pop_from(call: &mut Call<'_, '_>, key: &[u8], end: End) -> Result<bool, Fail>
 
 /// `BLPOP key [key ...] timeout`
 pub(super) fn blpop(call: &mut Call<'_, '_>) -> Outcome {
-    pop(call, |call, key| pop_from(call, key, End::Head))
+    pop(call, ValueType::List, |call, key| pop_from(call, key, End::Head))
 }
 
 /// `BRPOP key [key ...] timeout`
 pub(super) fn brpop(call: &mut Call<'_, '_>) -> Outcome {
-    pop(call, |call, key| pop_from(call, key, End::Tail))
+    pop(call, ValueType::List, |call, key| pop_from(call, key, End::Tail))
 }
 
 fn move_from(call: &mut Call<'_, '_>, key: &[u8], from: End, to: End) -> Result<bool, Fail> {
@@ -139,6 +159,46 @@ pub(super) fn blmpop(call: &mut Call<'_, '_>) -> Outcome {
         Ok(true)
     };
     if !take_or_wait(call, keys.map(|index| args.get(index)), ValueType::List, deadline, attempt)? {
+        call.out.null_array();
+    }
+    Ok(())
+}
+
+fn pop_scored(call: &mut Call<'_, '_>, key: &[u8], from_end: bool) -> Result<bool, Fail> {
+    let Some(set) = now(call, key, ValueType::SortedSet)? else { return Ok(false) };
+    call.out.array(3);
+    call.out.bulk(key);
+    sorted_sets::pop_one(call, key, set, from_end)?;
+    Ok(true)
+}
+
+/// `BZPOPMIN key [key ...] timeout`
+pub(super) fn bzpopmin(call: &mut Call<'_, '_>) -> Outcome {
+    pop(call, ValueType::SortedSet, |call, key| pop_scored(call, key, false))
+}
+
+/// `BZPOPMAX key [key ...] timeout`
+pub(super) fn bzpopmax(call: &mut Call<'_, '_>) -> Outcome {
+    pop(call, ValueType::SortedSet, |call, key| pop_scored(call, key, true))
+}
+
+/// `BZMPOP timeout numkeys key [key ...] MIN | MAX [COUNT count]`
+pub(super) fn bzmpop(call: &mut Call<'_, '_>) -> Outcome {
+    const ENDS: [&str; 2] = ["min", "max"];
+    let deadline = deadline(call, call.args.get(1))?;
+    let (keys, ..) = pop_words(call, 2, ENDS)?;
+    let args = call.args;
+    let attempt: Attempt = |call, key| {
+        let (_, end, count) = pop_words(call, 2, ENDS)?;
+        let Some(set) = now(call, key, ValueType::SortedSet)? else { return Ok(false) };
+        let mut found = ScoredReplies::new(call, true);
+        found.paired = true;
+        call.out.array(2);
+        call.out.bulk(key);
+        sorted_sets::pop_several(call, key, set, is_word(end, "max"), count, found)?;
+        Ok(true)
+    };
+    if !take_or_wait(call, keys.map(|index| args.get(index)), ValueType::SortedSet, deadline, attempt)? {
         call.out.null_array();
     }
     Ok(())

@@ -8,7 +8,7 @@ use super::fail::{NOT_FLOAT, NOT_POSITIVE, SYNTAX};
 use super::lists::{at_least, pop_words};
 use super::scan::members;
 use super::{Call, Fail, Outcome, is_word};
-use crate::keyspace::{Collection, ScoreSpan, ValueType};
+use crate::keyspace::{Collection, ScoreSpan, ValueType, damaged};
 use crate::resp::double::parse_double;
 use crate::resp::reply::{Protocol, Replies};
 
@@ -279,8 +279,23 @@ impl ScoredReplies {
     }
 }
 
+/// Removes the member at an end of a set, and replies with it and its score.
+pub(super) fn pop_one(call: &mut Call<'_, '_>, key: &[u8], mut set: Collection, from_end: bool) -> Outcome {
+    let mut found = None;
+    call.keys.walk_scores(&set, &ScoreSpan::all(), from_end, 0, &mut |score, member| {
+        found = Some((score, member.to_vec()));
+        false
+    })?;
+    let (score, member) = found.ok_or_else(damaged)?;
+    call.out.bulk(&member);
+    call.out.double(score);
+    call.room()?; // before anything is changed
+    call.keys.remove_member(&mut set, &member, score)?;
+    Ok(call.keys.store(key, &set)?)
+}
+
 /// Removes up to `count` members from an end of a set, and replies with the list of them.
-fn pop_several(
+pub(super) fn pop_several(
     call: &mut Call<'_, '_>,
     key: &[u8],
     mut set: Collection,

@@ -1,4 +1,5 @@
-//! Streams: XADD and its kin. `keyspace/streams.rs` has the entries.
+//! Streams: XADD and its kin. `keyspace/streams.rs` has the entries, `stream_reads.rs` XREAD and
+//! XREADGROUP, `groups.rs` and `claims.rs` consumer groups, `stream_info.rs` XINFO.
 //!
 //! An id is `milliseconds-sequence`; without the second part it stands for the first or the last of
 //! its millisecond, as the command needs. A stream that is trimmed has the number of entries that
@@ -8,9 +9,9 @@ use super::fail::{NO_KEY, NOT_INTEGER, SYNTAX};
 use super::{Call, Fail, Outcome, is_word};
 use crate::keyspace::{EntryId, EntrySpan, Stream, decode_fields, encode_fields};
 use crate::resp::number::{parse_integer, parse_unsigned};
-use crate::resp::reply::{Protocol, Replies};
+use crate::resp::reply::Replies;
 
-const BAD_ID: Fail = Fail::text("ERR Invalid stream ID specified as stream command argument");
+pub(super) const BAD_ID: Fail = Fail::text("ERR Invalid stream ID specified as stream command argument");
 
 /// An id; without a sequence number, with `seq`.
 fn parsed(arg: &[u8], seq: u64) -> Option<EntryId> {
@@ -21,7 +22,7 @@ fn parsed(arg: &[u8], seq: u64) -> Option<EntryId> {
 }
 
 /// An id that has to be one, without a sequence number the first of its millisecond.
-fn id(arg: &[u8]) -> Result<EntryId, Fail> {
+pub(super) fn id(arg: &[u8]) -> Result<EntryId, Fail> {
     parsed(arg, 0).ok_or(BAD_ID)
 }
 
@@ -157,7 +158,7 @@ fn trim(call: &mut Call<'_, '_>, stream: &mut Stream, options: &TrimOptions) -> 
     Ok(call.keys.remove_before(stream, end)?)
 }
 
-fn id_text(id: EntryId) -> String {
+pub(super) fn id_text(id: EntryId) -> String {
     format!("{}-{}", id.ms, id.seq)
 }
 
@@ -275,21 +276,34 @@ pub(super) fn xsetid(call: &mut Call<'_, '_>) -> Outcome {
     if let Some(id) = deleted.filter(|id| *id != EntryId::MIN) {
         stream.deleted = id;
     }
-    call.keys.store_stream(key, &stream)?;
+    call.keys.store_state(&stream)?;
     call.out.ok();
     Ok(())
 }
 
-/// Entries as replies, and their number.
-fn entries(call: &mut Call<'_, '_>, stream: &Stream, span: EntrySpan, count: u64) -> Result<(usize, Replies), Fail> {
+/// Writes an entry as a reply.
+pub(super) fn entry(found: &mut Replies, id: EntryId, fields: &[u8]) -> Result<(), everbyte_kv::Error> {
+    found.array(2);
+    found.bulk(id_text(id).as_bytes());
+    let fields = decode_fields(fields)?;
+    found.array(fields.len());
+    fields.iter().for_each(|field| found.bulk(field));
+    Ok(())
+}
+
+/// Entries as replies, and their number; `each` is told their ids.
+pub(super) fn entries(
+    call: &mut Call<'_, '_>,
+    stream: &Stream,
+    span: EntrySpan,
+    count: u64,
+    each: &mut dyn FnMut(EntryId),
+) -> Result<(usize, Replies), Fail> {
     let room = call.shared.options.output_size_max.saturating_sub(call.out.pending());
     let (mut found, mut number) = (Replies::default(), 0);
     call.keys.visit_entries(stream, EntrySpan { fields: true, ..span }, &mut |id, fields| {
-        found.array(2);
-        found.bulk(id_text(id).as_bytes());
-        let fields = decode_fields(fields)?;
-        found.array(fields.len());
-        fields.iter().for_each(|field| found.bulk(field));
+        entry(&mut found, id, fields)?;
+        each(id);
         number += 1;
         Ok((number as u64) < count && found.pending() <= room)
     })?;
@@ -310,10 +324,19 @@ fn bound(arg: &[u8], start: bool) -> Result<Option<EntryId>, Fail> {
     }
 }
 
+/// The first id of a range.
+pub(super) fn start_of(arg: &[u8]) -> Result<EntryId, Fail> {
+    bound(arg, true)?.ok_or(Fail::text("ERR invalid start ID for the interval"))
+}
+
+/// The last id of a range.
+pub(super) fn end_of(arg: &[u8]) -> Result<EntryId, Fail> {
+    bound(arg, false)?.ok_or(Fail::text("ERR invalid end ID for the interval"))
+}
+
 fn range(call: &mut Call<'_, '_>, backwards: bool) -> Outcome {
     let (start, end) = if backwards { (3, 2) } else { (2, 3) };
-    let first = bound(call.args.get(start), true)?.ok_or(Fail::text("ERR invalid start ID for the interval"))?;
-    let last = bound(call.args.get(end), false)?.ok_or(Fail::text("ERR invalid end ID for the interval"))?;
+    let (first, last) = (start_of(call.args.get(start))?, end_of(call.args.get(end))?);
     let mut count = u64::MAX;
     let mut rest = call.args.from(4);
     while let Some(option) = rest.next() {
@@ -330,7 +353,7 @@ fn range(call: &mut Call<'_, '_>, backwards: bool) -> Outcome {
         Some(_) if count == 0 => call.out.null_array(),
         Some(stream) => {
             let span = EntrySpan { first, last, backwards, ..EntrySpan::ALL };
-            let (number, found) = entries(call, &stream, span, count)?;
+            let (number, found) = entries(call, &stream, span, count, &mut |_| {})?;
             call.out.array(number);
             call.out.append(found);
         }
@@ -347,81 +370,4 @@ pub(super) fn xrange(call: &mut Call<'_, '_>) -> Outcome {
 /// `XREVRANGE key end start [COUNT count]`
 pub(super) fn xrevrange(call: &mut Call<'_, '_>) -> Outcome {
     range(call, true)
-}
-
-/// `XREAD [COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]`: with BLOCK, a
-/// command that finds nothing is refused.
-pub(super) fn xread(call: &mut Call<'_, '_>) -> Outcome {
-    let (mut count, mut blocks, mut at) = (0, false, 1);
-    let args = call.args.len();
-    let streams = loop {
-        if at >= args {
-            return Err(SYNTAX);
-        }
-        let option = call.args.get(at);
-        let more = at + 1 < args;
-        if more && is_word(option, "block") {
-            at += 1;
-            const TIMEOUT: Fail = Fail::text("ERR timeout is not an integer or out of range");
-            if parse_integer(call.args.get(at)).ok_or(TIMEOUT)? < 0 {
-                return Err(Fail::text("ERR timeout is negative"));
-            }
-            blocks = true;
-        } else if more && is_word(option, "count") {
-            at += 1;
-            count = parse_integer(call.args.get(at)).ok_or(NOT_INTEGER)?.max(0) as u64;
-        } else if more && is_word(option, "streams") {
-            break at + 1;
-        } else if more && is_word(option, "group") {
-            return Err(Fail::text("ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead."));
-        } else if is_word(option, "noack") {
-            return Err(Fail::text("ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead."));
-        } else {
-            return Err(SYNTAX);
-        }
-        at += 1;
-    };
-    if (args - streams) % 2 == 1 {
-        return Err(Fail::text(
-            "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.",
-        ));
-    }
-    let half = (args - streams) / 2;
-    let mut asked = Vec::new();
-    for place in streams..streams + half {
-        let stream = call.keys.stream(call.args.get(place))?;
-        let after = match call.args.get(place + half) {
-            b"$" => stream.map_or(EntryId::MIN, |stream| stream.last),
-            b">" => {
-                return Err(Fail::text(
-                    "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",
-                ));
-            }
-            arg => id(arg)?,
-        };
-        asked.push((call.args.get(place), stream, after));
-    }
-    let (mut replies, mut number) = (Replies::default(), 0);
-    let count = if count == 0 { u64::MAX } else { count };
-    for (key, stream, after) in asked {
-        let (Some(stream), Some(first)) = (stream, after.next()) else { continue };
-        let (found, list) = entries(call, &stream, EntrySpan { first, ..EntrySpan::ALL }, count)?;
-        if found > 0 {
-            if call.out.protocol == Protocol::Resp2 {
-                replies.array(2);
-            }
-            replies.bulk(key);
-            replies.array(found);
-            replies.append(list);
-            number += 1;
-        }
-    }
-    match number {
-        0 if blocks => return Err(Fail::text("ERR XREAD cannot wait yet: ask without BLOCK, and again later")),
-        0 => call.out.null_array(),
-        _ if call.out.protocol == Protocol::Resp3 => call.out.map(number),
-        _ => call.out.array(number),
-    }
-    call.out.append(replies);
-    call.room()
 }

@@ -1,5 +1,6 @@
 //! Commands run by hand, without sockets: what a failing command leaves of its iteration.
 
+mod groups;
 mod hashes;
 mod sorted_operations;
 mod sorted_sets;

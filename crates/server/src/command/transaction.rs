@@ -67,10 +67,16 @@ fn changes(command: &Command) -> bool {
 }
 
 /// Whether a command of this client may write, or has to see what is not settled: a client that
-/// watches does (WATCHED-2).
-pub(crate) fn may_write(client: &Client, command: &Command) -> bool {
+/// watches does (WATCHED-2), and so does one that may wait, or it would wait for what is there.
+pub(crate) fn may_write(client: &Client, command: &Command, args: &Args<'_>) -> bool {
     let queued = || client.transaction.as_ref().is_some_and(|transaction| transaction.writes);
-    changes(command) || client.watches || command.name == "watch" || command.name == "exec" && queued()
+    changes(command)
+        || client.watches
+        || command.name == "watch"
+        || command.name == "exec" && queued()
+        || command.name == "xread"
+            && args.from(1).any(|word| super::is_word(word, "block"))
+            && !seeded("server-read-settled-and-wait")
 }
 
 /// Whether a command of this client may change keys or reach other clients: such commands wait in a

@@ -46,7 +46,7 @@ impl ServerState {
             return;
         }
         let mut all = false;
-        for touch in new {
+        for touch in new.iter().filter(|touch| !matches!(touch, Touch::Told(..))) {
             let cleared = matches!(touch, Touch::Cleared(_));
             if cleared && std::mem::replace(&mut all, true) {
                 continue; // once for all databases

@@ -51,11 +51,16 @@ impl Iterations {
             if let Touch::Swept(database, key) = &touch {
                 tell(&mut self.shared, &Event::expired(*database, key));
             }
-            if let Touch::Changed(space, key) = touch
-                && self.shared.waiters.of(&(space, key.clone())).is_some()
-                && !places.contains(&(space, key.clone()))
-            {
-                places.push((space, key));
+            let touched = match touch {
+                Touch::Changed(database, key) | Touch::Swept(database, key) | Touch::Told(database, key) => {
+                    vec![(database, key)]
+                }
+                Touch::Cleared(database) => self.shared.waiters.tried_absent(database),
+            };
+            for place in touched {
+                if self.shared.waiters.of(&place).is_some() && !places.contains(&place) {
+                    places.push(place);
+                }
             }
         }
         places
@@ -66,20 +71,25 @@ impl Iterations {
         let here = keys.database();
         let mut places = VecDeque::from(places);
         while let Some(place) = places.pop_front() {
-            let mut index = 0;
+            let (mut index, mut absent) = (0, false);
             while let Some(clients) = self.shared.waiters.of(&place) {
                 let last = seeded("server-wake-last") && index == 0;
                 let Some(&client) = (if last { clients.back() } else { clients.get(index) }) else { break };
+                if absent && !self.shared.waiters.get(client).is_some_and(|waiter| waiter.tries_absent) {
+                    index += 1;
+                    continue;
+                }
                 match self.attempt(client, &place, keys) {
                     Tried::Gone => {}
                     Tried::Answered => places.extend(self.touched(keys, None)),
                     Tried::Lost(fail) => return Some(fail),
                     Tried::Nothing => {
                         keys.select(place.0);
-                        if !keys.contains(&place.1).unwrap_or(false) {
+                        absent = !keys.contains(&place.1).unwrap_or(false);
+                        if absent && !self.shared.waiters.any_tries_absent() {
                             break;
                         }
-                        index += 1; // there is something of another type
+                        index += 1; // there is something that others wait for
                     }
                 }
             }
@@ -128,6 +138,9 @@ impl Iterations {
         keys.track(true);
         keys.begin_command(true);
         keys.select(place.0);
+        if seeded("server-wake-apart") {
+            keys.commit_apart();
+        }
         // A failure takes back the attempt alone.
         let begun = keys.begin_transaction();
         let (client, others, shared) = (&mut connection.client, &self.clients, &mut self.shared);

@@ -6,19 +6,21 @@
 //!      listed if it has a deadline (KEYS-2); collections are remembered by their ids, the lowest
 //!      first, as many as the bound of memory allows
 //!   3. the elements of these collections, in order (`elements.rs`): their number (KEYS-3), places
-//!      (LIST-1), hashes, the halves of sorted sets (ZSET-1), ids of streams (STREAM-1); elements
-//!      of no collection. Steps 2 and 3 are repeated for the next ids
+//!      (LIST-1), hashes, the halves of sorted sets (ZSET-1), ids of streams (STREAM-1), their
+//!      groups (STREAM-2, STREAM-3); elements of no collection. Steps 2 and 3 are repeated for the
+//!      next ids
 //!   4. the table of deadlines: each entry has its record (KEYS-2)
 //!
 //! Memory: [`OWNERS_SIZE`] for collections, and the largest entry. Every element is read once,
-//! without its value unless that has the size of a score or of a stream's state; records are read
-//! once for every million collections. Findings are told as they come.
+//! without its value unless that has the size of a score, of a stream's state or of a group's;
+//! records are read once for every million collections. Findings are told as they come.
 //!
 //! Bytes that cannot be read are findings here; which bytes they are is the tree's own check's
 //! business.
 
 mod elements;
 mod entries;
+mod groups;
 mod halves;
 
 use super::databases::Spaces;
@@ -42,7 +44,7 @@ pub struct KeyspaceFinding {
     /// Its kind.
     pub kind: FindingKind,
     /// The rule of `docs/formats/server.md` that is broken: `KEYS-1` to `KEYS-4`, `LIST-1`,
-    /// `ZSET-1`, or `format`; `read` if bytes cannot be read.
+    /// `ZSET-1`, `STREAM-1` to `STREAM-3`, or `format`; `read` if bytes cannot be read.
     pub rule: &'static str,
     /// The number of the database.
     pub space: Option<u8>,

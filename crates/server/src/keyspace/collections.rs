@@ -261,7 +261,7 @@ impl Keyspace<'_> {
     }
 
     /// An id that was never given before.
-    fn new_id(&mut self) -> Result<u64> {
+    pub(super) fn new_id(&mut self) -> Result<u64> {
         if self.remembered.next_id >= self.remembered.id_end {
             let stored = match self.value(Place::State, b"next id")? {
                 Some(bytes) => u64::from_le_bytes(bytes.try_into().map_err(|_| damaged())?),

@@ -30,6 +30,7 @@
 mod check;
 mod collections;
 mod databases;
+mod groups;
 mod keys;
 mod lists;
 mod ranges;
@@ -47,6 +48,7 @@ use reads::Settled;
 
 pub use check::{KeyspaceFinding, KeyspaceSums, check};
 pub(crate) use collections::{ElementSpan, HASH, HashedMember, hashed};
+pub(crate) use groups::{Consumer, Group, OpenGroup, Pending, PendingSpan, TOGETHER as PENDING_TOGETHER};
 pub(crate) use lists::End;
 pub(crate) use ranges::{KeySpan, Visited};
 pub(crate) use record::{Collection, ValueType, damaged};
@@ -105,6 +107,8 @@ pub(crate) enum Touch {
     Changed(u8, Vec<u8>),
     /// A key was removed because its deadline has passed.
     Swept(u8, Vec<u8>),
+    /// Clients that wait for a key look at it, and those that watch it do not.
+    Told(u8, Vec<u8>),
     /// All keys are gone.
     Cleared(u8),
 }
@@ -209,6 +213,13 @@ impl<'k> Keyspace<'k> {
     fn touch(&mut self, key: &[u8]) {
         if self.tracks {
             self.touched.push(Touch::Changed(self.database, key.to_vec()));
+        }
+    }
+
+    /// Notes that clients which wait for a key are to look at it.
+    pub(crate) fn tell(&mut self, key: &[u8]) {
+        if self.tracks {
+            self.touched.push(Touch::Told(self.database, key.to_vec()));
         }
     }
 
@@ -361,6 +372,13 @@ impl<'k> Keyspace<'k> {
             };
         }
         Verdict::Kept
+    }
+
+    /// A seeded bug: what follows is no longer one with what was written before.
+    pub(crate) fn commit_apart(&mut self) {
+        if self.written {
+            let _ = self.commit_batch();
+        }
     }
 
     fn commit_batch(&mut self) -> Result<()> {

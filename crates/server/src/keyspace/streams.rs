@@ -4,6 +4,7 @@
 //! |---|---|
 //! | 0 | the state: last id, highest id that was deleted, entries ever added |
 //! | 1, id (milliseconds and sequence number, 8 bytes each) | fields and values: each 4 bytes of size, then its bytes |
+//! | 2.. and 3.. | of consumer groups (`groups.rs`), which the record does not count |
 //!
 //! The state is an element, too, so a stream without entries exists: its count is 1. Ids are
 //! big-endian in elements, numbers in values little-endian.
@@ -19,12 +20,14 @@ use std::ops::Bound;
 
 /// The element of the state.
 pub(super) const STATE: &[u8] = &[0];
+/// The first byte string behind all entries.
+const BEHIND_ENTRIES: &[u8] = &[ENTRY + 1];
 /// Bytes of the state.
 pub(super) const STATE_SIZE: usize = 40;
-const ENTRY: u8 = 1;
+pub(super) const ENTRY: u8 = 1;
 
 /// The id of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct EntryId {
     /// Milliseconds since 1970, as a rule.
     pub ms: u64,
@@ -48,18 +51,26 @@ impl EntryId {
         Some(EntryId { ms: (previous >> 64) as u64, seq: previous as u64 })
     }
 
+    /// 16 bytes that compare as ids do.
+    pub(super) fn bytes(self) -> [u8; 16] {
+        u128::from(self).to_be_bytes()
+    }
+
+    /// The id of such bytes.
+    pub(super) fn parse(bytes: &[u8]) -> Option<EntryId> {
+        let id = u128::from_be_bytes(bytes.try_into().ok()?);
+        Some(EntryId { ms: (id >> 64) as u64, seq: id as u64 })
+    }
+
     fn element(self) -> [u8; 17] {
         let mut element = [ENTRY; 17];
-        element[1..9].copy_from_slice(&self.ms.to_be_bytes());
-        element[9..].copy_from_slice(&self.seq.to_be_bytes());
+        element[1..].copy_from_slice(&self.bytes());
         element
     }
 
     /// The id in the element of an entry.
     pub(super) fn of_element(element: &[u8]) -> Result<EntryId> {
-        let words = element.strip_prefix(&[ENTRY]).filter(|rest| rest.len() == 16).ok_or_else(odd)?;
-        let word = |at: usize| words[at..at + 8].iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        Ok(EntryId { ms: word(0), seq: word(8) })
+        element.strip_prefix(&[ENTRY]).and_then(EntryId::parse).ok_or_else(odd)
     }
 }
 
@@ -95,7 +106,7 @@ impl EntrySpan {
 /// A stream and its state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream {
-    collection: Collection,
+    pub(super) collection: Collection,
     /// The id of the entry that was added last, or was set.
     pub last: EntryId,
     /// The highest id that was deleted by name.
@@ -186,6 +197,22 @@ impl Keyspace<'_> {
         Ok(found)
     }
 
+    /// The fields and values of an entry, encoded; `None` without it.
+    pub(crate) fn entry(&mut self, stream: &Stream, id: EntryId) -> Result<Option<Vec<u8>>> {
+        self.element(&stream.collection, &id.element())
+    }
+
+    /// Whether an entry is there.
+    pub(crate) fn has_entry(&mut self, stream: &Stream, id: EntryId) -> Result<bool> {
+        Ok(self.element_size(&stream.collection, &id.element())?.is_some())
+    }
+
+    /// Stores the state of a stream whose entries are as they were: clients that watch its key are
+    /// not told.
+    pub(crate) fn store_state(&mut self, stream: &Stream) -> Result<()> {
+        self.put_element(&stream.collection, STATE, &stream.state()).map(drop)
+    }
+
     /// Stores a stream that has changed.
     pub(crate) fn store_stream(&mut self, key: &[u8], stream: &Stream) -> Result<()> {
         self.put_element(&stream.collection, STATE, &stream.state())?;
@@ -232,7 +259,7 @@ impl Keyspace<'_> {
     /// afterwards.
     pub(crate) fn remove_before(&mut self, stream: &mut Stream, end: Option<EntryId>) -> Result<u64> {
         let (from, to) = (EntryId::MIN.element(), end.map(EntryId::element));
-        let to = to.as_ref().map_or(Bound::Unbounded, |to| Bound::Excluded(&to[..]));
+        let to = Bound::Excluded(to.as_ref().map_or(BEHIND_ENTRIES, |to| &to[..]));
         let removed =
             self.remove_span(&stream.collection, ElementSpan { from: Bound::Included(&from), to, backwards: false })?;
         let counted = if seeded("server-trim-uncounted") { 0 } else { removed };

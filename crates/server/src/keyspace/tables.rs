@@ -17,7 +17,7 @@
 //!   KEYS-1  A key is in the main table or in the table of keys, never in both.
 //!   KEYS-2  A record with a deadline, and no other, has its entry in the table of deadlines.
 //!   KEYS-3  A collection's count is the number of its elements, of which a sorted set has two a
-//!           member, and is not 0.
+//!           member, and a stream counts its state and entries alone; it is not 0.
 //!
 //! Format: `docs/formats/server.md`.
 

@@ -136,6 +136,7 @@ fn elements_go_to_those_who_wait_longest() {
 fn seeded_bugs_of_waiting_clients_are_found() {
     println!("{}", elements_wait_for_their_sync(Some("server-push-early")).expect_err("found"));
     println!("{}", first_come_first_served(Some("server-wake-last")).expect_err("found"));
+    println!("{}", entries_on_their_way_are_not_missed(Some("server-read-settled-and-wait")).expect_err("found"));
 }
 
 /// Clients give up at their time, by the clock of the server, and in its order.
@@ -228,4 +229,68 @@ fn a_client_may_send_while_it_waits_within_its_limit() {
     control.call(&["RPUSH", "r", "c"]);
     assert_eq!([waiter.reply(), waiter.reply()], [pair("r", "c"), Reply::Simple("PONG".into())]);
     assert_eq!(control.call(&["LPOP", "q"]), bulk("b"));
+}
+
+/// An XREAD that waits sees entries that are on their way to the disk: those come before it begins
+/// to wait, so that no change tells of them later.
+fn entries_on_their_way_are_not_missed(bug: Option<&'static str>) -> Result<(), String> {
+    let ours = pending::Ours::start(bug);
+    let [mut reader, mut member, mut writer, _idle] = std::array::from_fn(|_| ours.client());
+    writer.call(&["XGROUP", "CREATE", "s", "g", "0", "MKSTREAM"]);
+    ours.disk.close();
+    writer.send(&command(&["XADD", "s", "1-1", "f", "v"]));
+    ours.disk.wait_for_a_sync();
+    reader.send(&command(&["XREAD", "BLOCK", "1000", "STREAMS", "s", "0"]));
+    member.send(&command(&["XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "s", ">"]));
+    std::thread::sleep(Duration::from_millis(50));
+    ensure("an entry left before its sync", !has_reply(&reader) && !has_reply(&member))?;
+    ours.disk.open();
+    ensure("an entry is added", writer.reply() == bulk("1-1"))?;
+    let entry = Reply::List(vec![bulk("1-1"), Reply::List(vec![bulk("f"), bulk("v")])]);
+    let all = Reply::List(vec![Reply::List(vec![bulk("s"), Reply::List(vec![entry])])]);
+    ensure("the entry is missed", reader.reply() == all)?;
+    ensure("the entry is not delivered", member.reply() == all)
+}
+
+#[test]
+fn an_entry_on_its_way_is_not_missed() {
+    entries_on_their_way_are_not_missed(None).unwrap();
+}
+
+/// The reply to a client that waited leaves once the write that feeds it is settled, and with it
+/// the delivery.
+#[test]
+fn entries_for_waiting_clients_leave_once_they_are_settled() {
+    let ours = pending::Ours::start(None);
+    let [mut reader, mut member, mut writer, mut other] = std::array::from_fn(|_| ours.client());
+    writer.call(&["XGROUP", "CREATE", "s", "g", "0", "MKSTREAM"]);
+    reader.send(&command(&["XREAD", "BLOCK", "0", "STREAMS", "s", "$"]));
+    member.send(&command(&["XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "s", ">"]));
+    await_waiting(&mut other, 2);
+    ours.disk.close();
+    writer.send(&command(&["XADD", "s", "1-1", "f", "v"]));
+    ours.disk.wait_for_a_sync();
+    assert_eq!(figure(&mut other, "blocked_clients"), 0);
+    assert!(!has_reply(&reader) && !has_reply(&member) && !has_reply(&writer));
+    let none = Reply::List(vec![Reply::Integer(0), Reply::Null, Reply::Null, Reply::Null]);
+    assert_eq!(other.call(&["XPENDING", "s", "g"]), none, "the settled state");
+    ours.disk.open();
+    let entry = Reply::List(vec![bulk("1-1"), Reply::List(vec![bulk("f"), bulk("v")])]);
+    let all = Reply::List(vec![Reply::List(vec![bulk("s"), Reply::List(vec![entry])])]);
+    assert_eq!([reader.reply(), member.reply(), writer.reply()], [all.clone(), all, bulk("1-1")]);
+    let one = Reply::List(vec![bulk("c"), bulk("1")]);
+    let pending = Reply::List(vec![Reply::Integer(1), bulk("1-1"), bulk("1-1"), Reply::List(vec![one])]);
+    assert_eq!(other.call(&["XPENDING", "s", "g"]), pending);
+}
+
+/// An XREADGROUP that waits ends when its stream expires.
+#[test]
+fn a_client_that_waits_is_told_that_its_stream_has_expired() {
+    let us = Ours::start();
+    let [mut member, mut control] = std::array::from_fn(|_| us.client());
+    control.call(&["XGROUP", "CREATE", "s", "g", "0", "MKSTREAM"]);
+    member.send(&command(&["XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "s", ">"]));
+    await_waiting(&mut control, 1);
+    control.call(&["PEXPIRE", "s", "10"]);
+    assert_eq!(member.reply(), Reply::Error("UNBLOCKED the stream key no longer exists".into()));
 }

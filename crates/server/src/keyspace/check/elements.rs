@@ -5,6 +5,7 @@
 //! the elements from the first of these ids to the last are walked once.
 
 use super::entries::Entries;
+use super::groups::Groups;
 use super::halves::Halves;
 use super::{Check, KeyspaceFinding, KeyspaceSums};
 use crate::keyspace::collections::{HASH, hashed};
@@ -114,7 +115,7 @@ pub(super) fn walk(check: &mut Check<'_>, owners: Owners, sums: &mut KeyspaceSum
         };
         sums.elements += 1;
         let size = entry.value_len();
-        let is_read = [SCORE as u64, STATE_SIZE as u64].contains(&size);
+        let is_read = [SCORE as u64, STATE_SIZE as u64].contains(&size) || Groups::reads(size);
         let read = if is_read { entry.read() } else { entry.key().map(|key| (key, &[][..])) };
         let (key, value) = match read {
             Ok(read) => read,
@@ -173,7 +174,7 @@ impl Walked {
                 self.halves.add(element, value, size).map_err(|detail| ("format", detail))
             }
             Some(owner) if owner.collection.kind == ValueType::Stream => {
-                self.entries.add(&owner.collection, element, value)
+                self.entries.add(&owner.collection, element, value, size)
             }
             Some(owner) => fits(&owner.collection, self.count, element, size),
             None => Ok(()),
@@ -187,7 +188,7 @@ impl Walked {
 
     /// All elements of the place were seen; `is_whole`: none before could not be read.
     fn judge(self, check: &mut Check<'_>, is_whole: bool) {
-        let Walked { place, owner, count, wrong, first_wrong, halves, .. } = self;
+        let Walked { place, owner, mut count, mut wrong, mut first_wrong, halves, mut entries } = self;
         let Some(Owner { key, collection, others }) = owner else {
             let lost = if check.whole { "" } else { "; a record that cannot be read may own them" };
             let detail = format!("{count} elements of no collection{lost}");
@@ -199,6 +200,12 @@ impl Walked {
         if others > 0 {
             let finding = finding("KEYS-3", format!("{others} further records have the same id"));
             check.tell(KeyspaceFinding { kind: FindingKind::DoubleUse, ..finding });
+        }
+        if collection.kind == ValueType::Stream {
+            count = entries.counted;
+            if let (true, 0, Err(end)) = (is_whole, wrong, entries.groups.finish()) {
+                (wrong, first_wrong) = (1, Some(end));
+            }
         }
         let expected = collection.count.saturating_mul(elements_each(collection.kind));
         if count != expected && is_whole {

@@ -1,5 +1,7 @@
-//! Whether the elements of a stream are its state and entries up to its last id (STREAM-1).
+//! Whether the elements of a stream are its state, entries up to its last id (STREAM-1), and
+//! groups.
 
+use super::groups::Groups;
 use crate::keyspace::record::Collection;
 use crate::keyspace::streams::{EntryId, STATE, Stream};
 
@@ -8,17 +10,26 @@ use crate::keyspace::streams::{EntryId, STATE, Stream};
 pub(super) struct Entries {
     /// The last id, once the state was seen.
     last: Option<EntryId>,
+    /// The elements that the record counts: the state and the entries.
+    pub counted: u64,
+    pub groups: Groups,
 }
 
 impl Entries {
-    /// Adds an element; `value` is that of the state. An error names the rule that it breaks.
+    /// Adds an element; `value` is read if its size may be that of the state or of one of a group.
+    /// An error names the rule that it breaks.
     pub(super) fn add(
         &mut self,
         collection: &Collection,
         element: &[u8],
         value: &[u8],
+        size: u64,
     ) -> Result<(), (&'static str, String)> {
         let shown = || element[..element.len().min(64)].escape_ascii();
+        if self.last.is_some() && Groups::own(element) {
+            return self.groups.add(element, value, size);
+        }
+        self.counted += 1;
         if self.last.is_none() {
             let state = Stream::with_state(*collection, value).ok().filter(|_| element == STATE);
             let wrong = || ("format", format!("element \"{}\" is not the state of a stream", shown()));

@@ -466,3 +466,136 @@ fn sorted_sets_whose_halves_differ_are_found() {
         }
     }
 }
+
+/// Elements of consumer groups that disagree are found.
+#[test]
+fn groups_whose_elements_differ_are_found() {
+    let served = Served::new(GROUPS);
+    assert_eq!(served.findings(), Vec::<String>::new());
+    let tables = served.tables();
+    let id = record(&tables.keys, 0, b"x").id;
+    let prefix = element_key(0, id, b"");
+    let elements: Vec<(Vec<u8>, Vec<u8>)> =
+        tables.elements.range(prefix.clone()..).unwrap().map(Result::unwrap).collect();
+    let of = |kind: &[u8]| -> Vec<usize> {
+        let is = |element: &[u8]| match kind {
+            [kind] => element.first() == Some(kind),
+            [first, kind] => element.first() == Some(first) && element.get(9) == Some(kind),
+            _ => false,
+        };
+        (0..elements.len()).filter(|place| is(&elements[*place].0[prefix.len()..])).collect()
+    };
+    let (groups, names, numbers, ids, consumers) = (of(&[2]), of(&[3, 0]), of(&[3, 1]), of(&[3, 2]), of(&[3, 3]));
+    assert_eq!([groups.len(), names.len(), numbers.len(), ids.len(), consumers.len()], [3, 3, 3, 4, 4]);
+    // The element at a place gets a value, or goes.
+    let flipped = |place: usize, at: usize| {
+        let mut value = elements[place].1.clone();
+        value[at] ^= 1;
+        Some(value)
+    };
+    let damages: &[(usize, Option<Vec<u8>>, &str)] = &[
+        (groups[0], None, "STREAM-3"),
+        (groups[0], flipped(groups[0], 0), "STREAM-3"),
+        (groups[0], flipped(groups[0], 32), "STREAM-3"),
+        (groups[0], flipped(groups[0], 40), "STREAM-3"),
+        (groups[0], Some(b"short".to_vec()), "format"),
+        (names[0], None, "STREAM-2"),
+        (names[0], flipped(names[0], 0), "STREAM-2"),
+        (names[0], flipped(names[0], 16), "STREAM-3"),
+        (numbers[1], None, "STREAM-2"),
+        (numbers[1], Some(b"v".to_vec()), "format"),
+        (ids[1], None, "STREAM-2"),
+        (ids[1], flipped(ids[1], 0), "STREAM-2"),
+        (ids[1], Some(vec![0; 25]), "format"),
+        (consumers[2], None, "STREAM-2"),
+        (consumers[2], Some(b"v".to_vec()), "format"),
+    ];
+    for (place, value, rule) in damages {
+        let (key, old) = &elements[*place];
+        match value {
+            Some(value) => tables.elements.put(key, value).unwrap(),
+            None => assert!(tables.elements.delete(key).unwrap()),
+        }
+        let findings = served.findings();
+        let fits = findings.len() == 1 && findings[0].contains(rule) && findings[0].contains("key \"x\"");
+        assert!(fits, "element {place}, {rule}: {findings:?}");
+        tables.elements.put(key, old).unwrap();
+    }
+    for odd in [&[3][..], &[3, 0, 0, 0, 0, 0, 0, 0, 9], &[3, 0, 0, 0, 0, 0, 0, 0, 9, 7], &[4]] {
+        let key = element_key(0, id, odd);
+        tables.elements.put(&key, b"").unwrap();
+        let findings = served.findings();
+        assert!(findings.iter().any(|finding| finding.contains("format")), "{odd:?}: {findings:?}");
+        tables.elements.delete(&key).unwrap();
+    }
+    assert_eq!(served.findings(), Vec::<String>::new());
+}
+
+/// Three groups of a stream: two with consumers and pending entries, one without.
+const GROUPS: &[&str] = &[
+    "XADD x 1-1 f v",
+    "XADD x 1-2 f v",
+    "XADD x 1-3 f v",
+    "XGROUP CREATE x g 0",
+    "XGROUP CREATE x h 0",
+    "XGROUP CREATE x idle $",
+    "XREADGROUP GROUP g c COUNT 2 STREAMS x >",
+    "XREADGROUP GROUP g d STREAMS x >",
+    "XREADGROUP GROUP h e COUNT 1 STREAMS x >",
+];
+
+/// Any bytes in the elements of groups: the check ends, and commands are answered.
+#[test]
+fn damaged_groups_make_nothing_panic() {
+    const COMMANDS: &[&str] = &[
+        "XINFO STREAM x FULL",
+        "XINFO GROUPS x",
+        "XINFO CONSUMERS x g",
+        "XPENDING x g",
+        "XPENDING x g - + 10",
+        "XPENDING x g - + 10 d",
+        "XREADGROUP GROUP g c STREAMS x 0",
+        "XADD x 9-9 f v",
+        "XREADGROUP GROUP g d STREAMS x >",
+        "XCLAIM x g e 0 1-1 1-2 9-9 FORCE",
+        "XAUTOCLAIM x h c 0 0",
+        "XACK x g 1-1 1-2 1-3",
+        "COPY x y",
+        "XGROUP DELCONSUMER x g d",
+        "XGROUP DESTROY y g",
+        "DEL x",
+    ];
+    let mut random = Random::new(everbyte_workload::seed(9, "-p everbyte-server --lib damaged_groups"));
+    let mut told = 0;
+    for _ in 0..40 {
+        let served = Served::new(GROUPS);
+        let tables = served.tables();
+        let all: Vec<_> = tables.elements.range::<[u8]>(..).unwrap().map(Result::unwrap).collect();
+        for _ in 0..1 + random.index(3) {
+            let (mut key, mut value) = all[random.index(all.len())].clone();
+            tables.elements.delete(&key).unwrap();
+            // Behind the stream's id, so that it stays one of the stream.
+            let (from, size) = (9.min(key.len()), key.len());
+            match random.index(5) {
+                0 => key.truncate(from + random.index(size - from + 1)),
+                1 => key.insert(from + random.index(size - from + 1), random.next() as u8),
+                2 if size > from => key[from + random.index(size - from)] ^= 1 << random.index(8),
+                3 if !value.is_empty() => value.truncate(random.index(value.len())),
+                _ if !value.is_empty() => {
+                    let at = random.index(value.len());
+                    value[at] = random.next() as u8;
+                }
+                _ => {}
+            }
+            tables.elements.put(&key, &value).unwrap();
+        }
+        drop(tables);
+        told += usize::from(!served.findings().is_empty());
+        let mut server = ServerScript::open(served.kv.clone(), 1, false, Options::default()).unwrap();
+        for command in COMMANDS {
+            let replies = server.iteration(&[(0, requests(&[command]))]).unwrap();
+            assert!(!replies[0].is_empty(), "{command}");
+        }
+    }
+    assert!(told > 20, "{told} of 40 damaged stores were told of");
+}
