@@ -281,7 +281,7 @@ fn is_allowed(tree: &Timed, ops: &[Op]) -> bool {
 
 fn one(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let count = operations().len();
-    explore_all(bounded(explorer, 2, 8), (0..count).map(|number| vec![number]))
+    explore_all(bounded(explorer, if is_soak() { 2 } else { 1 }, 6), (0..count).map(|number| vec![number]))
 }
 
 /// Sequences are many, so each gets few recoveries that are crashed, and few second runs.
@@ -303,12 +303,12 @@ fn two(explorer: Explorer) -> Result<Report, Box<Failure>> {
         return explore_all(bounded(explorer, 1, 6), all);
     }
     let seed = everbyte_workload::seed(0x2ace, "-p everbyte-cases");
-    explore_all(bounded(explorer, 1, 6), drawn(2, seed).take(120))
+    explore_all(bounded(explorer, 1, 6), drawn(2, seed).take(50))
 }
 
 fn three(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let seed = everbyte_workload::seed(0x3ace, "-p everbyte-cases");
-    let count = if is_soak() { 4000 } else { 20 };
+    let count = if is_soak() { 4000 } else { 10 };
     explore_all(bounded(explorer, 1, 6), drawn(3, seed).take(count))
 }
 

@@ -94,4 +94,15 @@ impl User {
         }
         Err(denied)
     }
+
+    /// Whether one selector permits the request and reading all keys: options of SORT name keys by
+    /// the elements.
+    pub(crate) fn reads_all_keys(&self, row: usize, args: &Args<'_>) -> bool {
+        if self.unrestricted {
+            return true;
+        }
+        let mut request = Request { row, command: CommandTable::get().rows[row], args: *args, offset: 0, keys: None };
+        let mut selectors = self.selectors.iter();
+        selectors.any(|selector| selector.permits_all_keys(true, false) && request.check(selector).is_ok())
+    }
 }

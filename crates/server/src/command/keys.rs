@@ -3,7 +3,7 @@
 
 use super::fail::{DATABASE, NO_KEY, NOT_INT, NOT_INTEGER, SAME, SYNTAX};
 use super::{Call, Fail, Outcome, is_word};
-use crate::keyspace::{DATABASES, ValueType};
+use crate::keyspace::{DATABASES, Touch, ValueType};
 use crate::resp::number::parse_integer;
 
 /// `DEL key [key ...]`
@@ -153,6 +153,10 @@ pub(super) fn swapdb(call: &mut Call<'_, '_>) -> Outcome {
         call.keys.swap(one, other)?;
         changed.iter().for_each(|(database, key)| call.keys.touch_in(*database, key));
         call.keys.select(here);
+        // Copies are kept by key, whatever its database.
+        let noted = std::mem::take(&mut call.shared.changes_noted);
+        call.shared.note_changes(&[Touch::Cleared(one)], Some(&*call.client));
+        call.shared.changes_noted = noted;
     }
     call.out.ok();
     Ok(())

@@ -5,7 +5,7 @@
 //! bytes than a reply may have is refused.
 
 use super::fail::{NOT_INTEGER, SYNTAX, WRONG_TYPE};
-use super::{Call, Fail, Outcome, is_word};
+use super::{Call, CommandTable, Fail, Outcome, is_word};
 use crate::keyspace::{Collection, End, HashedMember, KeyError, ScoreSpan, ValueType, hashed};
 use crate::resp::double::parse_double;
 use crate::resp::number::parse_integer;
@@ -26,6 +26,13 @@ struct Words<'a> {
     target: Option<&'a [u8]>,
 }
 
+/// Whether the client may read keys whose names the elements give.
+fn reads_all_keys(call: &Call<'_, '_>) -> bool {
+    let row = CommandTable::get().find(call.args.get(0));
+    let user = call.shared.users.get(call.client.user);
+    row.zip(user).is_some_and(|(row, user)| user.reads_all_keys(row, &call.args))
+}
+
 impl<'a> Words<'a> {
     fn of(call: &Call<'a, '_>, stores: bool) -> Result<Words<'a>, Fail> {
         let mut words = Words::default();
@@ -41,8 +48,20 @@ impl<'a> Words<'a> {
                     words.limit = Some((number(start)?, number(count)?));
                 }
                 _ if stores && is_word(option, "store") => words.target = Some(rest.next().ok_or(SYNTAX)?),
-                _ if is_word(option, "by") => words.by = Some(rest.next().ok_or(SYNTAX)?),
-                _ if is_word(option, "get") => words.get.push(rest.next().ok_or(SYNTAX)?),
+                _ if is_word(option, "by") => {
+                    let pattern = rest.next().ok_or(SYNTAX)?;
+                    if pattern.contains(&b'*') && !reads_all_keys(call) {
+                        return Err(Fail::text("ERR BY option of SORT denied due to insufficient ACL permissions"));
+                    }
+                    words.by = Some(pattern);
+                }
+                _ if is_word(option, "get") => {
+                    let pattern = rest.next().ok_or(SYNTAX)?;
+                    if !reads_all_keys(call) {
+                        return Err(Fail::text("ERR GET option of SORT denied due to insufficient ACL permissions"));
+                    }
+                    words.get.push(pattern);
+                }
                 _ => return Err(SYNTAX),
             }
         }

@@ -89,6 +89,24 @@ fn ranges_of_keys_need_rights_on_all() {
     }
 }
 
+/// The elements of a sorted key name other keys.
+#[test]
+fn sorting_by_other_keys_needs_rights_on_all() {
+    let us = Ours::start();
+    let mut admin = us.client();
+    admin.call(&["RPUSH", "a", "1", "2"]);
+    admin.call(&["ACL", "SETUSER", "some", "on", ">p", "+@all", "~a*"]);
+    admin.call(&["ACL", "SETUSER", "reader", "on", ">p", "+@all", "%R~*"]);
+    let (mut some, mut reader) = (becomes(&us, "some"), becomes(&us, "reader"));
+    for (words, option) in [(&["SORT", "a", "BY", "w_*"][..], "BY"), (&["SORT_RO", "a", "GET", "#"], "GET")] {
+        let refused = format!("ERR {option} option of SORT denied due to insufficient ACL permissions");
+        assert_eq!(some.call(words), Reply::Error(refused));
+        assert!(matches!(reader.call(words), Reply::List(_)), "{words:?}");
+    }
+    assert!(matches!(some.call(&["SORT", "a", "BY", "constant"]), Reply::List(_)));
+    assert!(is_refused(&some.call(&["SORT", "a", "STORE", "b"])));
+}
+
 /// Clients of a deleted user end: silent ones, ones that wait, and the one that deletes itself,
 /// which reads its reply.
 #[test]

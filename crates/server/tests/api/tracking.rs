@@ -109,6 +109,9 @@ fn every_kind_of_change_tells() {
     reader.call(&["GET", "a"]);
     writer.call(&["FLUSHALL"]);
     assert_eq!(reader.reply(), Reply::List(vec![bulk("invalidate"), Reply::Null]));
+    reader.call(&["GET", "a"]);
+    writer.call(&["SWAPDB", "0", "1"]);
+    assert_eq!(reader.reply(), Reply::List(vec![bulk("invalidate"), Reply::Null]));
     let mut waiter = us.client();
     reader.call(&["LLEN", "q"]);
     waiter.send(&command(&["BLPOP", "q", "0"]));
