@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod committer;
 mod convert;
 mod error;
 mod mount;

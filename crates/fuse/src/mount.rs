@@ -9,6 +9,7 @@
 //! `ENOTCONN` from then on, after all their writes were made durable. A process that does other
 //! work too serves a mount by [`Mount::start`] (`serving.rs`).
 
+use crate::committer::Committer;
 use crate::requests::VolumeRequests;
 use crate::sealer::Sealer;
 use crate::shared_files::SharedFiles;
@@ -33,6 +34,7 @@ pub struct Mount {
     pub(crate) files: SharedFiles,
     pub(crate) path: PathBuf,
     pub(crate) read_only: bool,
+    pub(crate) commit: Option<Duration>,
 }
 
 impl Mount {
@@ -44,7 +46,7 @@ impl Mount {
     /// right to mount.
     pub fn new(volume: Volume, path: &Path, source: &str, options: &MountOptions) -> Result<Mount> {
         let path = place::prepare(path, options.nonempty)?;
-        let read_only = options.files.read_only;
+        let (read_only, commit) = (options.files.read_only, options.commit);
         let files = Files::new(volume, options.files.clone());
         let workers = Workers::default();
         let root = files.process(User::root())?;
@@ -57,7 +59,7 @@ impl Mount {
         config.clone_fd = true;
         let files = SharedFiles::new(files, workers);
         match Session::new(requests, &path, &config) {
-            Ok(session) => Ok(Mount { session, files, path, read_only }),
+            Ok(session) => Ok(Mount { session, files, path, read_only, commit }),
             Err(source) => Err(Error::Io { path, action: "mount", source }),
         }
     }
@@ -69,7 +71,7 @@ impl Mount {
 
     /// The volume, for work beside the requests.
     pub fn volume(&self) -> MountedVolume {
-        MountedVolume::new(self.files.clone(), self.session.notifier(), self.read_only)
+        MountedVolume::new(self.files.clone(), self.session.notifier(), self.read_only, &self.path)
     }
 
     /// Answers requests until the directory is unmounted, and closes the volume then. SIGTERM and
@@ -79,7 +81,7 @@ impl Mount {
     /// [`Error::Io`]: the connection to the kernel failed; [`Error::Posix`]: closing the volume
     /// failed.
     pub fn run(self) -> Result<()> {
-        let Mount { session, files, path, read_only } = self;
+        let Mount { session, files, path, read_only, commit } = self;
         let io = |action, source| Error::Io { path: path.clone(), action, source };
         let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| io("catch signals", error))?;
         let handle = signals.handle();
@@ -96,7 +98,7 @@ impl Mount {
                 leave(&at, &in_use, read_only);
             }
         });
-        let outcome = Mount::answer(session, &files, &path, read_only);
+        let outcome = Mount::answer(session, &files, &path, read_only, commit);
         drop::<Sender<()>>(done);
         handle.close();
         drop(watcher.join());
@@ -105,14 +107,16 @@ impl Mount {
         closed
     }
 
-    /// Answers requests until the mount has ended, and seals data at rest meanwhile.
+    /// Answers requests until the mount has ended; seals data at rest, and commits, meanwhile.
     pub(crate) fn answer(
         session: Session<VolumeRequests>,
         files: &SharedFiles,
         path: &Path,
         read_only: bool,
+        commit: Option<Duration>,
     ) -> Result<()> {
         let _sealer = Sealer::of(files, read_only);
+        let _committer = Committer::of(files, read_only, commit);
         match session.run() {
             // The mount ended before a thread began to wait for a request.
             Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => Ok(()),

@@ -3,10 +3,16 @@
 use crate::{Error, Result};
 use everbyte_posix::{AccessTimes, FilesOptions};
 use fuser::MountOption;
+use std::time::Duration;
 
 /// The options, for messages.
 pub(crate) const NAMES: &str = "ro, rw, sync, async, relatime, strictatime, noatime, nodiratime, atime, exec, noexec, \
-     suid, nosuid, dev, nodev, allow_other, private, nonempty, writeback";
+     suid, nosuid, dev, nodev, allow_other, private, nonempty, writeback, commit=SECONDS, threads=N";
+
+/// The time in which changes get durable without a call for it, as in other file systems.
+const COMMIT: Duration = Duration::from_secs(5);
+/// The largest number of threads.
+const THREADS: usize = 64;
 
 /// How options begin that tools beside mount(8) keep in fstab.
 const OF_OTHERS: [&str; 4] = ["x-", "X-", "comment=", "user="];
@@ -29,6 +35,9 @@ pub struct MountOptions {
     pub suid: bool,
     /// Device files can be opened. Off unless root mounts.
     pub dev: bool,
+    /// The time in which changes get durable without a call for it; `None`: by a call alone. Without
+    /// an effect where they are durable when calls return.
+    pub commit: Option<Duration>,
     /// Threads that answer requests; `None` takes one a core, and two at least.
     pub threads: Option<usize>,
 }
@@ -44,6 +53,7 @@ impl Default for MountOptions {
             noexec: false,
             suid: is_root,
             dev: is_root,
+            commit: Some(COMMIT),
             threads: None,
         }
     }
@@ -57,6 +67,17 @@ impl MountOptions {
     pub fn parse(list: &str) -> Result<MountOptions> {
         let mut options = MountOptions::default();
         for word in list.split(',').filter(|word| !word.is_empty()) {
+            if let Some((name @ ("commit" | "threads"), value)) = word.split_once('=') {
+                let bad = || Error::BadOption { option: word.into() };
+                let number: u32 = value.parse().map_err(|_| bad())?;
+                match (name, number as usize) {
+                    ("commit", 0) => options.commit = None,
+                    ("commit", _) => options.commit = Some(Duration::from_secs(number.into())),
+                    (_, threads @ 1..=THREADS) => options.threads = Some(threads),
+                    _ => return Err(bad()),
+                }
+                continue;
+            }
             let files = &mut options.files;
             match word {
                 "ro" => files.read_only = true,
@@ -117,7 +138,13 @@ mod tests {
         assert_eq!(options.files.access_times, AccessTimes::Never);
         assert!(matches!(MountOptions::parse("ro,fast"), Err(Error::BadOption { option }) if option == "fast"));
         for name in NAMES.split(", ") {
-            MountOptions::parse(name).unwrap();
+            MountOptions::parse(&name.replace("SECONDS", "30").replace('N', "3")).unwrap();
+        }
+        let numbers = MountOptions::parse("commit=30,threads=3").unwrap();
+        assert_eq!((numbers.commit, numbers.threads), (Some(Duration::from_secs(30)), Some(3)));
+        assert_eq!(MountOptions::parse("commit=0").unwrap().commit, None);
+        for word in ["commit=", "commit=-1", "commit=99999999999", "threads=0", "threads=65", "threads=2x"] {
+            assert!(matches!(MountOptions::parse(word), Err(Error::BadOption { option }) if option == word));
         }
         let of_fstab = "defaults,nofail,noauto,_netdev,users,user=mary,x-systemd.automount,comment=old,ro";
         assert!(MountOptions::parse(of_fstab).unwrap().files.read_only);

@@ -31,12 +31,12 @@ impl Mount {
     /// # Errors
     /// [`Error::Io`]: no thread could be started; the directory is unmounted again.
     pub fn start(self) -> Result<Serving> {
-        let Mount { session, files, path, read_only } = self;
+        let Mount { session, files, path, read_only, commit } = self;
         let (sender, ended) = channel();
         let notifier = session.notifier();
         let (at, shared) = (path.clone(), files.clone());
         let answer = move || {
-            let answered = Mount::answer(session, &shared, &at, read_only);
+            let answered = Mount::answer(session, &shared, &at, read_only, commit);
             let closed = shared.close();
             // The receiver is gone when the process has given up waiting.
             let _ = sender.send(answered.and(closed));
@@ -56,7 +56,7 @@ impl Serving {
 
     /// The volume, for work beside the requests.
     pub fn volume(&self) -> MountedVolume {
-        MountedVolume::new(self.files.clone(), self.notifier.clone(), self.read_only)
+        MountedVolume::new(self.files.clone(), self.notifier.clone(), self.read_only, &self.path)
     }
 
     /// Unmounts, and closes the volume. `false` after a second in which programs held files of the

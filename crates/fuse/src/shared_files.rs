@@ -11,6 +11,7 @@ use fuser::{INodeNo, Notifier};
 use parking_lot::RwLock;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The files of a mount until it has ended.
@@ -65,11 +66,22 @@ pub struct MountedVolume {
     files: SharedFiles,
     notifier: Notifier,
     read_only: bool,
+    path: Arc<Path>,
 }
 
 impl MountedVolume {
-    pub(crate) fn new(files: SharedFiles, notifier: Notifier, read_only: bool) -> MountedVolume {
-        MountedVolume { files, notifier, read_only }
+    pub(crate) fn new(files: SharedFiles, notifier: Notifier, read_only: bool, path: &Path) -> MountedVolume {
+        MountedVolume { files, notifier, read_only, path: path.into() }
+    }
+
+    /// The mount point.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the mount has not ended.
+    pub fn is_mounted(&self) -> bool {
+        self.files.with(|_| ()).is_some()
     }
 
     /// Whether the mount refuses changes.

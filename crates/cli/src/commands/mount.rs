@@ -27,7 +27,7 @@ pub(crate) fn mount(args: &MountArgs, words: &OpenArgs, output: &Output) -> Resu
         return Err(Failure::Words(format!("`{}` is not STORE:VOLUME", args.source)));
     };
     let mut options = MountOptions::parse(&args.options)?;
-    options.threads = args.threads.map(usize::from);
+    options.threads = args.threads.map(usize::from).or(options.threads);
     if args.background {
         return in_background(output);
     }

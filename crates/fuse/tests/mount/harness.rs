@@ -53,7 +53,7 @@ pub(crate) fn unmount_soon(at: &Path) {
 
 /// Makes a store with an empty volume.
 pub(crate) fn make(store: &Path, backend: BackendChoice, span: u64) {
-    let options = CreateOptions { media: media(backend), max: 1 << 30, ..CreateOptions::default() };
+    let options = CreateOptions { media: media(backend), max: (2 * span).max(1 << 30), ..CreateOptions::default() };
     let made = Store::create(store, &options).unwrap();
     let volume = VolumeOptions { span: Some(span), ..VolumeOptions::default() };
     Volume::create(&made, "home", &volume).unwrap().close().unwrap();

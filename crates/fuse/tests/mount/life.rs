@@ -1,6 +1,6 @@
 //! Ends of a mount: signals, kill -9 under load, full stores and disks, a disk that fails.
 
-use crate::harness::{Mounted, media, unmount_soon, works};
+use crate::harness::{Mounted, make, media, unmount_soon, works};
 use everbyte_fs::{Volume, VolumeOptions};
 use everbyte_fuse::{Mount, MountOptions};
 use everbyte_media::{BackendChoice, OpenOptions as OpenMedia};
@@ -208,4 +208,33 @@ fn a_mount_may_end_at_once() {
     }
     on.unmount();
     on.check();
+}
+
+/// Work beside a mount knows its place, and its end; changes that it makes are seen by programs that
+/// had cached what was there before.
+#[test]
+fn work_beside_a_mount_sees_its_end() {
+    if !works() {
+        return;
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (path, at) = (folder.path().join("store"), folder.path().canonicalize().unwrap().join("at"));
+    fs::create_dir(&at).unwrap();
+    make(&path, BackendChoice::File, 64 << 20);
+    let store = Store::open(&path, &media(BackendChoice::File)).unwrap();
+    let volume = Volume::open(store.object("home").unwrap()).unwrap();
+    let options = MountOptions::parse("commit=1,threads=2").unwrap();
+    let serving = Mount::new(volume, &at, &format!("{}:home", path.display()), &options).unwrap().start().unwrap();
+    let beside = serving.volume();
+    assert!(beside.is_mounted() && !beside.is_read_only() && beside.path() == at);
+    assert!(fs::metadata(at.join("made")).is_err(), "the kernel caches that it is absent");
+    let root = everbyte_fs::Ino::ROOT;
+    let new = everbyte_fs::NewFile::new(everbyte_fs::FileKind::Directory, 0o755);
+    beside.with(|volume| volume.make(root, b"made", &new).unwrap()).unwrap();
+    beside.changed(everbyte_fuse::Changed::Name(root, b"made"));
+    assert!(fs::metadata(at.join("made")).unwrap().is_dir());
+    assert_eq!(beside.paused(|volume| volume.check()), Some(Vec::new()));
+    assert!(serving.stop().unwrap());
+    assert!(!beside.is_mounted() && beside.with(|_| ()).is_none() && beside.paused(|_| ()).is_none());
+    store.close().unwrap();
 }

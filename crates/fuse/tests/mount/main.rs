@@ -11,4 +11,5 @@ mod loads;
 mod options;
 mod places;
 mod programs;
+mod stores;
 mod suites;

@@ -71,6 +71,44 @@ fn with_writeback_synced_bytes_survive_the_daemon() {
     }
 }
 
+/// The losses of `writeback` at the death of the daemon, in memory, where without it nothing is
+/// lost: bytes of open files, also below a name that a rename has given. A close hands them over.
+#[test]
+fn writeback_loses_bytes_of_open_files() {
+    if !works() {
+        return;
+    }
+    // Crashes, after each of which the file below the new name must be as the kernel had handed it
+    // over: the number of those in which it has lost bytes.
+    let crashes = |options: &str, rounds: usize| {
+        let mut on = Mounted::on(BackendChoice::Shm, tempfile::tempdir_in("/dev/shm").unwrap(), options);
+        let mut losses = 0;
+        for _ in 0..rounds {
+            fs::write(on.path("named"), b"the old content").unwrap();
+            fs::write(on.path("closed"), [1; 50_000]).unwrap();
+            let open = File::options().read(true).write(true).create_new(true).open(on.path("new")).unwrap();
+            open.write_all_at(&[2; 50_000], 0).unwrap();
+            fs::rename(on.path("new"), on.path("named")).unwrap();
+            let mut seen = [0; 50_000];
+            open.read_exact_at(&mut seen, 0).unwrap(); // another descriptor would be closed
+            assert!(seen == [2; 50_000] && fs::metadata(on.path("named")).unwrap().len() == 50_000);
+            on.kill();
+            drop(open);
+            on.mount();
+            assert_eq!(fs::read(on.path("closed")).unwrap(), [1; 50_000]);
+            let named = fs::read(on.path("named")).unwrap();
+            assert!(named.iter().all(|&byte| byte == 2 || byte == 0), "names are handed over at once");
+            losses += usize::from(named != [2; 50_000]);
+        }
+        on.unmount();
+        on.check();
+        losses
+    };
+    assert_eq!(crashes("", 2), 0);
+    // The kernel may hand bytes over at any time, when memory is short.
+    assert!(crashes("writeback", 5) > 0, "the page docs/semantics/posix.md tells of losses");
+}
+
 /// Options that the kernel carries out: they are told by `statvfs`, and programs meet them.
 #[test]
 fn the_kernel_carries_out_its_options() {
