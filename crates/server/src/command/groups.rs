@@ -11,6 +11,7 @@ use crate::resp::number::parse_integer;
 use crate::resp::reply::Replies;
 use everbyte_media::seeded;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// A container's subcommand has other words than it takes.
 pub(super) fn subcommand_syntax(call: &Call<'_, '_>, container: &str) -> Fail {
@@ -278,11 +279,10 @@ impl Names {
         group: &Group,
         number: u64,
     ) -> Result<&[u8], Fail> {
-        if !self.0.contains_key(&number) {
-            let name = call.keys.consumer_name(stream, group, number)?;
-            self.0.insert(number, name);
-        }
-        Ok(&self.0[&number])
+        Ok(match self.0.entry(number) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(vacant) => vacant.insert(call.keys.consumer_name(stream, group, number)?),
+        })
     }
 }
 
