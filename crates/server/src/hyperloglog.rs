@@ -76,7 +76,7 @@ impl Run {
     fn zeros(out: &mut Vec<u8>, count: usize) {
         match count {
             0 => {}
-            ..=ZEROS_SHORT_MAX => out.push((count - 1) as u8),
+            1..=ZEROS_SHORT_MAX => out.push((count - 1) as u8),
             _ => out.extend_from_slice(&[0x40 | ((count - 1) >> 8) as u8, (count - 1) as u8]),
         }
     }

@@ -33,12 +33,16 @@ pub(super) fn setbit(call: &mut Call<'_, '_>) -> Outcome {
     let (place, shift) = ((offset / 8) as usize, 7 - offset % 8);
     let mut whole = call.keys.get(key)?.unwrap_or_default();
     fits(call, place.checked_add(1))?;
-    if whole.len() <= place {
+    let grows = whole.len() <= place;
+    if grows {
         whole.resize(place + 1, 0);
     }
     let old = whole[place] >> shift & 1;
-    whole[place] = whole[place] & !(1 << shift) | bit << shift;
-    call.keys.replace(key, &whole)?;
+    // A bit that stays changes no key, as in Redis.
+    if grows || old != bit {
+        whole[place] = whole[place] & !(1 << shift) | bit << shift;
+        call.keys.replace(key, &whole)?;
+    }
     call.out.integer(i64::from(old));
     Ok(())
 }

@@ -237,7 +237,7 @@ fn commands_read_and_write_values_once() {
         (&[b"GETSET", b"large", &value], 1, 1),
         (&[b"APPEND", b"large", b"and more"], 1, 1),
         (&[b"SETRANGE", b"large", b"5", b"other"], 1, 1),
-        (&[b"SETBIT", b"large", b"5", b"1"], 1, 1),
+        (&[b"SETBIT", b"large", b"4", b"1"], 1, 1),
         (&[b"BITFIELD", b"large", b"SET", b"u8", b"#1", b"1", b"INCRBY", b"u8", b"#1", b"1"], 1, 1),
         (&[b"BITOP", b"AND", b"large", b"large", b"large"], 2, 1),
         (&[b"BITCOUNT", b"large", b"0", b"-2"], 1, 0),

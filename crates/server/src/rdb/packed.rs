@@ -69,10 +69,10 @@ fn counted(said: u16, found: usize) -> Result<()> {
 /// The size of an element as a listpack has it behind the element.
 pub(super) fn backwards_size(size: usize) -> Vec<u8> {
     let count = match size {
-        ..=127 => 1,
-        ..16_383 => 2,
-        ..2_097_151 => 3,
-        ..268_435_455 => 4,
+        0..=127 => 1,
+        128..16_383 => 2,
+        16_383..2_097_151 => 3,
+        2_097_151..268_435_455 => 4,
         _ => 5,
     };
     let septet = |at: usize| (size >> (7 * (count - 1 - at)) & 0x7f) as u8;

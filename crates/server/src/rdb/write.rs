@@ -35,9 +35,9 @@ impl Output {
     /// A length.
     pub(crate) fn length(&mut self, length: u64) {
         match length {
-            ..0x40 => self.bytes.push(length as u8),
-            ..0x4000 => self.bytes.extend_from_slice(&(length as u16 | 0x4000).to_be_bytes()),
-            ..=0xffff_ffff => {
+            0..0x40 => self.bytes.push(length as u8),
+            0x40..0x4000 => self.bytes.extend_from_slice(&(length as u16 | 0x4000).to_be_bytes()),
+            0x4000..=0xffff_ffff => {
                 self.bytes.push(0x80);
                 self.bytes.extend_from_slice(&(length as u32).to_be_bytes());
             }
@@ -100,8 +100,8 @@ impl Listpack {
     fn text(&mut self, text: &[u8]) {
         let size = text.len();
         match size {
-            ..0x40 => self.element(&[&[0x80 | size as u8], text]),
-            ..0x1000 => self.element(&[&(size as u16 | 0xe000).to_be_bytes(), text]),
+            0..0x40 => self.element(&[&[0x80 | size as u8], text]),
+            0x40..0x1000 => self.element(&[&(size as u16 | 0xe000).to_be_bytes(), text]),
             _ => self.element(&[&[0xf0], &(size as u32).to_le_bytes(), text]),
         }
     }
