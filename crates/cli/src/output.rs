@@ -2,6 +2,7 @@
 //! process that asked for it.
 
 use crate::failure::Failure;
+use crate::progress::{Form, Progress, Tell};
 use serde_json::{Value, json};
 use std::cell::{RefCell, RefMut};
 use std::io::{self, BufWriter, Write};
@@ -32,17 +33,30 @@ impl Write for Kept {
 pub(crate) struct Output {
     json: bool,
     out: RefCell<BufWriter<Box<dyn Write>>>,
+    /// The process that asked for the command, if it was another one.
+    asked: Option<Rc<dyn Tell>>,
 }
 
 impl Output {
     pub(crate) fn new(json: bool) -> Output {
-        Output { json, out: RefCell::new(BufWriter::new(Box::new(io::stdout().lock()))) }
+        Output { json, out: RefCell::new(BufWriter::new(Box::new(io::stdout().lock()))), asked: None }
     }
 
-    /// An output that is kept in memory, and its bytes.
-    pub(crate) fn kept(json: bool) -> (Output, Kept) {
+    /// The output of a command that another process asked for.
+    pub(crate) fn served(json: bool, to: Box<dyn Write>, asked: Rc<dyn Tell>) -> Output {
+        Output { json, out: RefCell::new(BufWriter::with_capacity(1 << 16, to)), asked: Some(asked) }
+    }
+
+    /// An output of the same form that is kept in memory, and its bytes.
+    pub(crate) fn kept(&self) -> (Output, Kept) {
         let kept = Kept::default();
-        (Output { json, out: RefCell::new(BufWriter::new(Box::new(kept.clone()))) }, kept)
+        let out = RefCell::new(BufWriter::new(Box::new(kept.clone()) as Box<dyn Write>));
+        (Output { json: self.json, out, asked: self.asked.clone() }, kept)
+    }
+
+    /// A progress of the command.
+    pub(crate) fn progress(&self, name: &'static str, form: Form) -> Progress {
+        Progress::new(name, form, self.asked.clone())
     }
 
     pub(crate) fn is_json(&self) -> bool {

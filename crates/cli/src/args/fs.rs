@@ -42,6 +42,9 @@ pub(crate) enum FsCommand {
     Mount(MountArgs),
     /// Unmounts a volume
     Umount(UmountArgs),
+    /// Makes all changes of a mounted volume durable: sync(1) and syncfs(2), which the kernel does
+    /// not pass on, do not
+    Sync(VolumeArgs),
     /// Makes, lists and removes snapshots: read-only trees that share their pages with the volume
     Snapshot(SnapshotCommands),
     /// Lists, sets and removes limits of users, groups and projects
@@ -58,7 +61,7 @@ pub(crate) struct MountArgs {
     /// An empty directory
     pub directory: PathBuf,
     /// Options as of mount(8), separated by commas: ro, sync, noatime, nodiratime, strictatime,
-    /// noexec, nosuid, nodev, allow_other, private, nonempty, writeback
+    /// noexec, nosuid, nodev, allow_other, private, nonempty, writeback, commit=SECONDS, threads=N
     #[arg(short = 'o', long = "options", value_name = "OPTIONS", default_value = "")]
     pub options: String,
     /// Returns as soon as the volume is mounted, and serves it in the background

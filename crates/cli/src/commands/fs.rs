@@ -3,6 +3,11 @@
 mod dump;
 mod fsck;
 mod scrub;
+mod served;
+mod volumes;
+
+pub(crate) use served::run_served;
+pub(crate) use volumes::Volumes;
 
 use super::mount;
 use crate::args::{
@@ -11,72 +16,62 @@ use crate::args::{
 };
 use crate::control;
 use crate::failure::Failure;
+use crate::open;
 use crate::output::Output;
+use crate::progress::{Form, Progress};
 use crate::text::escape;
 use crate::volume::{self, Copied, Place};
-use crate::{open, progress};
 use everbyte_fs::{Attributes, Error, FileKind, Ino, Volume, VolumeOptions};
-use everbyte_fuse::{Changed, MountedVolume};
 use everbyte_store::Store;
-use indicatif::ProgressBar;
 use serde_json::{Value, json};
+use std::fs::File;
 
 pub(crate) fn run(args: &FsCommands, output: &Output) -> Result<(), Failure> {
-    let to_read = || open::to_read(&args.store, &args.open);
-    let to_write = || open::store(&args.store, &args.open);
     match &args.command {
-        FsCommand::Mkfs(made) => mkfs(to_write()?, made, output),
-        FsCommand::Fsck(checked) if checked.repair => fsck::repair(args, checked, output),
-        FsCommand::Dump(dumped) => dump::run(&to_read()?, dumped, output),
         FsCommand::Mount(mounted) => mount::mount(mounted, &args.open, output),
         FsCommand::Umount(unmounted) => mount::umount(unmounted, output),
         command => {
-            let store = if changes(command) { to_write() } else { to_read() };
-            match store {
-                Err(Failure::InUse(text)) => control::ask(&args.store, &text, output),
-                store => on(Volumes::Own(store?), command, output),
+            let to_read = || open::to_read(&args.store, &args.open);
+            let opened = if changes(command) { open::store(&args.store, &args.open) } else { to_read() };
+            let store = match opened {
+                Err(Failure::InUse(text)) => return control::ask(&args.store, &text, output),
+                opened => opened?,
+            };
+            match command {
+                FsCommand::Mkfs(made) => {
+                    mkfs(&store, made, (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()))?;
+                    store.close()?;
+                    made_volume(made, output)
+                }
+                FsCommand::Fsck(checked) if checked.repair => {
+                    fsck::repair(&store, checked, output)?;
+                    if checked.dry_run {
+                        return Ok(());
+                    }
+                    store.close()?;
+                    drop(store);
+                    fsck::check(&Volumes::Own(to_read()?), &checked.volume, output)
+                }
+                FsCommand::Dump(dumped) => dump::run(&store, dumped, output),
+                command => on(Volumes::Own(store), command, output),
             }
         }
     }
 }
 
-/// Whether a command of [`on`] changes the volume.
-pub(crate) fn changes(command: &FsCommand) -> bool {
+/// Whether a command changes the volume.
+fn changes(command: &FsCommand) -> bool {
     match command {
         FsCommand::Snapshot(snapshots) => !matches!(snapshots.command, SnapshotCommand::List(_)),
         FsCommand::Quota(quotas) => !matches!(quotas.command, QuotaCommand::List(_)),
-        FsCommand::Grow(_) | FsCommand::Put(_) => true,
+        FsCommand::Fsck(checked) => checked.repair && !checked.dry_run,
+        FsCommand::Mkfs(_) | FsCommand::Grow(_) | FsCommand::Put(_) => true,
         _ => false,
     }
 }
 
-/// The volume of a command that a process with the volume in use can run, if it is one. Not among
-/// them: repairs and `dump`, which open the volume anew.
-pub(crate) fn served_volume(command: &FsCommand) -> Option<String> {
-    let of_place = |text: &String| text.split_once(':').map_or(text.clone(), |(volume, _)| volume.into());
-    match command {
-        FsCommand::Stat(shown) => Some(shown.volume.clone()),
-        FsCommand::Ls(listed) => Some(of_place(&listed.place)),
-        FsCommand::Get(copied) => Some(of_place(&copied.source)),
-        FsCommand::Put(copied) => Some(of_place(&copied.target)),
-        FsCommand::Fsck(checked) if !checked.repair => Some(checked.volume.clone()),
-        FsCommand::Scrub(scrubbed) => Some(scrubbed.volume.clone()),
-        FsCommand::Grow(grown) => Some(grown.volume.clone()),
-        FsCommand::Snapshot(snapshots) => match &snapshots.command {
-            SnapshotCommand::Create(of) | SnapshotCommand::Remove(of) => Some(of.volume.clone()),
-            SnapshotCommand::List(of) => Some(of.volume.clone()),
-        },
-        FsCommand::Quota(quotas) => match &quotas.command {
-            QuotaCommand::List(of) => Some(of.volume.clone()),
-            QuotaCommand::Set(set) => Some(set.owner.volume.clone()),
-            QuotaCommand::Remove(of) => Some(of.volume.clone()),
-        },
-        _ => None,
-    }
-}
-
-/// Runs a command that has a [`served_volume`].
-pub(crate) fn on(volumes: Volumes, command: &FsCommand, output: &Output) -> Result<(), Failure> {
+/// Runs a command on a volume that is open.
+fn on(volumes: Volumes, command: &FsCommand, output: &Output) -> Result<(), Failure> {
     match command {
         FsCommand::Stat(shown) => stat(&volumes, shown, output),
         FsCommand::Ls(listed) => ls(&volumes, listed, output),
@@ -91,47 +86,9 @@ pub(crate) fn on(volumes: Volumes, command: &FsCommand, output: &Output) -> Resu
         FsCommand::Put(copied) => put(volumes, copied, output),
         FsCommand::Fsck(checked) => fsck::check(&volumes, &checked.volume, output),
         FsCommand::Scrub(scrubbed) => scrub::run(&volumes, &scrubbed.volume, output),
+        FsCommand::Sync(synced) => sync(&volumes, &synced.volume, output),
         _ => Err(Failure::Words("this command needs the store for itself".into())),
     }
-}
-
-/// The source of a command's volume.
-pub(crate) enum Volumes {
-    /// A store that was opened for the command.
-    Own(Store),
-    /// A volume in use by this process, and its mount if it has one.
-    Served(Volume, Option<MountedVolume>),
-}
-
-impl Volumes {
-    pub(super) fn volume(&self, name: &str) -> Result<Volume, Failure> {
-        match self {
-            Volumes::Own(store) => volume(store, name),
-            Volumes::Served(volume, _) => Ok(volume.clone()),
-        }
-    }
-
-    /// Makes a change durable, and closes what the command opened.
-    pub(super) fn done(self, volume: Volume) -> Result<(), Failure> {
-        match self {
-            Volumes::Own(store) => {
-                volume.close()?;
-                Ok(store.close()?)
-            }
-            Volumes::Served(..) => Ok(volume.settle()?),
-        }
-    }
-
-    /// Tells the mount of a change of a file.
-    fn changed(&self, change: Changed<'_>) {
-        if let Volumes::Served(_, Some(mounted)) = self {
-            mounted.changed(change);
-        }
-    }
-}
-
-pub(super) fn volume(store: &Store, name: &str) -> Result<Volume, Failure> {
-    Ok(Volume::open(store.object(name)?)?)
 }
 
 /// The bytes of a snapshot's name.
@@ -183,14 +140,16 @@ fn remove_snapshot(volumes: Volumes, args: &SnapshotArgs, output: &Output) -> Re
     output.say(format!("removed snapshot {} of volume {}", escape(&name), args.volume), value)
 }
 
-fn mkfs(store: Store, args: &MkfsArgs, output: &Output) -> Result<(), Failure> {
-    let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+/// Makes a volume, which belongs to a user and a group.
+fn mkfs(store: &Store, args: &MkfsArgs, owner: (u32, u32)) -> Result<(), Failure> {
     let MkfsArgs { label, lanes, span, page_size, size, checksums, .. } = args;
     let (label, lanes, span, page_size, checksums) = (label.clone(), *lanes, *span, *page_size, *checksums);
     let size = size.unwrap_or(0);
     let options = VolumeOptions { label, lanes, span, page_size, size, owner, checksums, ..Default::default() };
-    Volume::create(&store, &args.volume, &options)?.close()?;
-    store.close()?;
+    Ok(Volume::create(store, &args.volume, &options)?.close()?)
+}
+
+fn made_volume(args: &MkfsArgs, output: &Output) -> Result<(), Failure> {
     output.say(format!("made volume {}", args.volume), json!({ "volume": args.volume, "label": args.label }))
 }
 
@@ -201,6 +160,23 @@ fn grow(volumes: Volumes, args: &FsGrowArgs, output: &Output) -> Result<(), Fail
     volumes.done(volume)?;
     let text = format!("volume {} may have {}", args.volume, crate::text::bytes(size));
     output.say(text, json!({ "volume": args.volume, "size": size }))
+}
+
+/// Makes durable all that calls on the mount have returned for. A volume that is not in use is so.
+fn sync(volumes: &Volumes, name: &str, output: &Output) -> Result<(), Failure> {
+    let volume = volumes.volume(name)?;
+    if let Volumes::Served(_, mounted) = volumes {
+        if let Some(mounted) = mounted {
+            // First the bytes that the kernel keeps with the option `writeback`.
+            let path = mounted.path();
+            let handed_over = File::open(path).and_then(|directory| Ok(rustix::fs::syncfs(directory)?));
+            handed_over.map_err(|error| Failure::system("sync", path, error))?;
+        }
+        if mounted.as_ref().is_none_or(|mounted| !mounted.is_read_only()) {
+            volume.settle()?;
+        }
+    }
+    output.say(format!("all changes of volume {name} are durable"), json!({ "volume": name }))
 }
 
 fn stat(volumes: &Volumes, args: &FsStatArgs, output: &Output) -> Result<(), Failure> {
@@ -306,24 +282,19 @@ fn kind(kind: FileKind) -> &'static str {
     }
 }
 
-fn bar() -> ProgressBar {
-    progress::bytes("copying")
-}
-
-fn show(bar: &ProgressBar, copied: &Copied) {
-    bar.set_length(copied.bytes);
-    bar.set_position(copied.bytes);
+fn show(progress: &Progress, copied: &Copied) -> Result<(), Failure> {
+    progress.set(copied.bytes, None)
 }
 
 fn put(volumes: Volumes, args: &PutArgs, output: &Output) -> Result<(), Failure> {
     let place = Place::of(&args.target)?;
     let volume = volumes.volume(&place.volume)?;
     let directory = volume::resolve(&volume, &place, Ino::ROOT)?;
-    let bar = bar();
+    let progress = output.progress("copying", Form::Bytes);
     let mut all = Copied::default();
     let copied = args.sources.iter().try_for_each(|source| {
         let Copied { files, directories, links, bytes } =
-            volume::put(&volume, source, directory, args.replace, &|copied| show(&bar, copied), &|change| {
+            volume::put(&volume, source, directory, args.replace, &|copied| show(&progress, copied), &|change| {
                 volumes.changed(change)
             })?;
         all.files += files;
@@ -334,7 +305,7 @@ fn put(volumes: Volumes, args: &PutArgs, output: &Output) -> Result<(), Failure>
     });
     // Whole files that were copied before a failure stay.
     volumes.done(volume)?;
-    bar.finish_and_clear();
+    progress.finish();
     copied.and_then(|()| say(&all, output))
 }
 
@@ -350,9 +321,9 @@ fn get(volumes: &Volumes, args: &GetArgs, output: &Output) -> Result<(), Failure
         }
         _ => args.target.clone(),
     };
-    let bar = bar();
-    let copied = volume::get(&volume, source, &target, args.replace, &|copied| show(&bar, copied))?;
-    bar.finish_and_clear();
+    let progress = output.progress("copying", Form::Bytes);
+    let copied = volume::get(&volume, source, &target, args.replace, &|copied| show(&progress, copied))?;
+    progress.finish();
     say(&copied, output)
 }
 

@@ -26,7 +26,7 @@ struct Get<'g> {
     /// The path of each file with several names that was copied.
     linked: HashMap<Ino, PathBuf>,
     copied: Copied,
-    progress: &'g dyn Fn(&Copied),
+    progress: &'g dyn Fn(&Copied) -> Result<(), Failure>,
 }
 
 /// Copies a file or a tree of a volume to `target`.
@@ -35,7 +35,7 @@ pub(crate) fn get(
     source: Ino,
     target: &Path,
     replace: bool,
-    progress: &dyn Fn(&Copied),
+    progress: &dyn Fn(&Copied) -> Result<(), Failure>,
 ) -> Result<Copied, Failure> {
     let mut get = Get { volume, replace, linked: HashMap::new(), copied: Copied::default(), progress };
     get.one(source, target)?;
@@ -73,7 +73,7 @@ impl Get<'_> {
         if found.links > 1 {
             self.linked.insert(ino, target.to_path_buf());
         }
-        (self.progress)(&self.copied);
+        (self.progress)(&self.copied)?;
         Ok(())
     }
 
@@ -120,7 +120,7 @@ impl Get<'_> {
             }
             at += count as u64;
             self.copied.bytes += count as u64;
-            (self.progress)(&self.copied);
+            (self.progress)(&self.copied)?;
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ struct Put<'p> {
     /// The directories that were made.
     made: HashSet<Ino>,
     copied: Copied,
-    progress: &'p dyn Fn(&Copied),
+    progress: &'p dyn Fn(&Copied) -> Result<(), Failure>,
     /// Is told of each change of what was there before.
     changed: &'p dyn Fn(Changed<'_>),
 }
@@ -38,7 +38,7 @@ pub(crate) fn put(
     source: &Path,
     directory: Ino,
     replace: bool,
-    progress: &dyn Fn(&Copied),
+    progress: &dyn Fn(&Copied) -> Result<(), Failure>,
     changed: &dyn Fn(Changed<'_>),
 ) -> Result<Copied, Failure> {
     let absolute = source.canonicalize().map_err(|error| Failure::system("open", source, error))?;
@@ -97,7 +97,7 @@ impl Put<'_> {
         self.name(file.ino(), directory, name)?;
         self.linked.insert((found.dev(), found.ino()), file.ino());
         self.copied.files += 1;
-        (self.progress)(&self.copied);
+        (self.progress)(&self.copied)?;
         Ok(())
     }
 
@@ -158,7 +158,7 @@ impl Put<'_> {
             }
             at += count as u64;
             self.copied.bytes += count as u64;
-            (self.progress)(&self.copied);
+            (self.progress)(&self.copied)?;
             if count < bytes.len() {
                 break;
             }
@@ -219,7 +219,7 @@ impl Put<'_> {
         self.volume.set_attributes(ino, &times(found))?;
         (self.changed)(Changed::File(ino));
         self.copied.directories += 1;
-        (self.progress)(&self.copied);
+        (self.progress)(&self.copied)?;
         Ok(())
     }
 }

@@ -115,7 +115,25 @@ fn commands_reach_a_volume_in_use() {
         }
     });
     place.bad(&["fs", "scrub", "home"], 1, &["keeps no checksums"]);
-    place.bad(&["fs", "fsck", "home", "--repair"], 4, &["in use"]);
+    for words in [&["fs", "fsck", "home", "--repair"][..], &["fs", "fsck", "home", "--repair", "--dry-run"]] {
+        place.bad(words, 4, &["mounted on", "fs umount", "verifies it"]);
+    }
+    let dumped = place.good(&["fs", "dump", "home:/tree/inner/leaf"]);
+    assert!(dumped.contains("size: 8"), "{dumped}");
+    assert!(place.good(&["--json", "fs", "dump", "home"]).contains("\"field\":\"head: magic\""));
+    place.bad(&["fs", "dump", "home:/none"], 1, &["no such file"]);
+    place.bad(&["fs", "dump", "none"], 1, &["none"]);
+
+    // Made, repaired and dumped in the store that is served.
+    assert_eq!(place.good(&["fs", "mkfs", "third", "--span", "64MiB", "--label", "mine"]), "made volume third\n");
+    for name in ["third", "home"] {
+        place.bad(&["fs", "mkfs", name], 2, &["exists"]);
+    }
+    place.good(&["fs", "put", "tree", "third:/"]);
+    assert!(place.good(&["fs", "fsck", "third", "--repair", "--dry-run"]).contains("needs no repair"));
+    assert!(place.good(&["fs", "fsck", "third", "--repair"]).ends_with("nothing was interrupted\n"));
+    assert!(place.good(&["fs", "dump", "third:/tree/inner/leaf"]).contains("size: 8"));
+    assert!(place.good(&["--json", "fs", "stat", "third"]).contains("\"label\":\"mine\""));
 
     // Not mounted, in the same store.
     place.good(&["fs", "put", "note", "spare:/"]);
@@ -128,17 +146,39 @@ fn commands_reach_a_volume_in_use() {
     place.good(&["check"]);
 }
 
-/// Sends bytes, ends the request, and returns the exit code and the rest of the answer.
-fn ask(place: &Place, request: &[u8]) -> (u8, String) {
+const HELLO: &[u8] = b"everbyte control 3\0";
+
+/// A client that has been greeted and has sent its request.
+fn asked(place: &Place, request: &[u8]) -> UnixStream {
     let mut stream = UnixStream::connect(place.path("everbyte.store.control")).unwrap();
     let mut hello = [0; 19];
     stream.read_exact(&mut hello).unwrap();
-    assert_eq!(&hello, b"everbyte control 2\0");
+    assert_eq!(hello, HELLO);
     let _ = stream.write_all(request).and_then(|()| stream.shutdown(Shutdown::Write));
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer); // a reset when the server read no further
-    let text = answer.get(5..).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default();
-    (answer.first().copied().unwrap_or(255), text)
+    stream
+}
+
+/// The kinds and the rests of the frames of an answer, as far as it was sent.
+fn frames(stream: &mut UnixStream) -> Vec<(u8, Vec<u8>)> {
+    let mut frames = Vec::new();
+    let mut head = [0; 5];
+    while stream.read_exact(&mut head).is_ok() {
+        let mut rest = vec![0; u32::from_le_bytes([head[1], head[2], head[3], head[4]]) as usize];
+        assert!(rest.len() <= 1 << 16);
+        if stream.read_exact(&mut rest).is_err() {
+            break;
+        }
+        frames.push((head[0], rest));
+    }
+    frames
+}
+
+/// Sends bytes, ends the request, and returns the exit code and the text of the answer.
+fn ask(place: &Place, request: &[u8]) -> (u8, String) {
+    match frames(&mut asked(place, request)).pop() {
+        Some((2, rest)) => (rest[0], String::from_utf8_lossy(&rest[1..]).into_owned()),
+        _ => (255, String::new()), // a reset when the server read no further
+    }
 }
 
 #[test]
@@ -148,16 +188,21 @@ fn hostile_clients_are_refused_and_hang_nothing() {
     }
     let place = place();
     let server = Server::start(&place, &["--mount", "home=at"]);
-    let hello = |words: &[u8]| [b"everbyte control 2\0/\0", words].concat();
+    let hello = |words: &[u8]| [HELLO, b"/\0", words].concat();
     for (request, code, why) in [
         (b"".to_vec(), 2, "another version"),
         (b"\xff\0\xfe".repeat(1000), 2, "another version"),
-        (b"everbyte control 1\0/\0fs\0ls\0home\0".to_vec(), 2, "another version"),
+        (b"everbyte control 2\0/\0fs\0ls\0home\0".to_vec(), 2, "another version"),
         (hello(b""), 2, "Usage"),
         (hello(b"fs\0fly\0home\0"), 2, "fly"),
-        (hello(b"fs\0fsck\0home\0--repair\0"), 2, "does not know"),
+        (hello(b"fs\0fsck\0home\0--repair\0"), 4, "mounted on"),
+        (hello(b"fs\0mkfs\0home\0"), 2, "exists"),
+        (hello(b"fs\0mkfs\0new\0--lanes=9999\0"), 2, "lanes"),
+        (hello(b"fs\0dump\0home\0--page=18446744073709551615\0"), 0, ""),
+        (hello(b"fs\0dump\0home\0--inode=18446744073709551615\0"), 0, ""),
         (hello(b"fs\0put\0/no/such/file\0home:/\0"), 5, "cannot open"),
-        (hello(b"fs\0umount\0at\0"), 2, "does not know"),
+        (hello(b"fs\0umount\0at\0"), 2, "does not run"),
+        (hello(b"fs\0mount\0everbyte.store:home\0at\0"), 2, "does not run"),
         (hello(b"create\0x\0"), 2, "does not know"),
         (hello(b"fs\0ls\0home:\\x\0"), 2, "x"),
         (hello(b"fs\0ls\0home\0"), 0, ""),
@@ -187,9 +232,50 @@ fn hostile_clients_are_refused_and_hang_nothing() {
         assert!(code == 5 && text.contains("its own user"), "{code} {text}");
     });
 
+    // A client that takes no part of a long answer, and one that leaves in the middle of it.
+    for number in 0..3000 {
+        fs::write(place.path("at").join(format!("{number}-{}", "x".repeat(200))), b"").unwrap();
+    }
+    let stalled = asked(&place, &hello(b"--json\0fs\0ls\0home\0"));
+    let mut leaving = asked(&place, &hello(b"--json\0fs\0ls\0home\0"));
+    assert_eq!(place.good(&["fs", "ls", "home:/"]).lines().count(), 3000);
+    leaving.read_exact(&mut [0; 100]).unwrap();
+    drop((stalled, leaving));
+    assert_eq!(place.good(&["fs", "ls", "home:/"]).lines().count(), 3000);
+
     // A last client that stays silent does not keep the server from its end.
     let _silent = UnixStream::connect(&socket).unwrap();
     assert_eq!(server.terminate(), 0);
+}
+
+/// A long command tells its progress; it ends when the client has gone, and leaves no part of the
+/// file that it was copying.
+#[test]
+fn a_long_command_tells_its_progress_and_ends_with_its_client() {
+    if !works() {
+        return;
+    }
+    let place = place();
+    fs::write(place.path("large"), vec![7; 4 << 20]).unwrap();
+    let server = Server::start(&place, &["--mount", "home=at"]);
+    let put = |name: &str| {
+        let path = place.path(name).to_str().unwrap().to_owned();
+        [HELLO, b"/\0fs\0put\0", path.as_bytes(), b"\0home:/\0"].concat()
+    };
+    let answer = frames(&mut asked(&place, &put("large")));
+    let is_first = |(kind, rest): &(u8, Vec<u8>)| *kind == 1 && rest.ends_with(b"copying") && rest[16] == 1;
+    assert!(is_first(&answer[0]), "{answer:?}");
+    assert_eq!(answer.last().unwrap(), &(2, vec![0]), "{answer:?}");
+    assert_eq!(fs::metadata(place.path("at/large")).unwrap().len(), 4 << 20);
+
+    // A source that would take minutes.
+    fs::File::create(place.path("huge")).unwrap().set_len(1 << 40).unwrap();
+    let mut client = asked(&place, &put("huge"));
+    client.read_exact(&mut [0; 5]).unwrap();
+    drop(client);
+    assert_eq!(place.good(&["fs", "ls", "home:/"]), "large\n");
+    assert_eq!(server.terminate(), 0);
+    place.good(&["fs", "fsck", "home"]);
 }
 
 /// The socket of a server that was killed is taken over; a file of its name is left alone.
@@ -209,6 +295,17 @@ fn an_old_socket_is_taken_over() {
     place.bad(&["fs", "ls", "home:/"], 4, &["in use", "no socket"]);
     assert_eq!(server.terminate(), 0);
     assert_eq!(fs::read(&socket).unwrap(), b"a file");
+    fs::remove_file(&socket).unwrap();
+
+    // Another program listens there, with other words.
+    let listener = UnixListener::bind(&socket).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| listener.accept().unwrap().0.write_all(b"HTTP/1.1 400 Bad Request\r\n").unwrap());
+        let server = Server::start(&place, &["--mount", "home=at"]);
+        let said = server.terminate_and_read();
+        assert!(said.contains("no control socket") && said.contains("another program"), "{said}");
+    });
+    assert!(UnixStream::connect(&socket).is_ok(), "its socket is left alone");
 }
 
 /// A store in use whose socket belongs to another user, was left by a process that has ended, or is
@@ -228,7 +325,7 @@ fn foreign_sockets_are_refused_with_the_reason() {
     fs::remove_file(&socket).unwrap();
 
     // Silent, closing, and with other words.
-    for words in [None, Some(&b""[..]), Some(b"HTTP/1.1 400 Bad Request\r\n"), Some(b"everbyte control 1\0")] {
+    for words in [None, Some(&b""[..]), Some(b"HTTP/1.1 400 Bad Request\r\n"), Some(b"everbyte control 2\0")] {
         let listener = UnixListener::bind(&socket).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -242,6 +339,31 @@ fn foreign_sockets_are_refused_with_the_reason() {
         });
         fs::remove_file(&socket).unwrap();
     }
+
+    // Greeting as everbyte does, and answering with bytes that are no frames.
+    for answer in [&b""[..], b"\x00\xff\xff\xff\xff", b"\x07\0\0\0\0", b"\x02\x01\0\0\0\x09", b"\0\x05\0\0\0ab"] {
+        let listener = UnixListener::bind(&socket).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.write_all(HELLO).unwrap();
+                stream.read_to_end(&mut Vec::new()).unwrap();
+                stream.write_all(answer).unwrap();
+            });
+            refused(5, &["has not answered", "may have run"]);
+        });
+        fs::remove_file(&socket).unwrap();
+    }
+
+    // A queue of clients that is full.
+    let socket_fd =
+        rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket_fd, &rustix::net::SocketAddrUnix::new(&socket).unwrap()).unwrap();
+    rustix::net::listen(&socket_fd, 0).unwrap();
+    let waiting = UnixStream::connect(&socket).unwrap();
+    refused(4, &["in use", "queue of clients"]);
+    drop((waiting, socket_fd));
+    fs::remove_file(&socket).unwrap();
 
     if rustix::process::geteuid().is_root() {
         fs::set_permissions(place.folder.path(), fs::Permissions::from_mode(0o777)).unwrap();

@@ -35,7 +35,7 @@ fn a_volume_is_mounted_and_unmounted() {
     fs::write(place.path("at/note"), b"hello").unwrap();
     assert_eq!(place.good(&["fs", "ls", "home:/"]), "note\n");
     place.good(&["fs", "fsck", "home"]);
-    place.bad(&["fs", "fsck", "home", "--repair", "--dry-run"], 4, &["in use"]);
+    place.bad(&["fs", "fsck", "home", "--repair", "--dry-run"], 4, &["mounted on", "fs umount"]);
     place.bad(&["fs", "mount", "everbyte.store:home", "at"], 4, &["in use"]);
     let open = fs::File::open(place.path("at/note")).unwrap();
     place.bad(&["fs", "umount", "at"], 4, &["--lazy"]);
@@ -183,6 +183,68 @@ fn systemd_takes_the_units() {
     }
 }
 
+/// A user without rights creates a store, mounts its volume through `fusermount3`, has it to
+/// itself, and finds its synced files after kill -9 of the daemon. In a namespace where that user
+/// can open `/dev/fuse`, as on other machines.
+#[test]
+fn a_user_mounts_its_own_store() {
+    if !works() {
+        return;
+    }
+    for (program, words) in [("unshare", &["-m", "true"][..]), ("setpriv", &["--version"]), ("fusermount3", &["-V"])] {
+        let found = Command::new(program).args(words).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if !found.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: {program} does not work here");
+            return;
+        }
+    }
+    let place = Place::new();
+    let program = place.path("everbyte"); // the user may be kept from our directory
+    fs::copy(env!("CARGO_BIN_EXE_everbyte"), &program).unwrap();
+    let by_user = r#"cd home
+        "$EVERBYTE" create --max 1GiB --log 1MiB
+        "$EVERBYTE" fs mkfs home --span 64MiB
+        mkdir at
+        "$EVERBYTE" fs mount everbyte.store:home at -o allow_other 2> refused && exit 1
+        cat refused
+        "$EVERBYTE" fs mount everbyte.store:home at -o commit=0 > said & daemon=$!
+        until grep mounted said; do kill -0 $daemon; done
+        echo kept > at/note; sync at/note
+        "$EVERBYTE" fs put said home:/
+        "$EVERBYTE" fs ls home:/
+        "$EVERBYTE" fs snapshot create home monday
+        touch at/unsynced
+        echo $daemon > daemon"#;
+    let after_crash = r#"cd home
+        kill -9 $(cat daemon)
+        while cat at/note > gone 2>&1; do :; done
+        n=0 # the lock of the store goes a moment later
+        until "$EVERBYTE" fs mount everbyte.store:home at --background 2> gone; do
+            n=$((n + 1)); test $n -lt 100 || { cat gone; exit 1; }
+        done
+        cat at/note
+        grep "$PWD/at " /proc/self/mountinfo
+        "$EVERBYTE" fs umount at
+        test -z "$(ls at)"
+        "$EVERBYTE" fs fsck home
+        "$EVERBYTE" fs snapshot list home"#;
+    let script = r#"mknod fuse c 10 229; chmod 666 fuse; mount --bind fuse /dev/fuse
+        chmod 755 .; mkdir home; chown 65534:65534 home
+        user() { setpriv --reuid 65534 --regid 65534 --clear-groups sh -euc "$1"; }
+        user "$BY_USER"
+        cat home/at/note 2> refused && exit 1
+        "$EVERBYTE" --json fs --store home/everbyte.store ls home:/ | grep -c name
+        user "$AFTER_CRASH""#;
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-euc", script]).current_dir(place.folder.path());
+    command.env("EVERBYTE", program).env("BY_USER", by_user).env("AFTER_CRASH", after_crash);
+    let said = said(command.stdin(Stdio::null()).output().unwrap());
+    assert_eq!(said.code, 0, "{said:?}");
+    for why in ["allow_other", "note\nsaid\n", "\n3\n", "kept\n", "fuse.everbyte", "is whole", "monday"] {
+        assert!(said.out.contains(why), "{why}: {said:?}");
+    }
+}
+
 /// A server with mounts. A test that fails leaves no mount behind.
 pub(crate) struct Server<'p> {
     place: &'p Place,
@@ -216,6 +278,15 @@ impl Server<'_> {
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
         self.child.wait().unwrap().code().unwrap()
+    }
+
+    /// Sends SIGTERM; returns the text on standard error.
+    pub(crate) fn terminate_and_read(mut self) -> String {
+        let mut errors = self.child.stderr.take().unwrap();
+        assert_eq!(self.terminate(), 0);
+        let mut said = String::new();
+        errors.read_to_string(&mut said).unwrap();
+        said
     }
 }
 
@@ -301,6 +372,43 @@ fn a_server_mounts_with_options() {
     fs::write(place.path("at,ro/note"), b"new").unwrap();
     assert_eq!(server.terminate(), 0);
     place.good(&["fs", "fsck", "home"]);
+}
+
+/// All that calls have returned for is durable after `fs sync`, also the bytes that the kernel
+/// keeps with `writeback`, and without `fsync` or a commit.
+#[test]
+fn what_was_synced_by_command_survives_the_server() {
+    if !works() {
+        return;
+    }
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home", "--span", "64MiB"]);
+    place.good(&["fs", "mkfs", "work", "--span", "64MiB"]);
+    place.good(&["fs", "sync", "home"]);
+    fs::create_dir(place.path("at")).unwrap();
+    fs::create_dir(place.path("other")).unwrap();
+    let words = ["--mount", "home=at,commit=0,threads=2", "--mount", "work=other,writeback,commit=0"];
+    let mut server = Server::start(&place, &words);
+    let mut open = Vec::new();
+    for at in ["at", "other"] {
+        let mut file = fs::File::create(place.path(at).join("open")).unwrap();
+        file.write_all(&[7; 50_000]).unwrap();
+        open.push(file);
+        fs::create_dir(place.path(at).join("directory")).unwrap();
+    }
+    assert_eq!(place.good(&["fs", "sync", "home"]), "all changes of volume home are durable\n");
+    place.good(&["fs", "sync", "work"]);
+    place.bad(&["fs", "sync", "none"], 1, &["none"]);
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    drop(open);
+    let server = Server::start(&place, &["--mount", "home=at,ro", "--mount", "work=other"]);
+    for at in ["at", "other"] {
+        assert_eq!(fs::read(place.path(at).join("open")).unwrap(), [7; 50_000], "{at}");
+        assert!(fs::metadata(place.path(at).join("directory")).unwrap().is_dir(), "{at}");
+    }
+    place.good(&["fs", "sync", "home"]);
+    assert_eq!(server.terminate(), 0);
 }
 
 /// Unmounted from outside, a volume is closed and the server goes on.

@@ -1,31 +1,25 @@
 //! `everbyte fs fsck`: verifies a volume, and repairs it. The plan of the repair is the one that
 //! `everbyte check --repair` makes.
 
-use super::Volumes;
-use crate::args::{FsCommands, FsckArgs};
+use super::volumes::Volumes;
+use crate::args::FsckArgs;
 use crate::commands::check::repair::mended;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::progress::Form;
 use crate::volume::all_paths;
-use crate::{open, progress};
 use everbyte_fs::{Volume, VolumeRepair, system_clock};
 use everbyte_store::{RepairStep, Store};
 use serde_json::json;
 
-/// `fsck --repair`.
-pub(super) fn repair(args: &FsCommands, checked: &FsckArgs, output: &Output) -> Result<(), Failure> {
+/// `fsck --repair` of a volume that is not open.
+pub(super) fn repair(store: &Store, checked: &FsckArgs, output: &Output) -> Result<(), Failure> {
     let name = &checked.volume;
+    let planned = plan(store, name, output)?;
     if !checked.dry_run {
-        let store = open::store(&args.store, &args.open)?;
-        let planned = plan(&store, name)?;
         let done = if planned.is_empty() { Vec::new() } else { planned.run()? };
-        tell("done", name, &done, output)?;
-        store.close()?;
-        drop(store);
-        return check(&Volumes::Own(open::to_read(&args.store, &args.open)?), name, output);
+        return tell("done", name, &done, output);
     }
-    let store = open::to_read(&args.store, &args.open)?;
-    let planned = plan(&store, name)?;
     tell("to be done", name, planned.steps(), output)?;
     match planned.steps().len() {
         0 => output.say(format!("volume {name} needs no repair"), json!({ "volume": name, "whole": true })),
@@ -33,13 +27,12 @@ pub(super) fn repair(args: &FsCommands, checked: &FsckArgs, output: &Output) -> 
     }
 }
 
-fn plan(store: &Store, name: &str) -> Result<VolumeRepair, Failure> {
-    let bar = progress::bar("reading inodes", Some(0));
+fn plan(store: &Store, name: &str, output: &Output) -> Result<VolumeRepair, Failure> {
+    let progress = output.progress("reading inodes", Form::Items);
     let planned = VolumeRepair::plan(store.object(name)?, system_clock(), &|met, total| {
-        bar.set_length(total.unwrap_or(met));
-        bar.set_position(met);
+        let _ = progress.set(met, total.or(Some(met))); // a plan has no end before its own
     });
-    bar.finish_and_clear();
+    progress.finish();
     Ok(planned?)
 }
 
@@ -50,12 +43,11 @@ fn tell(when: &str, name: &str, steps: &[RepairStep], output: &Output) -> Result
 /// Verifies a volume that no other thread changes.
 pub(super) fn check(volumes: &Volumes, name: &str, output: &Output) -> Result<(), Failure> {
     let volume = volumes.volume(name)?;
-    let bar = progress::bar("checking inodes", Some(0));
+    let progress = output.progress("checking inodes", Form::Items);
     let findings = volume.check_files_with(&|met, total| {
-        bar.set_length(total);
-        bar.set_position(met);
+        let _ = progress.set(met, Some(total)); // a check has no end before its own
     });
-    bar.finish_and_clear();
+    progress.finish();
     let paths = if findings.is_empty() { Default::default() } else { all_paths(&volume) };
     for (ino, finding) in &findings {
         let paths: &[String] = paths.get(ino).map_or(&[], |paths| paths);

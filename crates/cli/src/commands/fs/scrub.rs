@@ -1,9 +1,9 @@
 //! `everbyte fs scrub`: verifies the checksums of all sealed pages.
 
-use super::Volumes;
+use super::volumes::Volumes;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::progress;
+use crate::progress::Form;
 use crate::volume::all_paths;
 use everbyte_fs::{ScrubCursor, StepLimits};
 use serde_json::json;
@@ -15,18 +15,18 @@ pub(super) fn run(volumes: &Volumes, name: &str, output: &Output) -> Result<(), 
             format!("volume {name} keeps no checksums of data; `everbyte fs mkfs --checksums` makes one that does");
         return Err(Failure::No(text));
     }
-    let bar = progress::bar("scrubbing pages", Some(volume.sealed_share().sealed));
+    let (progress, total) = (output.progress("scrubbing pages", Form::Items), volume.sealed_share().sealed);
     let (mut cursor, mut pages, mut damaged) = (ScrubCursor::default(), 0, Vec::new());
     loop {
         let done = volume.scrub_step(&mut cursor, &StepLimits::default())?;
         pages += done.pages;
-        bar.set_position(pages);
+        progress.set(pages, Some(total))?;
         damaged.extend(done.damaged);
         if cursor.is_at_start() {
             break;
         }
     }
-    bar.finish_and_clear();
+    progress.finish();
     let paths = if damaged.is_empty() { Default::default() } else { all_paths(&volume) };
     for (ino, offset, damage) in &damaged {
         let paths: &[String] = paths.get(ino).map_or(&[], |paths| paths);
