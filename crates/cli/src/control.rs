@@ -21,7 +21,7 @@ mod frame;
 mod server;
 
 pub(crate) use client::ask;
-pub(crate) use server::Control;
+pub(crate) use server::{Control, Served};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::fs::File;

@@ -35,8 +35,8 @@ pub struct MountOptions {
     pub suid: bool,
     /// Device files can be opened. Off unless root mounts.
     pub dev: bool,
-    /// The time in which changes get durable without a call for it; `None`: by a call alone. Without
-    /// an effect where they are durable when calls return.
+    /// The time in which changes get durable without a call for it; `None`: by a call alone.
+    /// Without an effect where they are durable when calls return.
     pub commit: Option<Duration>,
     /// Threads that answer requests; `None` takes one a core, and two at least.
     pub threads: Option<usize>,

@@ -42,8 +42,8 @@ pub(crate) enum FsCommand {
     Mount(MountArgs),
     /// Unmounts a volume
     Umount(UmountArgs),
-    /// Makes all changes of a mounted volume durable: sync(1) and syncfs(2), which the kernel does not
-    /// pass on, do not
+    /// Makes all changes of a mounted volume durable: sync(1) and syncfs(2), which the kernel does
+    /// not pass on, do not
     Sync(VolumeArgs),
     /// Makes, lists and removes snapshots: read-only trees that share their pages with the volume
     Snapshot(SnapshotCommands),

@@ -4,8 +4,10 @@ mod dump;
 mod fsck;
 mod scrub;
 mod served;
+mod volumes;
 
-pub(crate) use served::{Served, run_served};
+pub(crate) use served::run_served;
+pub(crate) use volumes::Volumes;
 
 use super::mount;
 use crate::args::{
@@ -20,7 +22,6 @@ use crate::progress::{Form, Progress};
 use crate::text::escape;
 use crate::volume::{self, Copied, Place};
 use everbyte_fs::{Attributes, Error, FileKind, Ino, Volume, VolumeOptions};
-use everbyte_fuse::{Changed, MountedVolume};
 use everbyte_store::Store;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -88,45 +89,6 @@ fn on(volumes: Volumes, command: &FsCommand, output: &Output) -> Result<(), Fail
         FsCommand::Sync(synced) => sync(&volumes, &synced.volume, output),
         _ => Err(Failure::Words("this command needs the store for itself".into())),
     }
-}
-
-/// The source of a command's volume.
-pub(crate) enum Volumes {
-    /// A store that was opened for the command.
-    Own(Store),
-    /// A volume in use by this process, and its mount if it has one.
-    Served(Volume, Option<MountedVolume>),
-}
-
-impl Volumes {
-    pub(super) fn volume(&self, name: &str) -> Result<Volume, Failure> {
-        match self {
-            Volumes::Own(store) => volume(store, name),
-            Volumes::Served(volume, _) => Ok(volume.clone()),
-        }
-    }
-
-    /// Makes a change durable, and closes what the command opened.
-    pub(super) fn done(self, volume: Volume) -> Result<(), Failure> {
-        match self {
-            Volumes::Own(store) => {
-                volume.close()?;
-                Ok(store.close()?)
-            }
-            Volumes::Served(..) => Ok(volume.settle()?),
-        }
-    }
-
-    /// Tells the mount of a change of a file.
-    fn changed(&self, change: Changed<'_>) {
-        if let Volumes::Served(_, Some(mounted)) = self {
-            mounted.changed(change);
-        }
-    }
-}
-
-pub(super) fn volume(store: &Store, name: &str) -> Result<Volume, Failure> {
-    Ok(Volume::open(store.object(name)?)?)
 }
 
 /// The bytes of a snapshot's name.

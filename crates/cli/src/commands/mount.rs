@@ -1,5 +1,6 @@
 //! `everbyte fs mount` and `everbyte fs umount`.
 
+use super::fs;
 use crate::args::{MountArgs, OpenArgs, UmountArgs};
 use crate::control::Control;
 use crate::failure::Failure;
@@ -38,7 +39,7 @@ pub(crate) fn mount(args: &MountArgs, words: &OpenArgs, output: &Output) -> Resu
     let path = path.canonicalize().map_err(|error| Failure::system("resolve the path", path, error))?;
     let source = format!("{}:{name}", path.display());
     let mount = Mount::new(volume, &args.directory, &source, &options)?;
-    let control = Control::start(&path, &store, vec![(name.to_owned(), mount.volume())]);
+    let control = Control::start(&path, &store, vec![(name.to_owned(), mount.volume())], fs::run_served);
     let (at, backend) = (mount.path().display().to_string(), store.media().kind().name());
     let access = if read_only { ", read-only" } else { "" };
     let value = json!({ "mounted": at, "source": source, "backend": backend, "read_only": read_only });

@@ -5,6 +5,7 @@
 //! the volumes are mounted; clients are served. At the end clients are dismissed, the volumes are
 //! unmounted, and the store is closed.
 
+use super::fs;
 use super::serve_mounts::{self, Mounts};
 use crate::args::{OpenArgs, ServeArgs, Shape};
 use crate::config::Config;
@@ -50,7 +51,7 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
     let address = server.address();
     let secure = server.tls_address().map(|address| address.to_string());
     let mounts = Mounts::start(&store, &config, &places)?;
-    let control = Control::start(&config.store, &store, mounts.volumes());
+    let control = Control::start(&config.store, &store, mounts.volumes(), fs::run_served);
     let backend = store.media().kind().name();
     if !address.ip().to_canonical().is_loopback() {
         let danger = match secured {

@@ -3,7 +3,6 @@
 use super::frame;
 use super::{GREETING, HELLO, REQUEST, connect, own, path_of, short};
 use crate::args::{Args, Command, FsCommand};
-use crate::commands::fs::{Served, run_served};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::{Tell, Told};
@@ -32,6 +31,18 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Between two frames of progress.
 const BETWEEN: Duration = Duration::from_millis(100);
 
+/// A store that is open, and the caller of a command.
+pub(crate) struct Served<'s> {
+    pub store: &'s Store,
+    /// The volumes that were mounted, by their names.
+    pub volumes: &'s [(String, MountedVolume)],
+    /// The user and the group of the process that asks.
+    pub caller: (u32, u32),
+}
+
+/// Runs a command for another process.
+pub(crate) type Run = fn(&Served<'_>, &FsCommand, &Output) -> Result<(), Failure>;
+
 /// Answers commands until it is dropped.
 pub(crate) struct Control {
     path: PathBuf,
@@ -43,7 +54,12 @@ pub(crate) struct Control {
 impl Control {
     /// Begins to answer; called before the process tells that it serves. Without a socket, which is
     /// told, commands are refused as in use.
-    pub(crate) fn start(store_path: &Path, store: &Store, volumes: Vec<(String, MountedVolume)>) -> Option<Control> {
+    pub(crate) fn start(
+        store_path: &Path,
+        store: &Store,
+        volumes: Vec<(String, MountedVolume)>,
+        run: Run,
+    ) -> Option<Control> {
         let path = path_of(store_path);
         let listener = match listen(&path) {
             Ok(listener) => Arc::new(listener?),
@@ -62,7 +78,7 @@ impl Control {
                     return;
                 }
                 // A client that leaves early misses its answer.
-                drop(answer(connection, &store, &volumes));
+                drop(answer(connection, &store, &volumes, run));
             }
         };
         let accept = move || {
@@ -168,14 +184,14 @@ impl Write for Sent {
     }
 }
 
-fn answer(connection: UnixStream, store: &Store, volumes: &[(String, MountedVolume)]) -> io::Result<()> {
+fn answer(connection: UnixStream, store: &Store, volumes: &[(String, MountedVolume)], with: Run) -> io::Result<()> {
     let peer = socket_peercred(&connection)?;
     connection.set_write_timeout(Some(PATIENCE))?;
     let client = Rc::new(Client { stream: connection, is_gone: Cell::new(false), told: Cell::new(None) });
     let done = if [own(), 0].contains(&peer.uid.as_raw()) {
         let served = Served { store, volumes, caller: (peer.uid.as_raw(), peer.gid.as_raw()) };
         receive(&client.stream)?.and_then(|request| {
-            let run = AssertUnwindSafe(|| run(&request, &client, &served));
+            let run = AssertUnwindSafe(|| run(&request, &client, &served, with));
             catch_unwind(run).unwrap_or_else(|_| Err(Failure::System("the command ended in a panic".into())))
         })
     } else {
@@ -208,7 +224,7 @@ fn receive(mut connection: &UnixStream) -> io::Result<Result<Vec<u8>, Failure>> 
 }
 
 /// Runs the command of a request: a directory and arguments, each with a NUL behind it.
-fn run(request: &[u8], client: &Rc<Client>, served: &Served<'_>) -> Result<(), Failure> {
+fn run(request: &[u8], client: &Rc<Client>, served: &Served<'_>, with: Run) -> Result<(), Failure> {
     let request = request.strip_suffix(b"\0").unwrap_or(request);
     let mut words = request.split(|&byte| byte == 0).map(OsStr::from_bytes);
     let directory = Path::new(words.next().unwrap_or_default());
@@ -223,7 +239,7 @@ fn run(request: &[u8], client: &Rc<Client>, served: &Served<'_>) -> Result<(), F
         _ => (),
     }
     let output = Output::served(args.json, Box::new(Sent(Rc::clone(client))), Rc::clone(client) as Rc<dyn Tell>);
-    let done = run_served(served, &command.command, &output);
+    let done = with(served, &command.command, &output);
     let flushed = output.finish();
     done.and(flushed)
 }

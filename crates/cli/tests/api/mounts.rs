@@ -183,9 +183,9 @@ fn systemd_takes_the_units() {
     }
 }
 
-/// A user without rights creates a store, mounts its volume through `fusermount3`, has it to itself,
-/// and finds its synced files after kill -9 of the daemon. In a namespace where that user can open
-/// `/dev/fuse`, as on other machines.
+/// A user without rights creates a store, mounts its volume through `fusermount3`, has it to
+/// itself, and finds its synced files after kill -9 of the daemon. In a namespace where that user
+/// can open `/dev/fuse`, as on other machines.
 #[test]
 fn a_user_mounts_its_own_store() {
     if !works() {
@@ -374,8 +374,8 @@ fn a_server_mounts_with_options() {
     place.good(&["fs", "fsck", "home"]);
 }
 
-/// All that calls have returned for is durable after `fs sync`, also the bytes that the kernel keeps
-/// with `writeback`, and without `fsync` or a commit.
+/// All that calls have returned for is durable after `fs sync`, also the bytes that the kernel
+/// keeps with `writeback`, and without `fsync` or a commit.
 #[test]
 fn what_was_synced_by_command_survives_the_server() {
     if !works() {

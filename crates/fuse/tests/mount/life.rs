@@ -210,8 +210,8 @@ fn a_mount_may_end_at_once() {
     on.check();
 }
 
-/// Work beside a mount knows its place, and its end; changes that it makes are seen by programs that
-/// had cached what was there before.
+/// Work beside a mount knows its place, and its end; changes that it makes are seen by programs
+/// that had cached what was there before.
 #[test]
 fn work_beside_a_mount_sees_its_end() {
     if !works() {

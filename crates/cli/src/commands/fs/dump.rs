@@ -1,6 +1,6 @@
 //! `everbyte fs dump`: the structures of a volume on media, decoded.
 
-use super::volume;
+use super::volumes::volume;
 use crate::args::FsDumpArgs;
 use crate::failure::Failure;
 use crate::output::Output;

@@ -1,7 +1,7 @@
 //! `everbyte fs fsck`: verifies a volume, and repairs it. The plan of the repair is the one that
 //! `everbyte check --repair` makes.
 
-use super::Volumes;
+use super::volumes::Volumes;
 use crate::args::FsckArgs;
 use crate::commands::check::repair::mended;
 use crate::failure::Failure;

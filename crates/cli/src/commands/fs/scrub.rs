@@ -1,6 +1,6 @@
 //! `everbyte fs scrub`: verifies the checksums of all sealed pages.
 
-use super::Volumes;
+use super::volumes::Volumes;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::Form;

@@ -5,22 +5,15 @@
 //! is opened for the command. A repair, which needs a volume for itself, is refused while the
 //! volume is mounted.
 
-use super::{Volumes, changes, dump, fsck, made_volume, mkfs, on};
+use super::volumes::Volumes;
+use super::{changes, dump, fsck, made_volume, mkfs, on};
 use crate::args::{FsCommand, QuotaCommand, SnapshotCommand};
+use crate::control::Served;
 use crate::failure::Failure;
 use crate::output::Output;
 use everbyte_fs::Volume;
 use everbyte_fuse::MountedVolume;
 use everbyte_store::Store;
-
-/// A store that is open, and the caller of a command.
-pub(crate) struct Served<'s> {
-    pub store: &'s Store,
-    /// The volumes that were mounted, by their names.
-    pub volumes: &'s [(String, MountedVolume)],
-    /// The user and the group of the process that asks.
-    pub caller: (u32, u32),
-}
 
 /// The volume of a command, if another process can run it.
 fn volume_of(command: &FsCommand) -> Option<&str> {
@@ -88,8 +81,8 @@ pub(crate) fn run_served(served: &Served<'_>, command: &FsCommand, output: &Outp
     }
 }
 
-/// Looks at a volume while the calls on its mount wait. The output is kept until they go on, so that
-/// no reader of it makes them wait; `None`: the mount has ended.
+/// Looks at a volume while the calls on its mount wait. The output is kept until they go on, so
+/// that no reader of it makes them wait; `None`: the mount has ended.
 fn in_a_pause(mounted: &MountedVolume, command: &FsCommand, output: &Output) -> Option<Result<(), Failure>> {
     let (in_memory, kept) = output.kept();
     let done = mounted.paused(|volume| match command {
