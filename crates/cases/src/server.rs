@@ -330,6 +330,9 @@ fn groups(explorer: Explorer) -> Result<Report, Box<Failure>> {
 fn waiting(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let start = served(MAX, &["RPUSH other x", "XGROUP CREATE x g 0-0 MKSTREAM"]);
     let run = |program: &mut Program<'_>| {
+        // A run on what a crash has left waits, too.
+        program.iteration(START + 500, &[(0, &["DEL q z s x", "XGROUP CREATE x g 0-0 MKSTREAM"])]);
+        program.settle();
         program.wait(START + 1000, 1, "BLPOP q 0");
         program.wait(START + 1100, 2, "BZPOPMIN z 0");
         program.iteration_for(START + 2000, &[(0, &["RPUSH q v ~600w", "SET k 1"])], &[1]);

@@ -59,8 +59,10 @@ impl Stream {
                 }
             }
             ("XACK", _) => {
-                let group = self.group(&words[2]);
-                ids(3).iter().for_each(|id| drop(group.pending.remove(id)));
+                // Of a group that is absent, none is acknowledged, which is no error.
+                if let Some(group) = self.groups.get_mut(&words[2]) {
+                    ids(3).iter().for_each(|id| drop(group.pending.remove(id)));
+                }
             }
             // No idle time is asked for.
             ("XCLAIM", _) => self.claim(&words[2], &words[3], &ids(5)),

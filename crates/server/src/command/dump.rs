@@ -76,6 +76,14 @@ fn elements(call: &mut Call<'_, '_>, of: &Collection, room: usize) -> Result<Opt
 
 fn stream(call: &mut Call<'_, '_>, key: &[u8], room: usize) -> Result<Option<Output>, Fail> {
     let Some(stream) = call.keys.stream(key)? else { return Ok(None) };
+    let mut grouped = false;
+    call.keys.visit_groups(&stream, &mut |_| {
+        grouped = true;
+        false
+    })?;
+    if grouped {
+        return Err(Fail::text("ERR a stream with consumer groups cannot be dumped here"));
+    }
     let mut out = StreamOutput::default();
     call.keys.visit_entries(&stream, EntrySpan { fields: true, ..EntrySpan::ALL }, &mut |id, fields| {
         out.entry((id.ms, id.seq), &decode_fields(fields)?);

@@ -59,6 +59,19 @@ fn damaged_payloads_are_refused_or_restored_whole() {
     assert!(refused > 500, "{refused} of 1500");
 }
 
+/// A payload of this server has no place for groups: they would be lost.
+#[test]
+fn streams_with_groups_are_not_dumped() {
+    let mut desk = Desk::new(Options::default());
+    replies(&mut desk, &[b"XADD", b"s", b"1-1", b"f", b"v"]);
+    assert!(replies(&mut desk, &[b"DUMP", b"s"]).starts_with('$'));
+    replies(&mut desk, &[b"XGROUP", b"CREATE", b"s", b"g", b"$"]);
+    let refused = desk.iteration(&[&[b"DUMP", b"s"]]).remove(0).unwrap_err();
+    assert!(refused.contains("cannot be dumped here"), "{refused}");
+    replies(&mut desk, &[b"XGROUP", b"DESTROY", b"s", b"g"]);
+    assert!(replies(&mut desk, &[b"DUMP", b"s"]).starts_with('$'));
+}
+
 /// Whether an exchange that shares a batch with a command that fails in its middle is taken back
 /// with it.
 fn takes_back(bug: &'static str) -> bool {
