@@ -4,7 +4,7 @@ use super::*;
 
 fn user(rules: &str) -> User {
     let mut user = User::new(b"u");
-    rules.split(' ').for_each(|rule| user.apply(rule.as_bytes()).unwrap());
+    access_rules(rules).iter().for_each(|rule| user.apply(rule).unwrap());
     user
 }
 
