@@ -215,7 +215,7 @@ fn categories_permit_the_commands_of_redis() {
                     let some = ["a1", "b1", "c1", "2", "1", "STREAMS", "STORE", "GET", "0"];
                     words.push(some[random.index(some.len())].into());
                 }
-                // Redis finds no key of PFMERGE without a source, and asks for no right on its target.
+                // Redis finds no key of PFMERGE without a source: it asks for no right.
                 if name.as_str() == "pfmerge" && words.len() < 6 {
                     continue;
                 }
