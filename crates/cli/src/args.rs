@@ -81,7 +81,7 @@ pub(crate) enum Command {
     /// Makes file volumes, verifies them, and copies files in and out
     Fs(FsCommands),
     /// Serves a store to Redis clients
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Serves domains (stores whose rights the kernel enforces) to programs of several users
     Broker(BrokerArgs),
     /// Lists, creates and removes the domains of a broker, and changes their rights
