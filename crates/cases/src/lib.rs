@@ -119,6 +119,10 @@ const SECOND_IMAGES: u64 = 18;
 const USUAL_PART: u64 = 3;
 const USUAL_RECOVERIES: u64 = 80;
 
+/// The same for a run of all cases.
+const SAMPLED_PART: u64 = 5;
+const SAMPLED_RECOVERIES: u64 = 50;
+
 /// Every case, floor by floor.
 pub fn cases() -> Vec<Case> {
     [
@@ -215,8 +219,19 @@ impl Case {
 
     /// Records the program and tries its crash images.
     pub fn explore(&self, settings: &Settings) -> Report {
+        self.run(settings.apply(self.explorer().again(SECOND_RUNS, SECOND_IMAGES)))
+    }
+
+    /// As [`Case::explore`] with fewer images, where all cases follow each other; the soak tries
+    /// all.
+    pub fn explore_sample(&self) -> Report {
+        let explorer = self.explorer().again(SECOND_RUNS, SECOND_IMAGES);
+        let part = explorer.clone().total(self.total / SAMPLED_PART).recoveries(SAMPLED_RECOVERIES);
+        self.run(if is_soak() { explorer } else { part })
+    }
+
+    fn run(&self, explorer: Explorer) -> Report {
         let command = format!("everbyte crash {} --seed {{seed}} --image '{{image}}'", self.name);
-        let explorer = settings.apply(self.explorer().again(SECOND_RUNS, SECOND_IMAGES).command(command));
-        Report::new(self.name, self.crate_name, (self.program)(explorer))
+        Report::new(self.name, self.crate_name, (self.program)(explorer.command(command)))
     }
 }

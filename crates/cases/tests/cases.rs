@@ -5,7 +5,7 @@ use everbyte_cases::{Settings, cases, find};
 #[test]
 fn every_case_passes() {
     for case in cases() {
-        let report = case.explore(&Settings::default());
+        let report = case.explore_sample();
         println!("{report}");
         assert!(report.passed(), "{report}");
         assert!(report.profiles.iter().all(|profile| profile.points > 0 && profile.images > 1), "{report}");
