@@ -1,7 +1,7 @@
 //! Channels and their subscribers: by name, by pattern, and by name in a shard.
 //!
-//! Subscriptions and messages are numbered as they come, so that a message reaches those alone who
-//! had subscribed before it was published, also if it is delivered later (`outbox.rs`).
+//! Subscriptions and messages are numbered as they come, so that a message reaches only the
+//! clients that subscribed before it was published, also if it is delivered later (`outbox.rs`).
 //!
 //! Threads: the event loop alone.
 
@@ -63,7 +63,7 @@ impl Channels {
             self.by_name[kind as usize].entry(name.to_vec()).or_default().push(subscriber);
             client.subscriptions[kind as usize] += 1;
             client.subscriptions_memory += EACH + 2 * name.len();
-            client.subscribing = true;
+            client.switching = true;
         }
     }
 
@@ -74,7 +74,7 @@ impl Channels {
             self.remove(kind, client.id, name);
             client.subscriptions[kind as usize] -= 1;
             client.subscriptions_memory -= EACH + 2 * name.len();
-            client.subscribing = true;
+            client.switching = true;
         }
     }
 

@@ -98,8 +98,9 @@ pub(crate) struct Client {
     pub subscriptions: [u32; 3],
     /// Bytes of memory that they hold, about.
     pub subscriptions_memory: usize,
-    /// Whether they have changed in the iteration under way.
-    pub subscribing: bool,
+    /// Whether it has changed in the iteration under way what it gets, and how: subscriptions,
+    /// MONITOR, CLIENT TRACKING, the protocol. It ends if that is taken back.
+    pub switching: bool,
     /// Whether it wants replies.
     pub reply_mode: ReplyMode,
     /// Whether it is about to end.
@@ -147,7 +148,7 @@ impl Client {
             waiting_memory: 0,
             subscriptions: [0; 3],
             subscriptions_memory: 0,
-            subscribing: false,
+            switching: false,
             reply_mode: ReplyMode::On,
             closing: Closing::No,
         }

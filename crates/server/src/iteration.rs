@@ -80,7 +80,7 @@ pub(crate) struct Iterations {
     pub clients: Clients,
     queue: VecDeque<usize>,
     served: Vec<Served>,
-    /// Waits for the medium in the loop's stead; `None` where settling takes no time to speak of.
+    /// Waits for the medium instead of the loop; `None` where settling takes no time to speak of.
     settler: Option<Settler>,
     /// Iterations that are not settled yet, oldest first.
     pending: VecDeque<PendingIteration>,
@@ -141,7 +141,7 @@ fn take_back(connection: &mut Connection, served: &Served, waiters: &mut Waiters
     }
     connection.out.cut(served.position);
     // Its subscriptions are not what its replies will say.
-    if connection.client.subscribing {
+    if connection.client.switching {
         connection.client.closing = Closing::AfterReplies;
     }
     // A command that was queued is answered with an error.
@@ -311,7 +311,8 @@ impl Iterations {
         keys.track(self.shared.follows_changes());
         keys.begin_command(false);
         let swept = keys.sweep(SWEPT_MAX);
-        let kept = matches!(keys.end_command(swept.is_err()), Verdict::Kept);
+        // A failure takes back what the sweep has removed before it.
+        let kept = matches!(keys.end_command(swept.is_err()), Verdict::Kept) && swept.is_ok();
         let places = self.touched(keys, None);
         if !kept {
             self.shared.outbox.drop_command();
@@ -362,10 +363,11 @@ impl Iterations {
                 self.pending.push_back(PendingIteration { ticket, served, parcels: waiting, start });
             }
             (Some(commit), _) => {
+                // A failure answers these with its error, too.
+                self.outgoing.append(&mut waiting);
                 if !seeded("server-reply-unsettled") {
                     self.shared.kv.settle(commit)?;
                 }
-                self.outgoing.append(&mut waiting);
                 self.settled(start);
             }
             // Nothing was written, but what was read may be on the way.
@@ -438,7 +440,7 @@ impl Iterations {
     /// Executes what a connection has sent.
     fn serve(&mut self, slot: usize, connection: &mut Connection, keys: &mut Keyspace<'_>, budget: &mut Budget) {
         connection.queued = false;
-        (connection.client.subscribing, connection.client.turn_over) = (false, false);
+        (connection.client.switching, connection.client.turn_over) = (false, false);
         let mut served = Served { slot, position: connection.out.position(), commands: 0, waits: false };
         let soft = self.shared.options.output_size_soft;
         if connection.out.pending() > soft {
@@ -544,7 +546,6 @@ impl Iterations {
             client.reply_mode = ReplyMode::Skip;
         }
         let mut lost = false;
-        let (mut told, subscribing) = (false, std::mem::take(&mut client.subscribing));
         let found = CommandTable::get().look_up(&args).and_then(|index| {
             admitted(client, &mut self.shared, index, &args)?;
             Ok(index)
@@ -556,6 +557,7 @@ impl Iterations {
             self.shared.postponed += 1;
             return Done::Postponed;
         }
+        let (mut told, switching) = (false, std::mem::take(&mut client.switching));
         let found = found.and_then(|index| {
             let command = CommandTable::get().rows[index];
             Ok((index, queued(client, index, command, &args)?))
@@ -581,6 +583,7 @@ impl Iterations {
                 told |= std::mem::take(&mut client.told);
                 self.shared.timed(index, command, client, &args);
                 feed(&mut self.shared, client, command, &args);
+                self.shared.note_changes(keys.new_changes(), Some(&*client));
                 match keys.end_command(outcome.is_err()) {
                     Verdict::Kept if outcome.is_ok() && command.name != "exec" => {
                         tell_changes(&mut self.shared, keys, &args, 0);
@@ -613,7 +616,7 @@ impl Iterations {
             if !lost {
                 self.shared.outbox.drop_command();
             }
-            if client.subscribing {
+            if client.switching {
                 client.closing = Closing::AfterReplies; // EXEC was taken back
             }
             reason = lost.then(|| fail.reply().into_owned());
@@ -623,7 +626,7 @@ impl Iterations {
         for (slot, id) in std::mem::take(&mut self.shared.ends) {
             self.end(slot, id);
         }
-        client.subscribing |= subscribing;
+        client.switching |= switching;
         end_command(client, &args);
         client.resp = if out.protocol == Protocol::Resp3 { 3 } else { 2 };
         match client.reply_mode {
@@ -754,31 +757,6 @@ impl Iterations {
                 || connection.readable && !connection.ended)
     }
 
-    /// Ends clients that take nothing of what waits for them.
-    fn drop_stalled(&mut self) {
-        let (now, stall) = (self.shared.now, self.shared.options.output_stall);
-        for slot in self.clients.slots() {
-            let Some(connection) = self.clients.get_mut(slot) else { continue };
-            let idle = self.shared.options.idle_max;
-            let waits = connection.client.waiting || connection.client.subscribes() || connection.parked;
-            if !idle.is_zero() && !waits && now.saturating_duration_since(connection.client.active) > idle {
-                connection.client.closing = Closing::Now;
-                self.ready(slot, false);
-                continue;
-            }
-            if connection.client.over_soft_limit.is_some() && !connection.parked {
-                self.ready(slot, false);
-            }
-            let Some(connection) = self.clients.get_mut(slot) else { continue };
-            let full = connection.out.pending() > self.shared.options.output_size_soft && !connection.parked;
-            if full && now.saturating_duration_since(connection.progress) > stall {
-                self.shared.metrics.connections_over_limit += 1;
-                connection.client.closing = Closing::Now;
-                self.ready(slot, false);
-            }
-        }
-    }
-
     /// A stopping server delivers what is settled, for a moment.
     pub(crate) fn farewell(&mut self) {
         let end = Instant::now() + FAREWELL;
@@ -795,5 +773,7 @@ impl Iterations {
     }
 }
 
+#[cfg(test)]
+mod interactions;
 #[cfg(test)]
 mod tests;

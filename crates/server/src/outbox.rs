@@ -151,10 +151,10 @@ impl Outbox {
     /// same.
     pub(crate) fn drop_command(&mut self) {
         if !seeded("server-push-of-refused") {
-            // A refused change forgets the readers of keys all the same.
+            // A refused change forgets the readers of keys all the same, and a client that CLIENT
+            // UNBLOCK has ended waits no more.
             let own = self.parcels.split_off(self.ended);
-            let stays = |parcel: &Parcel| matches!(parcel, Parcel::Line { .. } | Parcel::Invalidation(_));
-            self.parcels.extend(own.into_iter().filter(|(parcel, _)| stays(parcel)));
+            self.parcels.extend(own.into_iter().filter(|(parcel, _)| !matches!(parcel, Parcel::Message(_))));
         }
     }
 

@@ -81,8 +81,6 @@ pub(crate) struct ServerState {
     pub tls: Option<Arc<ServerConfig>>,
     /// Keys that clients keep copies of.
     pub tracking: Tracking,
-    /// Changes of the command under way that `tracking` has been told of.
-    pub changes_noted: usize,
     /// Keys of which the client that is served keeps copies, and which it has changed itself;
     /// `None`: all keys.
     pub own_stale: Vec<Option<Vec<u8>>>,
@@ -135,7 +133,6 @@ impl ServerState {
             sweep_next: 0,
             tls: None,
             tracking: Tracking::default(),
-            changes_noted: 0,
             own_stale: Vec::new(),
             pause: None,
             postponed: 0,

@@ -104,13 +104,13 @@ impl Waiters {
     }
 
     /// The keys of a database for which such clients wait, in order.
-    pub(crate) fn tried_absent(&self, space: u8) -> Vec<Place> {
+    pub(crate) fn tried_absent(&self, database: u8) -> Vec<Place> {
         if self.absent_count == 0 {
             return Vec::new();
         }
         let waiters = self.waiters.values().filter(|waiter| waiter.tries_absent);
         let places: BTreeSet<&Place> =
-            waiters.flat_map(|waiter| &waiter.places).filter(|place| place.0 == space).collect();
+            waiters.flat_map(|waiter| &waiter.places).filter(|place| place.0 == database).collect();
         places.into_iter().cloned().collect()
     }
 

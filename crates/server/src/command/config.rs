@@ -53,34 +53,81 @@ const fn number(
     Parameter { name, value, change: Change::Number(least, most, set) }
 }
 
+/// A count or a size of the options, of so many at least.
+macro_rules! count {
+    ($name:literal, $least:expr, $option:ident) => {
+        number(
+            $name,
+            $least,
+            i64::MAX,
+            |shared| shared.options.$option.to_string(),
+            |shared, count| shared.options.$option = count as usize,
+        )
+    };
+}
+
+/// A duration of the options, of so many seconds at least.
+macro_rules! seconds {
+    ($name:literal, $least:expr, $option:ident) => {
+        number(
+            $name,
+            $least,
+            i64::MAX,
+            |shared| shared.options.$option.as_secs().to_string(),
+            |shared, time| shared.options.$option = Duration::from_secs(time.unsigned_abs()),
+        )
+    };
+}
+
 /// Every parameter. Those of Redis that have one fixed answer here are given it, because tools ask
 /// for them.
-#[rustfmt::skip]
 const PARAMETERS: &[Parameter] = &[
     constant("appendfsync", |shared| shared.append_fsync().into()),
     fixed("appendonly", |_| "yes".into()),
     constant("bind", |shared| shared.address.ip().to_string()),
-    number("client-query-buffer-limit", 1 << 20, i64::MAX, |shared| shared.options.input_size_max.to_string(), |shared, size| shared.options.input_size_max = size as usize),
+    count!("client-query-buffer-limit", 1 << 20, input_size_max),
     constant("databases", |_| DATABASES.to_string()),
-    number("latency-monitor-threshold", 0, i64::MAX, |shared| shared.options.latency_threshold.to_string(), |shared, time| shared.options.latency_threshold = time.unsigned_abs()),
-    number("maxclients", 1, u32::MAX as i64, |shared| shared.options.clients_max.to_string(), |shared, count| shared.options.clients_max = count as usize),
+    number(
+        "latency-monitor-threshold",
+        0,
+        i64::MAX,
+        |shared| shared.options.latency_threshold.to_string(),
+        |shared, time| shared.options.latency_threshold = time.unsigned_abs(),
+    ),
+    number(
+        "maxclients",
+        1,
+        u32::MAX as i64,
+        |shared| shared.options.clients_max.to_string(),
+        |shared, count| shared.options.clients_max = count as usize,
+    ),
     fixed("maxmemory", |_| "0".into()),
     fixed("maxmemory-policy", |_| "noeviction".into()),
-    Parameter { name: "notify-keyspace-events", value: |shared| shared.events.text(), change: Change::Text(check_events, set_events) },
-    number("output-size-max", 1 << 10, i64::MAX, |shared| shared.options.output_size_max.to_string(), |shared, size| shared.options.output_size_max = size as usize),
-    number("output-size-soft", 1 << 10, i64::MAX, |shared| shared.options.output_size_soft.to_string(), |shared, size| shared.options.output_size_soft = size as usize),
-    number("output-stall-seconds", 1, i64::MAX, |shared| shared.options.output_stall.as_secs().to_string(), |shared, time| shared.options.output_stall = Duration::from_secs(time.unsigned_abs())),
+    Parameter {
+        name: "notify-keyspace-events",
+        value: |shared| shared.events.text(),
+        change: Change::Text(check_events, set_events),
+    },
+    count!("output-size-max", 1 << 10, output_size_max),
+    count!("output-size-soft", 1 << 10, output_size_soft),
+    seconds!("output-stall-seconds", 1, output_stall),
     constant("port", |shared| shared.address.port().to_string()),
     constant("proto-max-bulk-len", |shared| shared.options.bulk_size_max.to_string()),
-    number("push-size-max", 1 << 10, i64::MAX, |shared| shared.options.push_size_max.to_string(), |shared, size| shared.options.push_size_max = size as usize),
+    count!("push-size-max", 1 << 10, push_size_max),
     constant("requirepass", |shared| {
         let bytes = shared.options.password.as_ref().map_or(&[][..], Password::shown);
         String::from_utf8_lossy(bytes).into_owned()
     }),
     fixed("save", |_| String::new()),
-    number("slowlog-log-slower-than", -1, i64::MAX, |shared| shared.options.slowlog_threshold.to_string(), |shared, time| shared.options.slowlog_threshold = time),
-    number("slowlog-max-len", 0, i64::MAX, |shared| shared.options.slowlog_len.to_string(), |shared, count| shared.options.slowlog_len = count as usize),
-    number("timeout", 0, i64::MAX, |shared| shared.options.idle_max.as_secs().to_string(), |shared, time| shared.options.idle_max = Duration::from_secs(time.unsigned_abs())),
+    number(
+        "slowlog-log-slower-than",
+        -1,
+        i64::MAX,
+        |shared| shared.options.slowlog_threshold.to_string(),
+        |shared, time| shared.options.slowlog_threshold = time,
+    ),
+    count!("slowlog-max-len", 0, slowlog_len),
+    seconds!("timeout", 0, idle_max),
     constant("aclfile", |shared| path(shared.options.acl_file.as_ref())),
     constant("unixsocket", |shared| path(shared.options.unix_socket.as_ref())),
     constant("unixsocketperm", |shared| format!("{:o}", shared.options.unix_mode)),
@@ -90,8 +137,8 @@ const PARAMETERS: &[Parameter] = &[
     constant("tls-cert-file", |shared| path(shared.options.tls.as_ref().map(|tls| &tls.certificate))),
     constant("tls-key-file", |shared| path(shared.options.tls.as_ref().map(|tls| &tls.key))),
     constant("tls-ca-cert-file", |shared| path(shared.options.tls.as_ref().and_then(|tls| tls.roots.as_ref()))),
-    number("iteration-commands-max", 1, i64::MAX, |shared| shared.options.iteration_commands_max.to_string(), |shared, count| shared.options.iteration_commands_max = count as usize),
-    number("iteration-size-max", 1, i64::MAX, |shared| shared.options.iteration_size_max.to_string(), |shared, size| shared.options.iteration_size_max = size as usize),
+    count!("iteration-commands-max", 1, iteration_commands_max),
+    count!("iteration-size-max", 1, iteration_size_max),
 ];
 
 fn path(path: Option<&PathBuf>) -> String {

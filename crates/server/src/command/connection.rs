@@ -97,6 +97,7 @@ pub(super) fn hello(call: &mut Call<'_, '_>) -> Outcome {
         return Err(NO_AUTH_HELLO);
     }
     if let Some(protocol) = protocol {
+        call.client.switching |= protocol != call.out.protocol;
         call.out.protocol = protocol;
     }
     call.out.map(7);

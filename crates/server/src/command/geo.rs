@@ -2,10 +2,10 @@
 //! whose score has the bits of longitude and latitude (`geohash.rs`).
 
 use super::fail::{NOT_FLOAT, SYNTAX};
-use super::sorted_sets::{looked_up, set_at};
+use super::sorted_sets::{AddOptions, looked_up, set_scores};
 use super::{Call, Fail, Outcome, is_word};
 use crate::geohash::{LATITUDE_MAX, LONGITUDE_MAX, Point, geohash};
-use crate::keyspace::{Collection, ValueType};
+use crate::keyspace::Collection;
 use crate::resp::double::parse_double;
 use crate::resp::reply::{Protocol, Replies};
 
@@ -37,59 +37,27 @@ pub(super) fn place(call: &mut Call<'_, '_>, set: &Collection, member: &[u8]) ->
 
 /// `GEOADD key [NX | XX] [CH] longitude latitude member [longitude latitude member ...]`
 pub(super) fn geoadd(call: &mut Call<'_, '_>) -> Outcome {
-    let (mut new_only, mut old_only, mut changes) = (false, false, false);
-    let mut first = 2;
+    let (mut options, mut first) = (AddOptions::empty(), 2);
     while first < call.args.len() {
         match call.args.get(first) {
-            option if is_word(option, "nx") => new_only = true,
-            option if is_word(option, "xx") => old_only = true,
-            option if is_word(option, "ch") => changes = true,
+            option if is_word(option, "nx") => options |= AddOptions::NX,
+            option if is_word(option, "xx") => options |= AddOptions::XX,
+            option if is_word(option, "ch") => options |= AddOptions::CH,
             _ => break,
         }
         first += 1;
     }
-    if !(call.args.len() - first).is_multiple_of(3) || new_only && old_only {
+    if !(call.args.len() - first).is_multiple_of(3) || options.contains(AddOptions::NX.union(AddOptions::XX)) {
         return Err(SYNTAX);
     }
     let args = call.args;
     let places = (first..args.len()).step_by(3);
-    let scores = places
-        .clone()
-        .map(|at| point(args.get(at), args.get(at + 1)).map(Point::score))
-        .collect::<Result<Vec<_>, _>>()?;
+    let scores = places.map(|at| point(args.get(at), args.get(at + 1)).map(Point::score));
+    let scores = scores.collect::<Result<Vec<_>, _>>()?;
     if scores.is_empty() {
         return Err(SYNTAX);
     }
-    let key = args.get(1);
-    let old = set_at(call, key)?;
-    if old.is_none() && old_only {
-        call.out.integer(0);
-        return Ok(());
-    }
-    call.keys.check_key(key)?;
-    places.clone().try_for_each(|at| call.keys.check_key(args.get(at + 2)))?;
-    let mut set = match old {
-        Some(set) => set,
-        None => call.keys.new_collection(key, ValueType::SortedSet)?,
-    };
-    let (before, mut updated) = (set.count, 0);
-    for (at, score) in places.zip(scores) {
-        let member = args.get(at + 2);
-        let old = call.keys.score(&set, member)?;
-        let stays = if old.is_some() { new_only || old == Some(score) } else { old_only };
-        if !stays {
-            call.keys.put_score(&mut set, member, old, score)?;
-            updated += u64::from(old.is_some());
-        }
-    }
-    let added = set.count - before;
-    if added > 0 {
-        call.keys.store(key, &set)?;
-    } else if updated > 0 {
-        call.keys.touch_collection(key);
-    }
-    call.out.integer(if changes { added + updated } else { added } as i64);
-    Ok(())
+    set_scores(call, options, scores, |place| args.get(first + 2 + 3 * place))
 }
 
 /// A distance in a unit, with four digits behind the point.

@@ -143,6 +143,9 @@ pub(super) fn swapdb(call: &mut Call<'_, '_>) -> Outcome {
         let here = call.keys.database();
         let mut changed = Vec::new();
         for database in [one, other] {
+            // These try also where there is nothing, or what is there has expired.
+            let tried = call.shared.waiters.tried_absent(database);
+            changed.extend(tried);
             let watched = call.shared.watches.keys_of(database);
             for key in watched.into_iter().chain(call.shared.waiters.keys_of(database)) {
                 if contains_in(call, one, &key)? || contains_in(call, other, &key)? {
@@ -154,9 +157,7 @@ pub(super) fn swapdb(call: &mut Call<'_, '_>) -> Outcome {
         changed.iter().for_each(|(database, key)| call.keys.touch_in(*database, key));
         call.keys.select(here);
         // Copies are kept by key, whatever its database.
-        let noted = std::mem::take(&mut call.shared.changes_noted);
         call.shared.note_changes(&[Touch::Cleared(one)], Some(&*call.client));
-        call.shared.changes_noted = noted;
     }
     call.out.ok();
     Ok(())

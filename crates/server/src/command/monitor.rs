@@ -17,7 +17,7 @@ pub(super) fn monitor(call: &mut Call<'_, '_>) -> Outcome {
         return Err(Fail::text("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
     if !call.client.monitors {
-        call.client.monitors = true;
+        (call.client.monitors, call.client.switching) = (true, true);
         let since = call.shared.channels.number();
         call.shared.monitors.push(Monitor { client: call.client.id, slot: call.client.slot, since });
     }

@@ -32,7 +32,7 @@ pub(super) fn double(arg: &[u8], text: Fail) -> Result<f64, Fail> {
 bitflags::bitflags! {
     /// The options of ZADD.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    struct AddOptions: u8 {
+    pub(super) struct AddOptions: u8 {
         /// New members only.
         const NX = 1;
         /// No new members.
@@ -101,6 +101,17 @@ fn add(call: &mut Call<'_, '_>, mut options: AddOptions) -> Outcome {
     }
     options.check(given / 2)?;
     let scores = call.args.from(first).step_by(2).map(|arg| double(arg, NOT_FLOAT)).collect::<Result<Vec<_>, _>>()?;
+    let args = call.args;
+    set_scores(call, options, scores, |place| args.get(first + 1 + 2 * place))
+}
+
+/// Gives the members of a request their scores as the options say, and replies.
+pub(super) fn set_scores<'a>(
+    call: &mut Call<'a, '_>,
+    options: AddOptions,
+    scores: Vec<f64>,
+    member: impl Fn(usize) -> &'a [u8],
+) -> Outcome {
     let key = call.args.get(1);
     let old = set_at(call, key)?;
     let increments = options.contains(AddOptions::INCR);
@@ -113,14 +124,14 @@ fn add(call: &mut Call<'_, '_>, mut options: AddOptions) -> Outcome {
         return Ok(());
     }
     call.keys.check_key(key)?;
-    call.args.from(first + 1).step_by(2).try_for_each(|member| call.keys.check_key(member))?;
+    (0..scores.len()).try_for_each(|place| call.keys.check_key(member(place)))?;
     let mut set = match old {
         Some(set) => set,
         None => call.keys.new_collection(key, ValueType::SortedSet)?,
     };
     let (before, mut updated, mut last) = (set.count, 0, None);
     for (place, score) in scores.into_iter().enumerate() {
-        let member = call.args.get(first + 1 + 2 * place);
+        let member = member(place);
         let old = call.keys.score(&set, member)?;
         let new = options.score(old, score)?;
         last = new;

@@ -143,7 +143,7 @@ pub(super) fn tracking(call: &mut Call<'_, '_>) -> Outcome {
     // TRACK-2: changes before this one are not noted. So the client reads nothing older than them:
     // its next request comes once they are settled, and the rest of an EXEC sees them.
     call.keys.read_newest();
-    call.client.turn_over = true;
+    (call.client.turn_over, call.client.switching) = (true, true);
     call.out.ok();
     Ok(())
 }

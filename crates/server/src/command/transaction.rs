@@ -5,7 +5,6 @@
 //! command that is refused for a reason of its own (WRONGTYPE) is answered with its error among the
 //! other replies, and the others stand, as in Redis. An error of the store takes all of EXEC back.
 
-use super::fail::NO_MULTI;
 use super::{Call, Command, CommandTable, Fail, Flags, Outcome, acl, feed, tell_changes, tracking};
 use crate::clients::Client;
 use crate::resp::parse::Args;
@@ -51,13 +50,11 @@ pub(crate) fn discarded(fail: &Fail) -> Fail {
 /// Queues a command if the client is in a transaction that takes it; whether it did.
 pub(crate) fn queued(client: &mut Client, row: usize, command: &Command, args: &Args<'_>) -> Result<bool, Fail> {
     let Some(transaction) = &mut client.transaction else { return Ok(false) };
-    if command.flags.contains(Flags::NO_MULTI) {
-        return Err(NO_MULTI);
-    }
     if IMMEDIATE.contains(&command.name) {
         return Ok(false);
     }
     transaction.queue(row, args, changes(command));
+    transaction.spreads |= spreads(command);
     Ok(true)
 }
 
@@ -79,12 +76,17 @@ pub(crate) fn may_write(client: &Client, command: &Command, args: &Args<'_>) -> 
             && !seeded("server-read-settled-and-wait")
 }
 
+/// Whether a command reaches other clients.
+fn spreads(command: &Command) -> bool {
+    ["publish", "spublish"].contains(&command.name)
+}
+
 /// Whether a command of this client may change keys or reach other clients: such commands wait in a
 /// pause of those that write.
 pub(crate) fn may_change(client: &Client, command: &Command) -> bool {
-    let queued = || client.transaction.as_ref().is_some_and(|transaction| transaction.writes);
-    let spreads = ["publish", "spublish", "pfcount"].contains(&command.name);
-    command.flags.contains(Flags::WRITE) || spreads || command.name == "exec" && queued()
+    let queued = client.transaction.as_ref().is_some_and(|transaction| transaction.writes || transaction.spreads);
+    let executes = command.name == "exec" && queued;
+    changes(command) || spreads(command) || executes
 }
 
 /// `MULTI`
@@ -166,9 +168,16 @@ fn execute(call: &mut Call<'_, '_>, transaction: &Transaction) -> Outcome {
     call.out.array(transaction.len());
     for (row, args) in transaction.commands() {
         let command = CommandTable::get().rows[row];
+        // The one before it may have begun to follow changes.
+        call.keys.track(call.shared.follows_changes());
         call.keys.begin_part();
         let touched = call.keys.touched_count();
         call.keys.select(call.client.database);
+        // ACL-1: its rights may have changed since it was queued.
+        if let Err(fail) = acl::still_permitted(call.client, call.shared, row, &args) {
+            call.out.error(&fail.reply());
+            continue;
+        }
         call.shared.metrics.by_command[row].calls += 1;
         let (position, pending) = (call.out.position(), call.out.pending());
         let mut part = Call {
@@ -179,10 +188,8 @@ fn execute(call: &mut Call<'_, '_>, transaction: &Transaction) -> Outcome {
             keys: &mut *call.keys,
             shared: &mut *call.shared,
         };
-        // ACL-1: its rights may have changed since it was queued.
-        let permitted = acl::still_permitted(part.client, part.shared, row, &part.args);
-        let outcome = permitted.and_then(|()| (command.handler)(&mut part));
-        part.shared.note_changes(part.keys.changes(), Some(&*part.client));
+        let outcome = (command.handler)(&mut part);
+        part.shared.note_changes(part.keys.new_changes(), Some(&*part.client));
         tracking::remember(part.client, part.shared, row, &part.args);
         call.shared.timed(row, command, call.client, &args);
         feed(call.shared, call.client, command, &args);

@@ -3,7 +3,9 @@
 use super::deliver::push;
 use super::{Iterations, Served};
 use crate::clients::Client;
+use crate::command::tell;
 use crate::keyspace::Touch;
+use crate::notify::Event;
 use crate::outbox::Parcel;
 use crate::resp::reply::{Protocol, Replies};
 use crate::server_state::ServerState;
@@ -36,17 +38,20 @@ fn write_push(out: &mut Replies, keys: &[u8]) {
 }
 
 impl ServerState {
-    /// A command of `author`, or a part of its EXEC, has ended; `touches` are all changes of the
-    /// command so far. A parcel for those that have copies; the author itself is told behind its
+    /// A command of `author`, or a part of its EXEC, has made changes. Tells of keys that have
+    /// expired, and makes a parcel for those that have copies; the author itself is told behind its
     /// reply, if it can be.
     pub(crate) fn note_changes(&mut self, touches: &[Touch], author: Option<&Client>) {
-        let new = touches.get(self.changes_noted..).unwrap_or_default();
-        self.changes_noted = touches.len();
+        for touch in touches {
+            if let Touch::Swept(database, key) = touch {
+                tell(self, &Event::expired(*database, key));
+            }
+        }
         if !self.tracking.is_on() {
             return;
         }
         let mut all = false;
-        for touch in new.iter().filter(|touch| !matches!(touch, Touch::Told(..))) {
+        for touch in touches.iter().filter(|touch| !matches!(touch, Touch::Told(..))) {
             let cleared = matches!(touch, Touch::Cleared(_));
             if cleared && std::mem::replace(&mut all, true) {
                 continue; // once for all databases
@@ -111,7 +116,11 @@ impl Iterations {
             }
         }
         if change.changed {
-            broadcast.entry(key).or_insert(change.author);
+            // A change by another client is told to each of them.
+            let known = broadcast.entry(key).or_insert(change.author);
+            if *known != change.author {
+                *known = None;
+            }
         }
     }
 

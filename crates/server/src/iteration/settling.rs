@@ -33,7 +33,7 @@ impl Iterations {
         }
     }
 
-    /// Parks those of this iteration who wait (PEND-1).
+    /// Parks the clients of this iteration that wait (PEND-1).
     pub(super) fn park(&mut self) -> Vec<Served> {
         let mut parked = self.spare.pop().unwrap_or_default();
         for served in self.served.extract_if(.., |served| served.waits && !seeded("server-reply-early")) {
@@ -62,7 +62,7 @@ impl Iterations {
         let error = settler.error();
         let settled = settler.settled();
         if self.pending.front().is_some_and(|one| one.ticket <= settled) {
-            self.send_off(false); // the medium first, then those who wait
+            self.send_off(false); // the medium first, then the clients that wait
         }
         while self.pending.front().is_some_and(|one| one.ticket <= settled) {
             let Some(mut one) = self.pending.pop_front() else { break };

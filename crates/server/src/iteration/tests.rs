@@ -308,3 +308,11 @@ fn a_message_of_what_was_taken_back_reaches_no_client() {
     assert_eq!(message_of_a_lost_iteration("none"), b"");
     assert!(message_of_a_lost_iteration("server-push-of-lost").ends_with(b"$1\r\nm\r\n"), "the bug is found");
 }
+
+/// A server without requests removes expired keys all the same, ten times a second.
+#[test]
+fn the_loop_sleeps_no_longer_than_to_the_next_sweep() {
+    let mut test_loop = TestLoop::new(Options::default());
+    test_loop.iterations.iteration().unwrap();
+    assert!(test_loop.iterations.sleep_max(Duration::from_secs(1)) <= Duration::from_millis(100));
+}

@@ -2,10 +2,9 @@
 
 use super::Iterations;
 use crate::clients::{Client, Closing};
-use crate::command::{Call, CommandTable, Fail, permitted, tell, tell_changes};
+use crate::command::{Call, CommandTable, Fail, permitted, tell_changes};
 use crate::connection::Connection;
 use crate::keyspace::{Keyspace, Touch, Verdict};
-use crate::notify::Event;
 use crate::outbox::{Answer, Parcel};
 use crate::resp::reply::Replies;
 use crate::waiting::{Place, Waiter};
@@ -43,14 +42,10 @@ impl Iterations {
     /// wait.
     pub(super) fn touched(&mut self, keys: &mut Keyspace<'_>, author: Option<&Client>) -> Vec<Place> {
         let mut places = Vec::new();
+        self.shared.note_changes(keys.new_changes(), author);
         let touches = keys.take_touched();
-        self.shared.note_changes(&touches, author);
-        self.shared.changes_noted = 0;
         for touch in touches {
             self.shared.watches.touch(&touch, self.shared.metrics.iterations);
-            if let Touch::Swept(database, key) = &touch {
-                tell(&mut self.shared, &Event::expired(*database, key));
-            }
             let touched = match touch {
                 Touch::Changed(database, key) | Touch::Swept(database, key) | Touch::Told(database, key) => {
                     vec![(database, key)]
@@ -146,6 +141,7 @@ impl Iterations {
         let (client, others, shared) = (&mut connection.client, &self.clients, &mut self.shared);
         let mut call = Call { args, out: &mut out, client, others, keys, shared };
         let outcome = begun.map_err(Fail::from).and_then(|()| (waiter.attempt)(&mut call, &place.1));
+        self.shared.note_changes(keys.new_changes(), None);
         let outcome = match (keys.end_command(outcome.is_err()), outcome) {
             (Verdict::Kept, Ok(false)) => return Tried::Nothing,
             (Verdict::Kept, Ok(true)) => {
@@ -192,8 +188,9 @@ impl Iterations {
     pub(crate) fn sleep_max(&self, most: Duration) -> Duration {
         let now = self.shared.clock();
         let next = self.shared.waiters.next_deadline().map(|next| Duration::from_millis(next.saturating_sub(now)));
+        let sweep = Duration::from_millis(self.shared.sweep_next.saturating_sub(now));
         let until = self.shared.pause.map_or(0, |pause| pause.until);
         let pause = (self.shared.postponed > 0).then(|| Duration::from_millis(until.saturating_sub(now)));
-        next.into_iter().chain(pause).fold(most, Duration::min)
+        next.into_iter().chain(pause).fold(most.min(sweep), Duration::min)
     }
 }

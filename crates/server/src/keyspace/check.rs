@@ -1,4 +1,4 @@
-//! The check of the server's tables: whether they say what the server promises itself of them.
+//! The check of the server's tables: whether they keep the rules of their format.
 //!
 //! Steps, all at one version
 //!   1. the table of state: layout, next id
@@ -310,7 +310,7 @@ impl Check<'_> {
             wrong("format", format!("the deadline {deadline} is above the largest one"));
         }
         if space == 0 && deadline == 0 && record.kind() == ValueType::String {
-            wrong("format", "a plain string of database 0 lies in the table of keys".into());
+            wrong("format", "a plain string that belongs to the main table lies in the table of keys".into());
         }
         if let KeyRecord::Collection(collection) = record {
             let (id, next) = (collection.id, self.next_id);

@@ -174,7 +174,7 @@ impl Prefixed {
 }
 
 impl Group {
-    /// Its number, which no other group of the store has had.
+    /// Its number, which no other group of the stream has had.
     pub(super) fn number(&self) -> u64 {
         self.number
     }

@@ -74,6 +74,8 @@ pub(crate) struct Keyspace<'k> {
     now: u64,
     /// Changes by the command under way, if `tracks`.
     touched: Vec<Touch>,
+    /// The first ones, which `new_changes` has returned.
+    noted: usize,
     /// Whether changed keys are listed.
     tracks: bool,
     batch: Option<Batch<'k>>,
@@ -178,6 +180,7 @@ impl<'k> Keyspace<'k> {
             remembered,
             now,
             touched: Vec::new(),
+            noted: 0,
             tracks: false,
             batch: None,
             written: false,
@@ -242,9 +245,10 @@ impl<'k> Keyspace<'k> {
         self.tracks = tracks;
     }
 
-    /// The changes by the command under way, so far.
-    pub(crate) fn changes(&self) -> &[Touch] {
-        &self.touched
+    /// The changes by the command under way since this was asked last.
+    pub(crate) fn new_changes(&mut self) -> &[Touch] {
+        let first = std::mem::replace(&mut self.noted, self.touched.len());
+        self.touched.get(first..).unwrap_or_default()
     }
 
     /// The number of changes by the command under way.
@@ -259,6 +263,7 @@ impl<'k> Keyspace<'k> {
 
     /// The changes by the command that has ended.
     pub(crate) fn take_touched(&mut self) -> Vec<Touch> {
+        self.noted = 0;
         std::mem::take(&mut self.touched)
     }
 
@@ -339,6 +344,7 @@ impl<'k> Keyspace<'k> {
     /// Called before each command; whether it may write.
     pub(crate) fn begin_command(&mut self, may_write: bool) {
         self.touched.clear();
+        self.noted = 0;
         self.written_before = self.written;
         self.changed_by_command = false;
         self.savepoint = None;

@@ -12,6 +12,15 @@ pub(super) fn replies(desk: &mut Desk, words: &[&[u8]]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
+/// The command is refused, and the other one of its iteration stands.
+pub(super) fn refused_alone(desk: &mut Desk, round: usize, words: &[&[u8]]) {
+    let other = format!("other {round}");
+    let ends = desk.iteration(&[&[b"SET", other.as_bytes(), b"kept"], words]);
+    assert!(ends[0].is_ok() && matches!(&ends[1], Err(text) if !text.contains("lost")), "{round}: {ends:?}");
+    assert_eq!(desk.get(other.as_bytes()).as_deref(), Some(&b"kept"[..]));
+    desk.out.send(&mut Vec::new()).unwrap();
+}
+
 /// A desk with the hash `h` of fields `0` to `count - 1`, each its own value.
 fn desk(count: usize, options: Options) -> Desk {
     let mut desk = Desk::new(options);
@@ -124,11 +133,7 @@ fn a_failing_command_about_a_hash_costs_others_nothing() {
     .into_iter()
     .enumerate()
     {
-        let other = format!("other {round}");
-        let ends = desk.iteration(&[&[b"SET", other.as_bytes(), b"kept"], words]);
-        assert!(ends[0].is_ok() && matches!(&ends[1], Err(text) if !text.contains("lost")), "{round}: {ends:?}");
-        assert_eq!(desk.get(other.as_bytes()).as_deref(), Some(&b"kept"[..]));
-        desk.out.send(&mut Vec::new()).unwrap();
+        refused_alone(&mut desk, round, words);
         assert_eq!(replies(&mut desk, &[b"HLEN", b"h"]), ":3\r\n");
         assert_eq!(replies(&mut desk, &[b"EXISTS", b"other"]), ":0\r\n");
     }
@@ -194,11 +199,7 @@ fn a_failing_command_about_a_set_costs_others_nothing() {
     .into_iter()
     .enumerate()
     {
-        let other = format!("other {round}");
-        let ends = desk.iteration(&[&[b"SET", other.as_bytes(), b"kept"], words]);
-        assert!(ends[0].is_ok() && matches!(&ends[1], Err(text) if !text.contains("lost")), "{round}: {ends:?}");
-        assert_eq!(desk.get(other.as_bytes()).as_deref(), Some(&b"kept"[..]));
-        desk.out.send(&mut Vec::new()).unwrap();
+        refused_alone(&mut desk, round, words);
         assert_eq!(replies(&mut desk, &[b"SCARD", b"s"]), ":3\r\n");
         assert_eq!(replies(&mut desk, &[b"SCARD", b"large"]), ":1\r\n");
         assert_eq!(replies(&mut desk, &[b"EXISTS", b"other"]), ":0\r\n");

@@ -1,7 +1,7 @@
 //! Operations on sorted sets of more members than are read at a time, beside a model.
 
 use super::Desk;
-use super::hashes::{bulks, replies};
+use super::hashes::{bulks, refused_alone, replies};
 use super::sorted_sets::agrees;
 use crate::options::Options;
 use std::collections::BTreeMap;
@@ -94,11 +94,7 @@ fn a_failing_operation_on_sorted_sets_costs_others_nothing() {
     .into_iter()
     .enumerate()
     {
-        let other = format!("other {round}");
-        let ends = desk.iteration(&[&[b"SET", other.as_bytes(), b"kept"], words]);
-        assert!(ends[0].is_ok() && matches!(&ends[1], Err(text) if !text.contains("lost")), "{round}: {ends:?}");
-        assert_eq!(desk.get(other.as_bytes()).as_deref(), Some(&b"kept"[..]));
-        desk.out.send(&mut Vec::new()).unwrap();
+        refused_alone(&mut desk, round, words);
         assert_eq!(replies(&mut desk, &[b"ZCARD", b"0"]), ":1500\r\n");
     }
     assert_eq!(replies(&mut desk, &[b"ZUNIONSTORE", b"all", b"2", b"0", b"1"]), ":2000\r\n");

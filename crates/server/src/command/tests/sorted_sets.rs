@@ -1,7 +1,7 @@
 //! Sorted sets of thousands of members beside a model, and what a failing command leaves of them.
 
 use super::Desk;
-use super::hashes::{bulks, replies};
+use super::hashes::{bulks, refused_alone, replies};
 use crate::keyspace::{Keyspace, ValueType};
 use crate::options::Options;
 use everbyte_media::museum;
@@ -226,11 +226,7 @@ fn a_failing_command_about_a_sorted_set_costs_others_nothing() {
     .into_iter()
     .enumerate()
     {
-        let other = format!("other {round}");
-        let ends = desk.iteration(&[&[b"SET", other.as_bytes(), b"kept"], words]);
-        assert!(ends[0].is_ok() && matches!(&ends[1], Err(text) if !text.contains("lost")), "{round}: {ends:?}");
-        assert_eq!(desk.get(other.as_bytes()).as_deref(), Some(&b"kept"[..]));
-        desk.out.send(&mut Vec::new()).unwrap();
+        refused_alone(&mut desk, round, words);
         assert_eq!(replies(&mut desk, &[b"ZCARD", b"z"]), ":3\r\n");
         assert_eq!(replies(&mut desk, &[b"ZCARD", b"large"]), ":1\r\n");
         assert_eq!(replies(&mut desk, &[b"EXISTS", b"other"]), ":0\r\n");

@@ -114,7 +114,7 @@ fn each_broken_rule_is_found_with_its_place() {
         ),
         (
             |tables| tables.keys.put(&record_key(0, b"odd"), &string(0, b"v")).unwrap(),
-            &["a plain string of database 0 lies in the table of keys (format)"],
+            &["a plain string that belongs to the main table lies in the table of keys (format)"],
         ),
         (
             |tables| {

@@ -1,0 +1,146 @@
+//! Commands that meet in one iteration, or in one EXEC: waiting, tracking, events, MONITOR, rights
+//! and pauses of clients, and what is taken back.
+
+use crate::{Options, ServerScript};
+use everbyte_kv::{Kv, ManualClock};
+use everbyte_store::{CreateOptions, Store};
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Milliseconds since 1970 at the first turn.
+const START: u64 = 1_000_000_000_000;
+
+/// A command that does not fit the store of [`Turns::nearly_full`]: its old record goes first.
+const FULL: &str = "SETRANGE big 3500000 x";
+
+struct Turns {
+    server: ServerScript,
+    clock: ManualClock,
+    _folder: tempfile::TempDir,
+}
+
+impl Turns {
+    /// Three clients of an empty store of 4 MiB.
+    fn new() -> Turns {
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let create = CreateOptions { max: 4 << 20, ..CreateOptions::default() };
+        let kv = Kv::open_or_create(&Store::create(&folder.path().join("store"), &create).unwrap(), "kv").unwrap();
+        let clock = ManualClock::default();
+        let options = Options { clock: Arc::new(clock.clone()), ..Options::default() };
+        Turns { server: ServerScript::open(kv, 3, false, options).unwrap(), clock, _folder: folder }
+    }
+
+    /// The same, half full.
+    fn nearly_full() -> Turns {
+        let mut turns = Turns::new();
+        turns.ask(0, &["SETRANGE fill 2500000 x", "SET big 0 PXAT 9000000000000"]);
+        turns
+    }
+
+    /// The replies to lines of clients in one iteration, so many milliseconds behind the start.
+    fn at(&mut self, time: u64, lines: &[(usize, &[&str])]) -> Vec<String> {
+        self.clock.set(UNIX_EPOCH + Duration::from_millis(START + time));
+        let bytes = |lines: &[&str]| lines.iter().flat_map(|line| format!("{line}\r\n").into_bytes()).collect();
+        let requests: Vec<(usize, Vec<u8>)> = lines.iter().map(|(client, lines)| (*client, bytes(lines))).collect();
+        let replies = self.server.iteration(&requests).unwrap();
+        replies.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect()
+    }
+
+    /// The replies to one client's lines.
+    fn ask(&mut self, client: usize, lines: &[&str]) -> String {
+        self.at(0, &[(client, lines)]).swap_remove(client)
+    }
+}
+
+/// The null of CLIENT UNBLOCK leaves although its EXEC is refused: the client waits no more.
+#[test]
+fn a_client_that_a_refused_transaction_unblocks_gets_its_null() {
+    let mut turns = Turns::nearly_full();
+    assert_eq!(turns.ask(0, &["BLPOP q 0"]), "");
+    let replies = turns.at(0, &[(1, &["MULTI", "CLIENT UNBLOCK 1", FULL, "EXEC"])]);
+    assert!(replies[1].contains("-EXECABORT"), "{replies:?}");
+    assert_eq!(replies[0], "*-1\r\n");
+    assert_eq!(turns.ask(0, &["PING"]), "+PONG\r\n");
+}
+
+/// TRACK-2: a client that leaves out its own changes is told of a later one by another client, in
+/// the same iteration.
+#[test]
+fn a_change_by_another_client_is_told_beside_an_own_one() {
+    let mut turns = Turns::new();
+    turns.ask(0, &["HELLO 3", "CLIENT TRACKING ON BCAST NOLOOP"]);
+    let own = turns.ask(0, &["SET k 1"]);
+    assert!(!own.contains("invalidate"), "{own}");
+    let replies = turns.at(0, &[(0, &["SET k 1"]), (1, &["SET k 2"])]);
+    assert!(replies[0].contains("invalidate"), "{replies:?}");
+}
+
+/// TRACK-2: tracking that begins in a transaction follows the rest of it.
+#[test]
+fn tracking_follows_changes_behind_it_in_its_transaction() {
+    let mut turns = Turns::new();
+    turns.ask(0, &["HELLO 3"]);
+    let told = turns.ask(0, &["MULTI", "CLIENT TRACKING ON", "GET k", "SET k v", "EXEC"]);
+    assert!(told.ends_with("$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"), "{told}");
+}
+
+/// The event of an expired key comes before that of the command that met it.
+#[test]
+fn a_key_expires_before_it_is_made_again() {
+    for transaction in [false, true] {
+        let mut turns = Turns::new();
+        turns.ask(0, &["CONFIG SET notify-keyspace-events KEA", &format!("SET k v PXAT {}", START + 20)]);
+        turns.ask(1, &["SUBSCRIBE __keyspace@0__:k"]);
+        let lines: &[&str] = if transaction { &["MULTI", "SET k w", "EXEC"] } else { &["SET k w"] };
+        // Before the next sweep.
+        let heard = turns.at(50, &[(0, lines)]).swap_remove(1);
+        let place = |word: &str| heard.find(&format!("\r\n{word}\r\n")).unwrap_or_else(|| panic!("{heard}"));
+        assert!(place("expired") < place("set"), "{heard}");
+    }
+}
+
+/// A client that reads that its MONITOR was not done is shown nothing.
+#[test]
+fn a_monitor_that_is_taken_back_is_none() {
+    let mut turns = Turns::nearly_full();
+    let replies = turns.at(0, &[(2, &["SET before 1"]), (0, &["MONITOR"]), (1, &[FULL])]);
+    assert!(replies[0].starts_with("-ERR store: nothing was done"), "{replies:?}");
+    assert_eq!(turns.at(0, &[(1, &["SET k 1"])])[0], "");
+}
+
+/// A part of an EXEC that the user may no longer give is as one that was not sent.
+#[test]
+fn a_part_without_rights_is_not_executed() {
+    let mut turns = Turns::new();
+    turns.ask(1, &["ACL SETUSER u on nopass ~* +@all"]);
+    turns.ask(0, &["AUTH u p", "HELLO 3", "CLIENT TRACKING ON", "MULTI", "GET secret"]);
+    turns.ask(1, &["ACL SETUSER u resetkeys ~a*"]);
+    turns.ask(2, &["MONITOR"]);
+    let replies = turns.at(0, &[(0, &["EXEC"])]);
+    assert!(replies[0].contains("NOPERM") && !replies[2].contains("secret"), "{replies:?}");
+    let replies = turns.at(0, &[(1, &["SET secret x"])]);
+    assert_eq!(replies[0], "", "it has read nothing");
+}
+
+/// A message that a transaction publishes waits for the end of a pause, as one outside does.
+#[test]
+fn a_pause_of_writers_holds_messages_of_transactions() {
+    let mut turns = Turns::new();
+    assert_eq!(turns.ask(0, &["MULTI", "PUBLISH c m"]), "+OK\r\n+QUEUED\r\n");
+    turns.ask(1, &["CLIENT PAUSE 100000 WRITE"]);
+    assert_eq!(turns.ask(0, &["EXEC"]), "");
+    let mut left = turns.at(0, &[(1, &["CLIENT UNPAUSE"])]).swap_remove(0);
+    left += &turns.at(0, &[])[0];
+    assert_eq!(left, "*1\r\n:0\r\n");
+}
+
+/// A client that waits for entries of an expired stream hears of it as databases are exchanged.
+#[test]
+fn an_exchange_ends_those_who_wait_for_an_expired_stream() {
+    let mut turns = Turns::new();
+    turns.ask(1, &["XGROUP CREATE x g $ MKSTREAM", &format!("PEXPIREAT x {}", START + 20)]);
+    assert_eq!(turns.ask(0, &["XREADGROUP GROUP g c BLOCK 0 STREAMS x >"]), "");
+    // Before the next sweep.
+    let replies = turns.at(50, &[(1, &["SWAPDB 0 1"])]);
+    assert!(replies[0].starts_with("-UNBLOCKED"), "{replies:?}");
+}
