@@ -1,5 +1,5 @@
 //! Commands that meet in one iteration, or in one EXEC: waiting, tracking, events, MONITOR, rights
-//! and pauses of clients, and what is taken back.
+//! and pauses of clients, expired keys, and what is taken back.
 
 use crate::{Options, ServerScript};
 use everbyte_kv::{Kv, ManualClock};
@@ -143,4 +143,22 @@ fn an_exchange_ends_those_who_wait_for_an_expired_stream() {
     // Before the next sweep.
     let replies = turns.at(50, &[(1, &["SWAPDB 0 1"])]);
     assert!(replies[0].starts_with("-UNBLOCKED"), "{replies:?}");
+}
+
+/// Many keys that expire at once go in several iterations, and none is seen meanwhile.
+#[test]
+fn each_iteration_removes_more_expired_keys() {
+    let mut turns = Turns::new();
+    for key in 0..1500 {
+        turns.ask(0, &[&format!("SET k{key} v PXAT {}", START + 100)]);
+    }
+    assert_eq!(turns.at(101, &[(0, &["KEYS *"])])[0], "*0\r\n");
+    let mut count = || turns.at(101, &[(0, &["DBSIZE"])])[0].trim().trim_start_matches(':').parse::<u64>().unwrap();
+    let mut left = count();
+    assert!(left > 0, "one iteration removes some of them");
+    while left > 0 {
+        let now = count();
+        assert!(now < left, "each iteration removes more: {now} of {left}");
+        left = now;
+    }
 }
