@@ -76,6 +76,7 @@ mod report;
 mod server;
 mod server_groups;
 mod server_model;
+mod server_replica;
 mod server_script;
 mod sharing;
 mod store;
@@ -173,6 +174,7 @@ pub fn cases() -> Vec<Case> {
         backup::CASES,
         merge::CASES,
         server::CASES,
+        server_replica::CASES,
     ]
     .concat()
 }

@@ -7,6 +7,7 @@ mod fs;
 mod kv;
 mod names;
 mod object;
+mod replication;
 mod store;
 
 pub(crate) use access::AccessArgs;
@@ -17,6 +18,7 @@ pub(crate) use fs::{
 };
 pub(crate) use kv::{KvDumpArgs, KvLoadArgs, KvRepairArgs};
 pub(crate) use names::{ChmodArgs, ChownArgs, InStore, Limit, LimitArgs, LsArgs, MvArgs, NamesArgs, Owner};
+pub(crate) use replication::ReplicationArgs;
 pub(crate) use object::{DumpArgs, LoadArgs, ObjectCommand, ObjectCommands};
 pub(crate) use store::{BackupArgs, CloneArgs, MergeArgs, RestoreArgs, StoreCommand, StoreCommands};
 
@@ -389,6 +391,8 @@ pub(crate) struct ServeArgs {
     pub config: Option<PathBuf>,
     #[command(flatten)]
     pub access: AccessArgs,
+    #[command(flatten)]
+    pub replication: ReplicationArgs,
     #[command(flatten)]
     pub redis: RedisArgs,
     #[command(flatten)]

@@ -4,7 +4,7 @@
 //! The properties of the format (the declared maximum, the log) are recorded in the store and read
 //! from the settings only when a store is created.
 
-use crate::args::{AccessArgs, ServeArgs};
+use crate::args::{AccessArgs, ReplicationArgs, ServeArgs};
 use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -138,6 +138,9 @@ pub(crate) struct Config {
     /// Users, sockets, TLS, limits of clients: a section.
     #[serde(skip_serializing_if = "AccessArgs::is_default")]
     pub access: AccessArgs,
+    /// The primary, and replicas: a section.
+    #[serde(skip_serializing_if = "ReplicationArgs::is_default")]
+    pub replication: ReplicationArgs,
 }
 
 impl Default for Config {
@@ -161,6 +164,7 @@ impl Default for Config {
             backups: None,
             mounts: Vec::new(),
             access: AccessArgs::default(),
+            replication: ReplicationArgs::default(),
         }
     }
 }
@@ -195,6 +199,7 @@ impl Config {
             latency_threshold: args.redis.latency_threshold.unwrap_or(base.latency_threshold),
             backups: args.backups.clone().or(base.backups),
             access: args.access.clone().or(base.access),
+            replication: args.replication.clone().or(base.replication),
             mounts: if args.mounts.is_empty() { base.mounts } else { args.mounts.clone() },
         };
         if config.clients_max == 0 {
@@ -217,9 +222,10 @@ fn parse(text: &str) -> Result<Config, String> {
         let number = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
         let start = text.lines().take(number + 1).collect::<Vec<_>>();
         // A string in triple quotes may have begun on an earlier line.
-        match start.iter().any(|line| line.contains("requirepass")) {
+        let secret = ["requirepass", "masterauth"];
+        match start.iter().any(|line| secret.iter().any(|name| line.contains(name))) {
             true => {
-                format!("line {}: wrong, and not shown for the sake of `requirepass`, a string in quotes", number + 1)
+                format!("line {}: wrong, and not shown for the sake of a password (`requirepass`, `masterauth`), a string in quotes", number + 1)
             }
             false => error.to_string(),
         }

@@ -4,7 +4,7 @@
 use crate::batch::Batch;
 use crate::catalogue;
 use crate::range::Bounds;
-use crate::tree::{TableNumber, TreeChanges, TreeSnapshot, Version, VersionRecord, each_named};
+use crate::tree::{Published, TableNumber, TreeBatch, TreeChanges, TreeSnapshot, Version, VersionRecord, each_named};
 use crate::{Error, Kv, KvTable, Result, Snapshot, TableSnapshot};
 use everbyte_media::museum::unless;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -112,10 +112,18 @@ impl Kv {
     /// A version has this name; the name is empty or longer than [`VERSION_NAME_MAX`]; otherwise as
     /// [`Kv::put`].
     pub fn name_version(&self, name: &str) -> Result<Version> {
+        let mut batch = self.tree.begin()?;
+        let seen = self.put_version(&mut batch, name)?;
+        let commit = batch.commit()?;
+        self.settle(commit)?;
+        Ok(seen.version)
+    }
+
+    /// Puts the name of the version that `batch` follows.
+    fn put_version(&self, batch: &mut TreeBatch<'_>, name: &str) -> Result<Published> {
         if !(1..=VERSION_NAME_MAX).contains(&name.len()) {
             return Err(Error::VersionName { len: name.len(), max: VERSION_NAME_MAX });
         }
-        let mut batch = self.tree.begin()?;
         if batch.len_of(TableNumber::VERSIONS, name.as_bytes())?.is_some() {
             return Err(Error::VersionExists { object: self.name().into(), name: name.into() });
         }
@@ -125,9 +133,35 @@ impl Kv {
         batch.put(TableNumber::VERSIONS, name.as_bytes(), zerocopy::IntoBytes::as_bytes(&record))?;
         // NAME-1: before the commit. One that fails leaves it behind, until the process ends.
         unless("kv-named-version-unpinned", || batch.hold_version(seen.version));
-        let commit = batch.commit()?;
+        Ok(seen)
+    }
+
+    /// The number of the newest committed version, which may not be settled.
+    ///
+    /// # Errors
+    /// A batch in this thread.
+    pub fn newest_version(&self) -> Result<Version> {
+        Ok(self.tree.begin()?.follows().version)
+    }
+
+    /// As [`Kv::name_version`], and in the same batch removes the names `old`, as
+    /// [`Kv::remove_version`] does. Returns the named version, held for reading.
+    ///
+    /// # Errors
+    /// As [`Kv::name_version`]; no version has a name of `old`: nothing changed.
+    pub fn rename_versions(&self, old: &[&str], name: &str) -> Result<Snapshot> {
+        let mut batch = self.tree.begin()?;
+        let mut removed = Vec::new();
+        for name in old {
+            removed.push(self.version_record(&batch, name)?.version);
+            batch.delete(TableNumber::VERSIONS, name.as_bytes())?;
+        }
+        let seen = self.put_version(&mut batch, name)?;
+        let tree = self.tree.snapshot_of(seen);
+        let commit =
+            batch.commit_with(|_, _, _| removed.iter().for_each(|version| self.tree.release_version(*version)))?;
         self.settle(commit)?;
-        Ok(seen.version)
+        Ok(Snapshot { tree })
     }
 
     /// Removes the name of a version, and with it the reason to keep its space. Settled on return.

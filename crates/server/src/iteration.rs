@@ -57,6 +57,7 @@ mod deliver;
 mod invalidate;
 mod limits;
 mod pause;
+mod replicate;
 mod settling;
 mod wake;
 
@@ -175,7 +176,8 @@ struct Budget {
 
 impl Iterations {
     /// At the start. The settler wakes the loop by `waker`.
-    pub(crate) fn new(shared: ServerState, waker: Arc<Waker>) -> Iterations {
+    pub(crate) fn new(mut shared: ServerState, waker: Arc<Waker>) -> Iterations {
+        shared.replication.waker = Some(Arc::clone(&waker));
         let media = shared.kv.store().media();
         let slow = !media.fences_settle() && media.durability() == Durability::Always;
         let settler = if slow { Settler::start(&shared.kv, waker) } else { None };
@@ -211,7 +213,7 @@ impl Iterations {
     /// Whether the poll may wait. If so, a landing wakes it, until `after_sleep`.
     pub(crate) fn may_sleep(&self) -> bool {
         match (&self.settler, self.pending.front()) {
-            _ if !self.idle() => false,
+            _ if !self.idle() || self.has_patch() => false,
             (Some(settler), Some(one)) => !settler.before_sleep(one.ticket),
             _ => true,
         }
@@ -232,6 +234,7 @@ impl Iterations {
             self.ticked = now;
             self.shared.metrics.tick(now);
             self.drop_stalled();
+            self.replication_tick();
         }
         tick
     }
@@ -255,10 +258,13 @@ impl Iterations {
             commands: self.shared.options.iteration_commands_max,
             size: self.shared.options.iteration_size_max,
         };
+        self.reload_origin();
+        self.replicate();
         let tables = Arc::clone(&self.shared.tables);
         let (remembered, now) = (std::mem::take(&mut self.shared.remembered), self.shared.clock());
         let mut keys = Keyspace::new(&tables, remembered, now, self.careful > 0, !self.pending.is_empty());
         self.end_pause(now);
+        self.apply_patches(&mut keys);
         self.sweep(&mut keys);
         self.give_up(now);
         self.careful = self.careful.saturating_sub(1);
@@ -293,6 +299,8 @@ impl Iterations {
         if let Err(error) = &result {
             self.fail(error);
         }
+        self.answer_waits();
+        self.fail_over();
         self.reply();
         result
     }
@@ -305,7 +313,7 @@ impl Iterations {
         if now < self.shared.sweep_next && self.shared.sweep_next <= now + EVERY {
             return;
         }
-        if self.shared.pause.is_some() {
+        if self.shared.pause.is_some() || self.shared.replication.is_replica() {
             return;
         }
         keys.track(self.shared.follows_changes());
@@ -348,6 +356,9 @@ impl Iterations {
             self.careful = CAREFUL_ITERATIONS;
         }
         let commit = keys.committed();
+        if let Some(commit) = &commit {
+            self.shared.replication.committed = commit.version().get();
+        }
         let mut waiting = self.pack();
         self.shared.remembered = keys.into_remembered();
         // No client can come before this is settled, or settling takes no time: the loop does it by
@@ -707,6 +718,7 @@ impl Iterations {
                 self.shared.monitors.retain(|monitor| monitor.client != connection.client.id);
                 self.shared.waiters.remove(connection.client.id);
                 self.shared.tracking.forget(connection.client.id);
+                self.shared.replication.forget(connection.client.id);
                 self.clients.remove(served.slot);
             }
         }

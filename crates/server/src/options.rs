@@ -95,6 +95,21 @@ pub struct Options {
     pub settings: Option<PathBuf>,
     /// The directory of backups that clients may ask for; `None`: they may not.
     pub backups: Option<PathBuf>,
+    /// Host and port of the primary of which this server is a replica; `None`: the one that it was
+    /// told of last, if any (REPLICAOF).
+    pub replica_of: Option<(String, u16)>,
+    /// The user whose password is given to the primary; `None`: `default`.
+    pub primary_user: Option<String>,
+    /// The password that is given to the primary.
+    pub primary_password: Option<Password>,
+    /// A link without a sign of life for so long is cut.
+    pub replication_timeout: Duration,
+    /// How long a version is kept for a replica that is away, so that it may go on by a difference.
+    pub replica_keep: Duration,
+    /// Writes are refused while fewer replicas than these are connected and heard of.
+    pub replicas_min: usize,
+    /// A replica that was not heard of for longer does not count among them.
+    pub replica_lag_max: Duration,
     /// Whether SIGTERM and SIGINT end [`Server::run`](crate::Server::run) in good order.
     pub signals: bool,
     /// The clock by which keys expire.
@@ -139,6 +154,13 @@ impl Default for Options {
             notify_keyspace_events: String::new(),
             settings: None,
             backups: None,
+            replica_of: None,
+            primary_user: None,
+            primary_password: None,
+            replication_timeout: Duration::from_secs(60),
+            replica_keep: Duration::from_secs(3600),
+            replicas_min: 0,
+            replica_lag_max: Duration::from_secs(10),
             signals: false,
             clock: Arc::new(SystemClock),
         }

@@ -14,6 +14,7 @@
 //!
 //! Threads: the event loop alone.
 
+use crate::replication::Origin;
 use crate::resp::reply::{Protocol, Replies};
 use crate::tracking::Invalidation;
 use everbyte_media::seeded;
@@ -94,6 +95,7 @@ impl Answer {
 pub(crate) fn refused(parcels: Vec<Parcel>, text: &[u8]) -> impl Iterator<Item = Parcel> {
     parcels.into_iter().filter_map(move |parcel| match parcel {
         Parcel::Message(_) | Parcel::Line { .. } => None,
+        Parcel::Applied(_) | Parcel::Unapplied => Some(Parcel::Unapplied),
         // Its readers were forgotten already; and the reply behind which the author was told is
         // another one now.
         Parcel::Invalidation(change) => Some(Parcel::Invalidation(Invalidation { told: None, ..change })),
@@ -118,6 +120,10 @@ pub(crate) enum Parcel {
     Message(Message),
     /// For clients that keep copies of keys.
     Invalidation(Invalidation),
+    /// For the primary: a patch of it is settled here, and this is where the keys come from then.
+    Applied(Origin),
+    /// A patch was taken back.
+    Unapplied,
     /// A command, for those that see all of them; with its number among messages.
     Line {
         /// The number.

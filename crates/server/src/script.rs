@@ -23,7 +23,7 @@ use std::time::Instant;
 /// See the head of this file. The clock and the limits are those of the options.
 #[doc(hidden)]
 pub struct ServerScript {
-    iterations: Iterations,
+    pub(crate) iterations: Iterations,
     peers: Vec<UnixStream>,
 }
 
@@ -37,7 +37,8 @@ impl ServerScript {
         let system = |source| Error::System { action: "connect a client of a script", source };
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
         let settler = settles_later.then(|| Settler::by_hand(&kv));
-        let shared = ServerState::new(options, address, Tables::open(kv)?);
+        let mut shared = ServerState::new(options, address, Tables::open(kv)?);
+        shared.load_replication()?;
         let mut iterations = Iterations::with_settler(shared, settler);
         let mut peers = Vec::new();
         for id in 0..clients + usize::from(settles_later) {

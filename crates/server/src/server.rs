@@ -129,6 +129,7 @@ impl Server {
         let mut shared = ServerState::new(options, address, Tables::open(kv)?);
         shared.load_users()?;
         shared.load_certificates()?;
+        shared.load_replication()?;
         let iterations = Iterations::new(shared, Arc::clone(&waker));
         let handle = Handle { waker, stop: Arc::new(AtomicBool::new(false)) };
         Ok(Server {

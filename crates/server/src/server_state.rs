@@ -13,6 +13,7 @@ use crate::notify::Events;
 use crate::options::Options;
 use crate::outbox::Outbox;
 use crate::resp::parse::Args;
+use crate::replication::{PrimaryAddress, Replication, Request, Target};
 use crate::slowlog::{Latency, SlowCommand, Slowlog, range_of};
 use crate::tls::configure;
 use crate::tracking::Tracking;
@@ -75,6 +76,8 @@ pub(crate) struct ServerState {
     pub cursors: Cursors,
     /// Watched keys.
     pub watches: Watches,
+    /// The primary, and replicas.
+    pub replication: Replication,
     /// Clients that wait for an element.
     pub waiters: Waiters,
     /// Certificates and key for connections to come.
@@ -125,11 +128,12 @@ pub(crate) struct ServerState {
 impl ServerState {
     /// At the start.
     pub(crate) fn new(options: Options, address: SocketAddr, tables: Tables) -> ServerState {
-        let now = Instant::now();
+        let (now, tables) = (Instant::now(), Arc::new(tables));
         ServerState {
             kv: tables.kv.clone(),
             remembered: Box::new(Remembered::opened(&tables)),
-            tables: Arc::new(tables),
+            replication: Replication::new(&tables),
+            tables,
             sweep_next: 0,
             tls: None,
             tracking: Tracking::default(),
@@ -180,6 +184,31 @@ impl ServerState {
             self.tls = Some(configure(tls).map_err(|text| Error::Tls { text })?);
         }
         Ok(())
+    }
+
+    /// Reads what is kept about replication; a replica looks for its primary from now on.
+    pub(crate) fn load_replication(&mut self) -> Result<()> {
+        self.replication.load()?;
+        if let Some((host, port)) = self.options.replica_of.clone() {
+            self.replication.primary = Some(PrimaryAddress { host, port });
+        }
+        let follow = self.replication.primary.clone().map(|primary| Request::Follow(primary, false));
+        self.replication.requests.extend(follow);
+        Ok(())
+    }
+
+    /// The way to a primary.
+    pub(crate) fn target(&self, primary: &PrimaryAddress, takes_over: bool) -> Target {
+        let options = &self.options;
+        Target {
+            host: primary.host.clone(),
+            port: primary.port,
+            user: options.primary_user.clone(),
+            password: options.primary_password.as_ref().map(|password| password.shown().to_vec()),
+            own_port: self.address.port(),
+            timeout: options.replication_timeout,
+            takes_over,
+        }
     }
 
     /// Whether the changes of each command have to be known.

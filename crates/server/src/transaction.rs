@@ -21,6 +21,8 @@ pub(crate) struct Transaction {
     pub spoiled: bool,
     /// Whether a queued command may write.
     pub writes: bool,
+    /// Whether a queued command is one that writes.
+    pub changes_keys: bool,
     /// Whether a queued command reaches other clients.
     pub spreads: bool,
 }

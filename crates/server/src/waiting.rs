@@ -22,6 +22,7 @@ use crate::outbox::Reader;
 use crate::transaction::Transaction;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Tries once more, for the key given; whether it had something, and the reply is written. A key
 /// that is absent or of another type has nothing.
@@ -44,6 +45,29 @@ pub(crate) struct Waiter {
     pub attempt: Attempt,
     /// Whether it tries also if the key is gone.
     pub tries_absent: bool,
+    /// It waits for replicas, and for no key.
+    pub replicas: Option<ReplicaWait>,
+}
+
+/// A client that waits until replicas have settled its writes.
+pub(crate) struct ReplicaWait {
+    /// So many replicas.
+    pub count: usize,
+    /// The version that they have to settle: that of the commit of its iteration; 0 before.
+    version: AtomicU64,
+}
+
+impl ReplicaWait {
+    /// For so many replicas, from the iteration under way on.
+    pub(crate) fn new(count: usize) -> ReplicaWait {
+        ReplicaWait { count, version: AtomicU64::new(0) }
+    }
+
+    /// The version; once it is asked for it is `newest`.
+    pub(crate) fn version_or(&self, newest: u64) -> u64 {
+        let _ = self.version.compare_exchange(0, newest, Relaxed, Relaxed); // one thread
+        self.version.load(Relaxed)
+    }
 }
 
 /// See the head of this file. Clients are named by their ids.
@@ -54,6 +78,8 @@ pub(crate) struct Waiters {
     deadlines: BTreeSet<(u64, u64)>,
     /// How many try also if the key is gone.
     absent_count: usize,
+    /// Those that wait for replicas.
+    for_replicas: BTreeSet<u64>,
 }
 
 impl Waiters {
@@ -74,6 +100,7 @@ impl Waiters {
         }
         self.deadlines.extend(waiter.deadline.map(|deadline| (deadline, client.id)));
         self.absent_count += usize::from(waiter.tries_absent);
+        self.for_replicas.extend(waiter.replicas.is_some().then_some(client.id));
         client.waiting = true;
         client.waiting_memory =
             waiter.command.memory() + waiter.places.iter().map(|place| 2 * place.1.len() + 160).sum::<usize>();
@@ -95,7 +122,13 @@ impl Waiters {
             self.deadlines.remove(&(deadline, client));
         }
         self.absent_count -= usize::from(waiter.tries_absent);
+        self.for_replicas.remove(&client);
         Some(waiter)
+    }
+
+    /// The clients that wait for replicas.
+    pub(crate) fn for_replicas(&self) -> Vec<u64> {
+        self.for_replicas.iter().copied().collect()
     }
 
     /// Whether any client tries also if its key is gone.

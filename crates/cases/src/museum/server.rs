@@ -260,4 +260,16 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "the reply of a client that waited leaves before its element is settled",
     ),
     exhibit("server-trim-uncounted", "server", "server-streams", "a trim removes entries and the record's count stays"),
+    exhibit(
+        "server-replica-position-first",
+        "server",
+        "server-replica",
+        "a replica records its position in a batch of its own, before the patch: a crash between them loses changes",
+    ),
+    exhibit(
+        "server-replica-ack-early",
+        "server",
+        "server-replica-pending",
+        "a replica tells its primary of a position that is not settled",
+    ),
 ];

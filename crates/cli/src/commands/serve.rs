@@ -37,6 +37,7 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
         ..Options::default()
     };
     config.access.apply(&mut options).map_err(Failure::Words)?;
+    config.replication.apply(&mut options).map_err(Failure::Words)?;
     options.addresses()?; // before a store is created
     let places = serve_mounts::parse(&config)?;
     let words = OpenArgs { backend: Some(config.backend), durability: Some(config.durability) };

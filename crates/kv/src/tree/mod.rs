@@ -72,6 +72,7 @@ pub use layout::{KEY_MAX, VALUE_MAX};
 pub(crate) use load::TreeLoad;
 pub(crate) use named::{VersionRecord, each_named};
 pub use number::Version;
+pub(crate) use pins::Published;
 pub use record::fetched;
 pub(crate) use salvage::{Border, LeafPlace, TreeLoss, Wreck};
 pub(crate) use savepoint::TreeSavepoint;

@@ -21,7 +21,7 @@ pub(crate) const CATEGORIES: [Category; 21] = [
     ("geo", |flags| flags.contains(Flags::GEO)),
     ("stream", |flags| flags.contains(Flags::STREAM)),
     ("pubsub", |flags| flags.contains(Flags::PUBSUB)),
-    ("admin", |flags| flags.contains(Flags::ADMIN)),
+    ("admin", |flags| flags.intersects(Flags::ADMIN.union(Flags::ADMIN_KIND))),
     ("fast", |flags| flags.contains(Flags::FAST)),
     ("slow", |flags| !flags.contains(Flags::FAST)),
     ("blocking", |flags| flags.contains(Flags::BLOCKING)),

@@ -114,6 +114,24 @@ const PARAMETERS: &[Parameter] = &[
     constant("port", |shared| shared.address.port().to_string()),
     constant("proto-max-bulk-len", |shared| shared.options.bulk_size_max.to_string()),
     count!("push-size-max", 1 << 10, push_size_max),
+    constant("masteruser", |shared| shared.options.primary_user.clone().unwrap_or_default()),
+    constant("masterauth", |shared| {
+        let bytes = shared.options.primary_password.as_ref().map_or(&[][..], Password::shown);
+        String::from_utf8_lossy(bytes).into_owned()
+    }),
+    count!("min-replicas-to-write", 0, replicas_min),
+    count!("min-slaves-to-write", 0, replicas_min),
+    seconds!("min-replicas-max-lag", 0, replica_lag_max),
+    seconds!("min-slaves-max-lag", 0, replica_lag_max),
+    seconds!("repl-backlog-ttl", 0, replica_keep),
+    seconds!("repl-timeout", 1, replication_timeout),
+    fixed("replica-read-only", |_| "yes".into()),
+    fixed("slave-read-only", |_| "yes".into()),
+    fixed("replica-serve-stale-data", |_| "yes".into()),
+    constant("replicaof", |shared| {
+        let primary = shared.replication.primary.as_ref();
+        primary.map_or_else(String::new, |primary| format!("{} {}", primary.host, primary.port))
+    }),
     constant("requirepass", |shared| {
         let bytes = shared.options.password.as_ref().map_or(&[][..], Password::shown);
         String::from_utf8_lossy(bytes).into_owned()

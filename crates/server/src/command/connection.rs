@@ -2,8 +2,8 @@
 
 use super::fail::{NO_AUTH_HELLO, NO_MULTI, SYNTAX};
 use super::{
-    Call, CommandTable, Fail, Flags, Outcome, acl, client, is_word, keys, listens, monitor, pubsub, tracking,
-    transaction,
+    Call, CommandTable, Fail, Flags, Outcome, acl, client, is_word, keys, listens, monitor, pubsub, replication,
+    tracking, transaction,
 };
 use crate::access::DEFAULT;
 use crate::clients::{Client, Closing};
@@ -42,6 +42,7 @@ pub(crate) fn admitted(client: &Client, shared: &mut ServerState, row: usize, ar
         return Err(NO_MULTI);
     }
     acl::permitted(client, shared, row, args)?;
+    replication::replica_admits(client, shared, command)?;
     let allowed = || listens(command) || ["ping", "quit", "reset", "host:", "post"].contains(&command.name);
     if hears_only(client) && !allowed() {
         return Err(Fail::made(format!(
@@ -112,7 +113,7 @@ pub(super) fn hello(call: &mut Call<'_, '_>) -> Outcome {
     call.out.bulk(b"mode");
     call.out.bulk(b"standalone");
     call.out.bulk(b"role");
-    call.out.bulk(b"master");
+    call.out.bulk(if call.shared.replication.is_replica() { b"replica" } else { b"master" });
     call.out.bulk(b"modules");
     call.out.array(0);
     Ok(())

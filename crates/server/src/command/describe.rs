@@ -16,6 +16,7 @@ const FLAG_NAMES: &[(Flags, &str)] = &[
     (Flags::BLOCKING, "blocking"),
     (Flags::LOADING, "loading"),
     (Flags::STALE, "stale"),
+    (Flags::NO_ASYNC_LOADING, "no_async_loading"),
     (Flags::SKIP_SLOWLOG, "skip_slowlog"),
     (Flags::FAST, "fast"),
     (Flags::NO_AUTH, "no_auth"),

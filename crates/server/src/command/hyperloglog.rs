@@ -75,7 +75,10 @@ pub(super) fn pfcount(call: &mut Call<'_, '_>) -> Outcome {
             None => {
                 let number = estimate.count()?;
                 estimate.keep(number);
-                call.keys.replace(key, estimate.bytes())?;
+                // A replica's keys are those of its primary, to the byte.
+                if !call.shared.replication.is_replica() {
+                    call.keys.replace(key, estimate.bytes())?;
+                }
                 number
             }
         },

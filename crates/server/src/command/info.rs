@@ -1,6 +1,6 @@
 //! INFO: figures by section, all of them real. Names are Redis's where the meaning is.
 
-use super::{Call, CommandTable, Outcome, is_word, pubsub};
+use super::{Call, CommandTable, Outcome, is_word, pubsub, replication};
 use crate::keyspace::DATABASES;
 use crate::server_state::REDIS_VERSION;
 use everbyte_kv::raw::Raw as _;
@@ -169,9 +169,8 @@ fn stats(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     Ok(())
 }
 
-fn replication(text: &mut String, _: &mut Call<'_, '_>) -> Outcome {
-    line(text, "role", "master");
-    line(text, "connected_slaves", 0);
+fn replication(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
+    replication::info(&mut |name, value| line(text, name, value), call.shared);
     Ok(())
 }
 

@@ -39,6 +39,7 @@ mod monitor;
 mod objects;
 mod pubsub;
 mod range;
+mod replication;
 mod scan;
 mod server;
 mod set_operations;
@@ -109,6 +110,8 @@ bitflags::bitflags! {
         const MOVABLE_KEYS = 1 << 12;
         /// About channels.
         const PUBSUB_KIND = 1 << 13;
+        /// Not while a replica loads beside its old keys.
+        const NO_ASYNC_LOADING = 1 << 15;
         /// Not in the log of slow commands: its parts are.
         const SKIP_SLOWLOG = 1 << 14;
 
@@ -140,6 +143,8 @@ bitflags::bitflags! {
         const TRANSACTION = 1 << 28;
         /// Category: about streams.
         const STREAM = 1 << 29;
+        /// Category: for operators, of a command that is not for them alone.
+        const ADMIN_KIND = 1 << 30;
 
         /// Touches keys that its arguments do not name one by one: needs rights on all keys.
         const SPANS_KEYS = 1 << 31;

@@ -1,8 +1,7 @@
 //! Commands about the server process.
 
-use super::fail::{NOT_INTEGER, SYNTAX};
+use super::fail::SYNTAX;
 use super::{Call, Fail, Outcome, is_word};
-use crate::resp::number::parse_integer;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A container without a subcommand is stopped by its arity; this answers a table that says
@@ -17,18 +16,6 @@ pub(super) fn time(call: &mut Call<'_, '_>) -> Outcome {
     call.out.array(2);
     call.out.bulk(now.as_secs().to_string().as_bytes());
     call.out.bulk(now.subsec_micros().to_string().as_bytes());
-    Ok(())
-}
-
-/// `WAIT replicas timeout`: a reply to a write already means that it is settled here, and there is
-/// no elsewhere.
-pub(super) fn wait(call: &mut Call<'_, '_>) -> Outcome {
-    parse_integer(call.args.get(1)).ok_or(NOT_INTEGER)?;
-    let timeout = parse_integer(call.args.get(2)).ok_or(Fail::text("ERR timeout is not an integer or out of range"))?;
-    if timeout < 0 {
-        return Err(Fail::text("ERR timeout is negative"));
-    }
-    call.out.integer(0);
     Ok(())
 }
 

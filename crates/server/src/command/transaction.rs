@@ -54,6 +54,7 @@ pub(crate) fn queued(client: &mut Client, row: usize, command: &Command, args: &
         return Ok(false);
     }
     transaction.queue(row, args, changes(command));
+    transaction.changes_keys |= command.flags.contains(Flags::WRITE);
     transaction.spreads |= spreads(command);
     Ok(true)
 }

@@ -46,9 +46,12 @@ impl Iterations {
                 Parcel::Message(message) => self.deliver_message(&message, served),
                 Parcel::Answer(answer) => self.deliver_answer(&answer, served),
                 Parcel::Line { number, line } => self.deliver_line(number, &line, served),
+                Parcel::Applied(origin) => self.deliver_applied(Some(origin)),
+                Parcel::Unapplied => self.deliver_applied(None),
             }
         }
         self.broadcast(&changed, served);
+        self.feed_replicas(served);
         for slot in std::mem::take(&mut self.gone) {
             // A client that has left ends with this iteration, unless it is parked.
             if let Some(connection) = self.clients.get_mut(slot).filter(|one| !one.parked && !one.listed) {

@@ -179,7 +179,14 @@ impl Iterations {
     pub(super) fn give_up(&mut self, now: u64) {
         for client in self.shared.waiters.due(now) {
             let Some(waiter) = self.shared.waiters.remove(client) else { continue };
-            self.answer(&waiter, Replies::null_array);
+            match &waiter.replicas {
+                None => self.answer(&waiter, Replies::null_array),
+                Some(wait) => {
+                    let version = wait.version_or(self.shared.replication.committed);
+                    let settled = self.shared.replication.settled_count(version);
+                    self.answer(&waiter, |out| out.integer(settled as i64));
+                }
+            }
         }
         self.shared.outbox.end_command(!self.pending.is_empty());
     }
@@ -191,6 +198,6 @@ impl Iterations {
         let sweep = Duration::from_millis(self.shared.sweep_next.saturating_sub(now));
         let until = self.shared.pause.map_or(0, |pause| pause.until);
         let pause = (self.shared.postponed > 0).then(|| Duration::from_millis(until.saturating_sub(now)));
-        next.into_iter().chain(pause).fold(most.min(sweep), Duration::min)
+        next.into_iter().chain(pause).fold(most.min(sweep).min(self.replication_sleep()), Duration::min)
     }
 }

@@ -107,6 +107,14 @@ impl Keyspace<'_> {
         Ok(())
     }
 
+    /// A primary has exchanged databases: the permutation is in the batch.
+    pub(super) fn replace_spaces(&mut self, value: Option<Vec<u8>>) -> Result<()> {
+        let new = Spaces::parse(value)?.now;
+        (self.remembered.spaces.now, self.remembered.spaces.unsettled) = (new, true);
+        self.select(self.database);
+        Ok(())
+    }
+
     /// Notes a change of a key of a database that came with its contents.
     pub(crate) fn touch_in(&mut self, database: u8, key: &[u8]) {
         self.touched.push(Touch::Changed(database, key.to_vec()));

@@ -36,6 +36,7 @@ mod lists;
 mod ranges;
 mod reads;
 mod record;
+mod replicated;
 mod sorted_sets;
 mod streams;
 mod tables;
@@ -52,9 +53,10 @@ pub(crate) use groups::{Consumer, Group, OpenGroup, Pending, PendingSpan, TOGETH
 pub(crate) use lists::End;
 pub(crate) use ranges::{KeySpan, Visited};
 pub(crate) use record::{Collection, ValueType, damaged};
+pub(crate) use replicated::ReplicatedTables;
 pub(crate) use sorted_sets::{ScoreSpan, decode_score, encode_score};
 pub(crate) use streams::{EntryId, EntrySpan, Stream, decode_fields, encode_fields};
-pub(crate) use tables::{DATABASES, Remembered, Tables};
+pub(crate) use tables::{DATABASES, LOCAL, Remembered, Tables};
 
 /// Bytes of a key at most: what the tables put before one has room.
 pub(crate) const KEY_SIZE_MAX: usize = KEY_MAX - 64;

@@ -18,6 +18,8 @@ pub(super) enum Place {
     Deadlines,
     /// The server's own numbers.
     State,
+    /// Facts about replication, which concern this server alone.
+    Local,
 }
 
 /// A table and the bounds of a range in it.
@@ -26,12 +28,12 @@ type PlacedRange<'b> = (Place, Bound<&'b [u8]>, Bound<&'b [u8]>);
 /// A settled version, and the tables at it that have been asked for.
 pub(super) struct Settled {
     main: Snapshot,
-    tables: [Option<TableSnapshot>; 4],
+    tables: [Option<TableSnapshot>; 5],
 }
 
 impl Settled {
     pub(super) fn new(main: Snapshot) -> Settled {
-        Settled { main, tables: [const { None }; 4] }
+        Settled { main, tables: [const { None }; 5] }
     }
 
     fn table(&mut self, place: Place, table: &KvTable) -> Result<&TableSnapshot> {
@@ -87,6 +89,7 @@ impl<'k> Keyspace<'k> {
             Place::Elements => Some(&self.tables.elements),
             Place::Deadlines => Some(&self.tables.deadlines),
             Place::State => Some(&self.tables.state),
+            Place::Local => Some(self.tables.local().expect("made before it is used")),
         }
     }
 

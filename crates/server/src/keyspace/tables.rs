@@ -9,6 +9,7 @@
 //! | `server/elements` | space, id of a collection, element | of the type's own |
 //! | `server/deadlines` | space, deadline, key | nothing |
 //! | `server/state` | a name | `layout`, `next id`, `spaces` |
+//! | `server/replication` | a name | `history`, `origin`, `primary`; made when it is needed |
 //!
 //! A space is a byte: that of a database (`databases.rs`). Ids and deadlines are 8 bytes,
 //! big-endian.
@@ -27,11 +28,14 @@ use crate::error::{Error, Result};
 use everbyte_kv::{Error as KvError, Kv, KvTable};
 use everbyte_media::{Damage, Format, seeded};
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::OnceLock;
 
 /// The layout that this program reads and writes.
 pub(super) const LAYOUT: u64 = 1;
 /// Names of the tables: keys, elements, deadlines, state.
 pub(super) const NAMES: [&str; 4] = ["server/keys", "server/elements", "server/deadlines", "server/state"];
+/// The name of the table of facts about replication, which are not sent to replicas.
+pub(crate) const LOCAL: &str = "server/replication";
 /// Databases of a server.
 pub(crate) const DATABASES: usize = 16;
 
@@ -45,6 +49,8 @@ pub(crate) struct Tables {
     pub elements: KvTable,
     pub deadlines: KvTable,
     pub state: KvTable,
+    /// Facts about replication, once there are any.
+    local: OnceLock<KvTable>,
     /// The spaces of the databases as of the opening.
     pub(super) spaces: Spaces,
 }
@@ -59,7 +65,26 @@ impl Tables {
             return Err(Error::Layout { format: Format::new(found, LAYOUT) });
         }
         let spaces = state.get(SPACES).and_then(Spaces::parse).map_err(store)?;
-        Ok(Tables { kv, keys, elements, deadlines, state, spaces })
+        let local = OnceLock::new();
+        match kv.open_table(LOCAL) {
+            Ok(table) => drop(local.set(table)),
+            Err(KvError::NoTable { .. }) => {}
+            Err(source) => return Err(store(source)),
+        }
+        Ok(Tables { kv, keys, elements, deadlines, state, local, spaces })
+    }
+
+    /// The table of facts about replication, if there are any.
+    pub(crate) fn local(&self) -> Option<&KvTable> {
+        self.local.get()
+    }
+
+    /// The same; it is made if there is none. The caller has no batch.
+    pub(crate) fn make_local(&self) -> everbyte_kv::Result<&KvTable> {
+        if self.local.get().is_none() {
+            let _ = self.local.set(self.kv.open_or_create_table(LOCAL)?);
+        }
+        Ok(self.local.get().expect("just set"))
     }
 
     fn named(kv: &Kv) -> everbyte_kv::Result<[KvTable; 4]> {
@@ -119,6 +144,11 @@ impl Remembered {
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ mixed >> 31
+    }
+
+    /// The keys are others now: those of a primary, or its own again.
+    pub(crate) fn forget_all(&mut self) {
+        (self.counts, self.single, self.next_id, self.id_end) = ([None; DATABASES], None, 0, 0);
     }
 
     /// A batch was lost.

@@ -15,6 +15,7 @@ impl Keyspace<'_> {
             Place::Elements => batch.table(&tables.elements)?.put(key, value),
             Place::Deadlines => batch.table(&tables.deadlines)?.put(key, value),
             Place::State => batch.table(&tables.state)?.put(key, value),
+            Place::Local => batch.table(tables.local().expect("made before it is used"))?.put(key, value),
         })
     }
 
@@ -27,6 +28,7 @@ impl Keyspace<'_> {
             Place::Elements => batch.table(&tables.elements)?.delete(key),
             Place::Deadlines => batch.table(&tables.deadlines)?.delete(key),
             Place::State => batch.table(&tables.state)?.delete(key),
+            Place::Local => batch.table(tables.local().expect("made before it is used"))?.delete(key),
         })
     }
 
@@ -48,6 +50,7 @@ impl Keyspace<'_> {
             Place::Elements => batch.table(&tables.elements)?.delete_range::<[u8]>(range),
             Place::Deadlines => batch.table(&tables.deadlines)?.delete_range::<[u8]>(range),
             Place::State => batch.table(&tables.state)?.delete_range::<[u8]>(range),
+            Place::Local => batch.table(tables.local().expect("made before it is used"))?.delete_range::<[u8]>(range),
         })
     }
 }

@@ -11,6 +11,7 @@ mod expiry;
 mod password;
 mod pending;
 mod pubsub;
+mod replication;
 mod sockets;
 mod tls;
 mod tools;

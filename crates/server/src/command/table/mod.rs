@@ -12,6 +12,7 @@ mod hyperloglog;
 mod keys;
 mod lists;
 mod pubsub;
+mod replication;
 mod server;
 mod sets;
 mod sorted_sets;
@@ -136,5 +137,6 @@ pub(super) static GROUPS: &[&[Command]] = &[
     pubsub::ROWS,
     connection::ROWS,
     server::ROWS,
+    replication::ROWS,
     acl::ROWS,
 ];

@@ -9,7 +9,6 @@ pub(super) static ROWS: &[Command] = &[
     Command { tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"], ..plain("info", -1, LOADING.union(DANGEROUS), "server", "1.0.0", "Figures about the server, by section", info::info) },
     Command { tips: OUTPUT, ..plain("time", 1, LOADING.union(FAST), "server", "2.6.0", "The time in seconds and microseconds", server::time) },
     plain("shutdown", -1, ADMIN.union(Flags::NO_MULTI).union(Flags::ALLOW_BUSY), "server", "1.0.0", "Closes the store and ends the server", server::shutdown),
-    Command { tips: &["request_policy:all_shards", "response_policy:agg_min"], ..plain("wait", 3, Flags::NOSCRIPT.union(CONNECTION), "generic", "3.0.0", "0: there are no replicas, and a reply means settled", server::wait) },
     Command { complexity: "Depends on the subcommand", subcommands: CONFIG, ..plain("config", -2, NONE, "server", "2.0.0", "About configuration", server::container) },
     Command { complexity: "Depends on the subcommand", subcommands: BACKUP, ..plain("backup", -2, NONE, "server", "0.1.0", "About backups", server::container) },
     Command { tips: ORDER, complexity: "O(N) where N is the number of commands", subcommands: COMMAND, ..plain("command", -1, LOADING.union(CONNECTION), "server", "2.8.13", "All commands", describe::all) },

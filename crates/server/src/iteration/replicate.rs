@@ -1,0 +1,220 @@
+//! The event loop's part of replication: feeds of replicas, patches of the primary, WAIT.
+
+use super::deliver::push;
+use super::{CAREFUL_ITERATIONS, Iterations, LOST, Served};
+use crate::clients::Closing;
+use crate::command::store_text;
+use crate::keyspace::{Keyspace, Verdict};
+use crate::outbox::{Answer, Parcel};
+use crate::replication::{Origin, Patch, Request};
+use everbyte_media::seeded;
+use crate::server_state::Pause;
+use std::time::Duration;
+
+/// Bytes of patches applied in one iteration, and one patch.
+const APPLIED_SIZE: usize = 4 << 20;
+
+impl Iterations {
+    /// Does what was asked for since the last iteration, while there is no batch. A thing that
+    /// fails is tried again at the next tick, and the clients of a feed are disconnected.
+    pub(super) fn replicate(&mut self) {
+        let requests = std::mem::take(&mut self.shared.replication.requests);
+        let begun = requests.iter().any(|request| !matches!(request, Request::Attach { .. }));
+        for request in requests {
+            let keep = self.shared.options.replica_keep;
+            let result = match &request {
+                Request::Attach { client: (id, slot), host, port, origin } => {
+                    let is_here = self.clients.get(*slot).is_some_and(|connection| connection.client.id == *id);
+                    let (host, origin) = (host.clone(), origin.clone());
+                    match is_here {
+                        true => self.shared.replication.attach((*id, *slot), host, *port, origin, keep),
+                        false => Ok(()),
+                    }
+                }
+                Request::Follow(address, takes_over) => {
+                    let target = self.shared.target(address, *takes_over);
+                    self.shared.replication.follow(target)
+                }
+                Request::Promote => self.shared.replication.promote(keep),
+            };
+            if let Err(error) = result {
+                eprintln!("everbyte: replication: {error}");
+                match request {
+                    Request::Attach { client: (id, slot), .. } => self.end(slot, id),
+                    other => self.shared.replication.again.push(other),
+                }
+            }
+        }
+        if begun {
+            // The keys are others from now on, or the server's own again.
+            self.shared.remembered.forget_all();
+        }
+    }
+
+    /// Applies what the primary has sent.
+    pub(super) fn apply_patches(&mut self, keys: &mut Keyspace<'_>) {
+        let mut size = 0;
+        while size < APPLIED_SIZE {
+            let replication = &mut self.shared.replication;
+            let patch = replication.injected.pop_front();
+            let patch = patch.or_else(|| replication.link.as_ref().and_then(|link| link.take()));
+            let Some(patch) = patch else { return };
+            size += patch.items.iter().map(|item| item.size()).sum::<usize>().max(64);
+            if !self.apply_patch(&patch, keys) {
+                return;
+            }
+        }
+    }
+
+    /// Applies one patch as a command of no client; whether it happened.
+    pub(super) fn apply_patch(&mut self, patch: &Patch, keys: &mut Keyspace<'_>) -> bool {
+        keys.track(self.shared.follows_changes());
+        keys.begin_command(true);
+        let applied = keys.apply(patch);
+        self.shared.note_changes(keys.new_changes(), None);
+        let (verdict, failed) = (keys.end_command(applied.is_err()), applied.is_err());
+        let places = self.touched(keys, None);
+        let lost = match (verdict, applied) {
+            (Verdict::Kept, Ok(())) => None,
+            (Verdict::Refused(error), _) | (_, Err(error)) => Some(store_text(&error)),
+            (Verdict::Lost, Ok(())) => Some(LOST.to_vec()),
+        };
+        if let Some(text) = lost {
+            if failed {
+                // What was executed before it in this iteration has gone with it.
+                self.careful = CAREFUL_ITERATIONS;
+                self.recall(LOST);
+            }
+            self.shared.outbox.drop_command();
+            self.shared.outbox.end_command(keys.unsettled());
+            self.patch_lost(&String::from_utf8_lossy(&text));
+            return false;
+        }
+        self.shared.replication.origin = patch.origin.clone();
+        if seeded("server-replica-ack-early") {
+            self.deliver_applied(Some(patch.origin.clone()));
+        } else {
+            self.shared.outbox.add(Parcel::Applied(patch.origin.clone()));
+        }
+        if self.wake(places, keys).is_some() {
+            self.careful = CAREFUL_ITERATIONS;
+            self.recall(LOST);
+        }
+        self.shared.outbox.end_command(keys.unsettled());
+        true
+    }
+
+    /// A patch has not happened: the stream begins again from what is settled.
+    pub(super) fn patch_lost(&mut self, why: &str) {
+        self.shared.replication.reloads = true;
+        if let Some(link) = &self.shared.replication.link {
+            link.lost(why);
+        }
+    }
+
+    /// Reads again where the keys come from, if a patch was lost; there is no batch.
+    pub(super) fn reload_origin(&mut self) {
+        // Everything that was committed is settled.
+        if !self.pending.is_empty() || !std::mem::take(&mut self.shared.replication.reloads) {
+            return;
+        }
+        match self.shared.replication.reload() {
+            Ok(()) => {
+                if let Some(link) = &self.shared.replication.link {
+                    link.begin_again(self.shared.replication.origin.clone());
+                }
+            }
+            Err(error) => eprintln!("everbyte: replication: {error}"),
+        }
+    }
+
+    /// A patch is settled, or was taken back.
+    pub(super) fn deliver_applied(&mut self, origin: Option<Origin>) {
+        if origin.is_some() {
+            self.shared.replication.told.clone_from(&origin);
+        }
+        match (origin, &self.shared.replication.link) {
+            (Some(origin), Some(link)) => link.settled(origin),
+            (None, Some(_)) => self.patch_lost("a patch was taken back with its iteration"),
+            (_, None) => {}
+        }
+    }
+
+    /// Writes frames for the replicas, as many as their connections take.
+    pub(super) fn feed_replicas(&mut self, served: &mut Vec<Served>) {
+        let soft = self.shared.options.output_size_soft;
+        for replica in &self.shared.replication.replicas {
+            loop {
+                let connection = self.clients.get(replica.slot).filter(|one| one.client.id == replica.client);
+                let Some(connection) = connection else { break };
+                if connection.out.pending() + connection.held.len() > soft {
+                    break;
+                }
+                let Some(frame) = replica.feed.take() else {
+                    if replica.feed.is_closed()
+                        && let Some(connection) = self.clients.get_mut(replica.slot)
+                    {
+                        connection.client.closing = Closing::Now;
+                        self.gone.push(replica.slot);
+                    }
+                    break;
+                };
+                push(&mut self.clients, replica.slot, &frame, usize::MAX, &mut self.shared.metrics, served);
+            }
+            replica.feed.poke();
+        }
+    }
+
+    /// Answers the clients for whose writes enough replicas have settled what they had to.
+    pub(super) fn answer_waits(&mut self) {
+        let committed = self.shared.replication.committed;
+        for client in self.shared.waiters.for_replicas() {
+            let Some(waiter) = self.shared.waiters.get(client) else { continue };
+            let Some(wait) = &waiter.replicas else { continue };
+            let settled = self.shared.replication.settled_count(wait.version_or(committed));
+            if settled >= wait.count {
+                self.shared.waiters.remove(client);
+                let answer = Answer::new(waiter.reader, |out| out.integer(settled as i64));
+                self.outgoing.push(Parcel::Answer(answer));
+            }
+        }
+    }
+
+    /// Whether the primary has sent something that is not applied.
+    pub(crate) fn has_patch(&self) -> bool {
+        self.shared.replication.link.as_ref().is_some_and(|link| link.has_patch())
+    }
+
+    /// Hands the primary's part over once a replica has everything (FAILOVER), or gives up in time.
+    /// There is no batch.
+    pub(super) fn fail_over(&mut self) {
+        let Some(failover) = &self.shared.replication.failover else { return };
+        let now = self.shared.clock();
+        let late = failover.deadline.is_some_and(|deadline| now >= deadline);
+        let next = match self.shared.replication.successor(late && failover.force) {
+            Ok(next) => next,
+            Err(error) => return eprintln!("everbyte: replication: {error}"),
+        };
+        if next.is_none() && !late {
+            return;
+        }
+        self.shared.replication.failover = None;
+        // A replica refuses what the pause has held back.
+        self.shared.pause = Some(Pause { until: now, all: false });
+        if let Some(address) = next {
+            self.shared.replication.primary = Some(address.clone());
+            self.shared.replication.requests.push(Request::Follow(address, true));
+        }
+    }
+
+    /// Once a second: what has failed is tried again.
+    pub(super) fn replication_tick(&mut self) {
+        let again = std::mem::take(&mut self.shared.replication.again);
+        self.shared.replication.requests.extend(again);
+    }
+
+    /// How long the poll may wait because of replication.
+    pub(super) fn replication_sleep(&self) -> Duration {
+        if self.shared.replication.requests.is_empty() { Duration::MAX } else { Duration::ZERO }
+    }
+}

@@ -1,0 +1,164 @@
+//! Versions that a primary keeps for its replicas, under names of the store.
+//!
+//! A primary sends a replica the difference of two kept versions, and nothing else is ever its
+//! position. A version is settled under a name before it is sent, so after a crash of either side
+//! the primary still holds the version that the replica has. All replicas share them. A version
+//! whose replica is away is kept for a time; then its name goes, and with it the reason to keep its
+//! space.
+//!
+//! Invariants
+//!   REPL-1  A version is sent only after it has a settled name, and keeps the name as long as a
+//!           replica that is connected may be at it.
+//!
+//! Threads: those of the feeds (`feed.rs`); the event loop while it has no batch.
+//!
+//! Design: docs/design/replication.md
+
+use super::position::{History, Origin, Position, Relation};
+use everbyte_kv::{Kv, KvTable, Result, Snapshot};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The beginning of every kept version's name.
+const PREFIX: &str = "replica/";
+/// Versions of replicas that are away, at most.
+const AWAY_MAX: usize = 16;
+/// The name of the record of a replica's origin.
+pub(super) const ORIGIN: &[u8] = b"origin";
+
+/// See the head of this file.
+pub(crate) struct KeptVersion {
+    name: String,
+    /// The version, held for reading.
+    pub snapshot: Snapshot,
+    /// Where the keys of this version come from.
+    origin: Origin,
+}
+
+impl KeptVersion {
+    /// Its number.
+    pub(crate) fn version(&self) -> u64 {
+        self.snapshot.version().get()
+    }
+}
+
+/// All kept versions of a store.
+pub(crate) struct KeptVersions {
+    kv: Kv,
+    /// The table of replication.
+    local: KvTable,
+    list: Mutex<List>,
+}
+
+#[derive(Default)]
+struct List {
+    kept: Vec<Arc<KeptVersion>>,
+    /// Those of replicas that have left, and when.
+    away: Vec<(Arc<KeptVersion>, Instant)>,
+    /// The number of the next name.
+    next: u64,
+}
+
+/// How a replica goes on.
+pub(crate) enum Found {
+    /// From this kept version.
+    At(Arc<KeptVersion>),
+    /// Not: the position is of this relation to the history.
+    Nothing(Relation),
+}
+
+/// The record of the origin in a version.
+pub(crate) fn origin_of(snapshot: &Snapshot, local: &KvTable) -> Result<Origin> {
+    let value = snapshot.table(local)?.get(ORIGIN)?;
+    value.map_or(Ok(Origin::Own), |bytes| Origin::parse(&bytes).ok_or_else(super::damaged))
+}
+
+impl KeptVersions {
+    /// The versions that a server left behind, as of replicas that have just left.
+    pub(crate) fn open(kv: &Kv, local: &KvTable) -> Result<KeptVersions> {
+        let mut list = List::default();
+        for found in kv.versions()?.into_iter().filter(|found| found.name.starts_with(PREFIX)) {
+            let snapshot = kv.open_version(&found.name)?;
+            // One of before the table was made is no position of any replica.
+            let Ok(origin) = origin_of(&snapshot, local) else { continue };
+            let number = u64::from_str_radix(&found.name[PREFIX.len()..], 16).unwrap_or_default();
+            list.next = list.next.max(number.saturating_add(1));
+            let held = Arc::new(KeptVersion { name: found.name, snapshot, origin });
+            list.kept.push(Arc::clone(&held));
+            list.away.push((held, Instant::now()));
+        }
+        Ok(KeptVersions { kv: kv.clone(), local: local.clone(), list: Mutex::new(list) })
+    }
+
+    /// Whether clients of the settled version may see its keys.
+    pub(crate) fn is_sendable(&self) -> Result<bool> {
+        Ok(!origin_of(&self.kv.snapshot(), &self.local)?.is_between())
+    }
+
+    /// The newest settled version has something that `held` has not.
+    pub(crate) fn is_behind(&self, held: &KeptVersion) -> bool {
+        // The commit that gave the kept version its name is the next one.
+        self.kv.snapshot().version().get() > held.version() + 1
+    }
+
+    /// The newest version, kept; it gets a name only if it has none. Versions that no replica needs
+    /// lose their names with the same commit. `None`: the version is a mixture.
+    pub(crate) fn newest(&self, keep: Duration) -> Result<Option<Arc<KeptVersion>>> {
+        let mut list = self.list.lock();
+        let newest = self.kv.newest_version()?.get();
+        if let Some(held) = list.kept.iter().find(|held| held.version() + 1 == newest) {
+            return Ok((!held.origin.is_between()).then(|| Arc::clone(held)));
+        }
+        list.away.retain(|(_, since)| since.elapsed() < keep);
+        let excess = list.away.len().saturating_sub(AWAY_MAX);
+        list.away.drain(..excess);
+        let (kept, old): (Vec<_>, Vec<_>) = std::mem::take(&mut list.kept)
+            .into_iter()
+            .partition(|held| Arc::strong_count(held) > 1);
+        let name = format!("{PREFIX}{:016x}", list.next);
+        let names: Vec<&str> = old.iter().map(|held| held.name.as_str()).collect();
+        let renamed = self.kv.rename_versions(&names, &name);
+        list.kept = kept;
+        let snapshot = match renamed {
+            Ok(snapshot) => snapshot,
+            Err(error) => {
+                list.kept.extend(old);
+                return Err(error);
+            }
+        };
+        list.next += 1;
+        let origin = origin_of(&snapshot, &self.local)?;
+        let held = Arc::new(KeptVersion { name, snapshot, origin });
+        list.kept.push(Arc::clone(&held));
+        Ok((!held.origin.is_between()).then_some(held))
+    }
+
+    /// The version of a position: a version of this store, or one whose keys are exactly
+    /// those of a position of the same primary.
+    pub(crate) fn find(&self, position: &Position, history: &History) -> Found {
+        let list = self.list.lock();
+        let newest = self.kv.snapshot().version().get();
+        let relation = history.relation(position, newest);
+        let own = relation == Relation::Past;
+        let is_it = |held: &&Arc<KeptVersion>| match own {
+            true => held.version() == position.version,
+            false => held.origin == Origin::At(*position),
+        };
+        match list.kept.iter().find(is_it) {
+            Some(held) => Found::At(Arc::clone(held)),
+            None => Found::Nothing(relation),
+        }
+    }
+
+    /// A replica that may be at these versions has left.
+    pub(crate) fn leave(&self, kept: impl IntoIterator<Item = Arc<KeptVersion>>) {
+        let now = Instant::now();
+        self.list.lock().away.extend(kept.into_iter().map(|held| (held, now)));
+    }
+
+    /// How many versions are kept for replicas that are away.
+    pub(crate) fn away_count(&self) -> usize {
+        self.list.lock().away.len()
+    }
+}

@@ -1,0 +1,594 @@
+//! The link of a replica to its primary: a thread that reads the stream.
+//!
+//! Steps
+//!   1. connect, give the password, ask for the stream from where the replica is
+//!   2. frames are verified and gathered into patches: a transfer of at most [`PATCH_SIZE`] bytes is
+//!      one patch; a larger one becomes several, and the keys are a mixture until the last
+//!   3. the event loop applies each patch in one batch, with the origin that it leads to
+//!   4. once a position is settled, it is acknowledged
+//!
+//! A link that is cut, silent, or wrong in any byte begins again at 1, with the origin that is
+//! settled here. At most [`QUEUE_SIZE`] bytes of patches wait for the loop; the thread reads no
+//! further meanwhile, so the primary waits.
+//!
+//! Invariants
+//!   REPL-3  A patch and the origin that it leads to are in one batch.
+//!   REPL-4  A patch is applied only to the origin that its transfer began with, or to the end of
+//!           the patch before it. After one was lost none is applied until the stream has begun
+//!           again.
+//!   REPL-5  A position is acknowledged once it is settled here.
+//!
+//! Threads: one of the link's own; the event loop.
+
+use super::frame::{self, Frame, Item, MALFORMED, PROTOCOL, Plan};
+use super::position::{Origin, Position, RunId};
+use everbyte_media::museum::carried;
+use mio::Waker;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use rustix::net::{SendFlags, send};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Bytes of a patch above which it is applied though its transfer is not whole.
+pub(crate) const PATCH_SIZE: usize = 4 << 20;
+/// Bytes of patches that wait for the event loop at most, and one patch.
+const QUEUE_SIZE: usize = 8 << 20;
+/// Bytes of a frame at most: a value of 512 MiB, its key, and more.
+const FRAME_SIZE_MAX: usize = (512 << 20) + (1 << 20);
+/// How often the primary hears something, and how long a read waits.
+const SIGN_EVERY: Duration = Duration::from_secs(1);
+/// The wait after a failure.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+
+/// Changes that are applied together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Patch {
+    /// The changes, in order.
+    pub items: Vec<Item>,
+    /// Where the keys come from then.
+    pub origin: Origin,
+}
+
+/// The state of a link, in the words of ROLE.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum LinkState {
+    /// Not connected.
+    #[default]
+    Connect,
+    /// Connected, and asking.
+    Handshake,
+    /// A whole copy, or a difference in several patches, is under way.
+    Sync,
+    /// The stream is read.
+    Connected,
+}
+
+impl LinkState {
+    /// Redis's word.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            LinkState::Connect => "connect",
+            LinkState::Handshake => "connecting",
+            LinkState::Sync => "sync",
+            LinkState::Connected => "connected",
+        }
+    }
+}
+
+/// A primary and the way to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub host: String,
+    pub port: u16,
+    pub user: Option<String>,
+    pub password: Option<Vec<u8>>,
+    /// The port on which this server listens.
+    pub own_port: u16,
+    /// A link without a sign of life for so long is cut.
+    pub timeout: Duration,
+    /// Whether the primary is to become one by this request: it is a replica until now.
+    pub takes_over: bool,
+}
+
+/// See the head of this file.
+pub(crate) struct Link {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    target: Target,
+    /// This server's run.
+    run: RunId,
+    /// The runs of the servers above, for the feeds of this one.
+    above: Arc<Mutex<Vec<RunId>>>,
+    waker: Option<Arc<Waker>>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    state: LinkState,
+    stream: Option<TcpStream>,
+    patches: VecDeque<Patch>,
+    size: usize,
+    /// Patches that the loop has taken and not yet settled or lost.
+    taken: usize,
+    /// A patch was lost: nothing is applied until the stream has begun again.
+    broken: bool,
+    /// Where the keys come from that are settled here.
+    settled: Option<Origin>,
+    stop: bool,
+    figures: LinkFigures,
+}
+
+/// Facts for INFO.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LinkFigures {
+    /// When the primary was last heard.
+    pub heard: Option<Instant>,
+    /// Why the link was cut last.
+    pub error: String,
+    /// How the primary last answered.
+    pub plan: Option<Plan>,
+    /// Streams that began with a whole copy.
+    pub whole: u64,
+    /// Of these, because the replica had what its primary had lost.
+    pub diverged: u64,
+    /// Streams that went on.
+    pub partial: u64,
+    /// Bytes received.
+    pub bytes: u64,
+}
+
+impl Link {
+    /// Starts the thread; the keys of this server come from `origin`.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(super) fn start(
+        target: Target,
+        origin: Origin,
+        run: RunId,
+        above: Arc<Mutex<Vec<RunId>>>,
+        waker: Option<Arc<Waker>>,
+    ) -> io::Result<Link> {
+        let state = Mutex::new(State { settled: Some(origin), ..State::default() });
+        let shared = Arc::new(Shared { target, run, above, waker, state, changed: Condvar::new() });
+        let theirs = Arc::clone(&shared);
+        let life = carried(move || theirs.live());
+        let thread = Some(std::thread::Builder::new().name("everbyte-link".into()).spawn(life)?);
+        Ok(Link { shared, thread })
+    }
+
+    /// The next patch to be applied.
+    pub(crate) fn take(&self) -> Option<Patch> {
+        let mut state = self.shared.state.lock();
+        if state.broken {
+            return None;
+        }
+        let patch = state.patches.pop_front()?;
+        state.size -= size_of_items(&patch.items);
+        state.taken += 1;
+        drop(state);
+        self.shared.changed.notify_one();
+        Some(patch)
+    }
+
+    /// Whether a patch waits.
+    pub(crate) fn has_patch(&self) -> bool {
+        let state = self.shared.state.lock();
+        !state.broken && !state.patches.is_empty()
+    }
+
+    /// A patch that was taken is settled.
+    pub(crate) fn settled(&self, origin: Origin) {
+        let mut state = self.shared.state.lock();
+        state.taken = state.taken.saturating_sub(1);
+        state.settled = Some(origin);
+        state.acknowledge();
+        drop(state);
+        self.shared.changed.notify_one();
+    }
+
+    /// A patch that was taken has not happened (REPL-4). The thread waits for
+    /// [`Link::begin_again`].
+    pub(crate) fn lost(&self, why: &str) {
+        let mut state = self.shared.state.lock();
+        state.broken = true;
+        state.figures.error = why.into();
+        state.cut();
+        drop(state);
+        self.shared.changed.notify_one();
+    }
+
+    /// The stream begins again, from where the keys come from that are settled here.
+    pub(crate) fn begin_again(&self, origin: Origin) {
+        let mut state = self.shared.state.lock();
+        (state.settled, state.taken, state.broken) = (Some(origin), 0, false);
+        drop(state);
+        self.shared.changed.notify_one();
+    }
+
+    /// Its state and its figures.
+    pub(crate) fn figures(&self) -> (LinkState, LinkFigures) {
+        let state = self.shared.state.lock();
+        (state.state, state.figures.clone())
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        {
+            let mut state = self.shared.state.lock();
+            state.stop = true;
+            state.cut();
+        }
+        self.shared.changed.notify_all();
+        // The thread may be resolving a name: it ends by itself, and is not waited for.
+        drop(self.thread.take());
+    }
+}
+
+fn size_of_items(items: &[Item]) -> usize {
+    items.iter().map(Item::size).sum()
+}
+
+impl State {
+    /// Ends the connection.
+    fn cut(&mut self) {
+        if let Some(stream) = &self.stream {
+            let _ = stream.shutdown(Shutdown::Both); // it may be gone already
+        }
+    }
+
+    /// Tells the primary what is settled, if it is a position (REPL-5). What the socket does not
+    /// take at once is told by the next sign of life.
+    fn acknowledge(&mut self) {
+        let (Some(Origin::At(position)), Some(stream)) = (&self.settled, &self.stream) else { return };
+        let origin = Origin::At(*position).bytes();
+        let request = request(&[b"EVERBYTE.ACK", &origin]);
+        match send(stream, &request, SendFlags::DONTWAIT) {
+            Ok(sent) if sent == request.len() => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {}
+            _ => self.cut(), // half a request
+        }
+    }
+}
+
+/// A request as an array of byte strings.
+fn request(words: &[&[u8]]) -> Vec<u8> {
+    let mut out = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        out.extend_from_slice(word);
+        out.extend_from_slice(b"\r\n");
+    }
+    out
+}
+
+/// The end of a connection.
+enum End {
+    /// The link is given up.
+    Stopped,
+    /// For this reason.
+    Cut(String),
+}
+
+impl<T: std::fmt::Display> From<T> for End {
+    fn from(error: T) -> End {
+        End::Cut(error.to_string())
+    }
+}
+
+impl Shared {
+    fn live(&self) {
+        loop {
+            let end = self.connection();
+            let mut state = self.state.lock();
+            state.stream = None;
+            state.state = LinkState::Connect;
+            if let End::Cut(why) = end
+                && !state.broken
+            {
+                state.figures.error = why;
+            }
+            if !state.stop {
+                self.changed.wait_for(&mut state, RETRY_AFTER);
+            }
+            // Patches that the loop has not taken are sent again; those that it has are waited for.
+            (state.patches, state.size) = (VecDeque::new(), 0);
+            while (state.taken > 0 || state.broken) && !state.stop {
+                self.changed.wait(&mut state);
+            }
+            if state.stop {
+                return;
+            }
+        }
+    }
+
+    fn enter(&self, next: LinkState) -> Result<MutexGuard<'_, State>, End> {
+        let mut state = self.state.lock();
+        if state.stop {
+            return Err(End::Stopped);
+        }
+        state.state = next;
+        Ok(state)
+    }
+
+    /// Reads the stream of one connection until it ends.
+    fn connection(&self) -> End {
+        match self.stream() {
+            Ok(never) => match never {},
+            Err(end) => end,
+        }
+    }
+
+    fn stream(&self) -> Result<std::convert::Infallible, End> {
+        let target = &self.target;
+        drop(self.enter(LinkState::Connect)?);
+        let mut last = End::Cut(format!("{} has no address", target.host));
+        let mut found = None;
+        for address in (target.host.as_str(), target.port).to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, target.timeout) {
+                Ok(stream) => found = found.or(Some(stream)),
+                Err(error) => last = error.into(),
+            }
+            if found.is_some() {
+                break;
+            }
+        }
+        let Some(stream) = found else { return Err(last) };
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(SIGN_EVERY))?;
+        stream.set_write_timeout(Some(target.timeout))?;
+        let origin = {
+            let mut state = self.enter(LinkState::Handshake)?;
+            state.stream = Some(stream.try_clone()?);
+            state.figures.heard = Some(Instant::now());
+            state.settled.clone().unwrap_or(Origin::Own)
+        };
+        let mut reader = FrameReader { stream, input: Vec::new(), start: 0 };
+        if let Some(password) = &target.password {
+            let user = target.user.as_deref().map(str::as_bytes);
+            let words: Vec<&[u8]> = [b"AUTH".as_slice()].into_iter().chain(user).chain([&password[..]]).collect();
+            reader.stream.write_all(&request(&words))?;
+            let line = self.read(&mut reader, FrameReader::line)?;
+            if line != b"+OK" {
+                return Err(End::Cut(format!("the primary refuses the password: {}", String::from_utf8_lossy(&line))));
+            }
+        }
+        let (protocol, port) = (PROTOCOL.to_string(), target.own_port.to_string());
+        let word: &[u8] = if target.takes_over { b"FAILOVER" } else { b"REPLICA" };
+        let asked = [b"EVERBYTE.REPLICATE", protocol.as_bytes(), port.as_bytes(), word, &origin.bytes()];
+        reader.stream.write_all(&request(&asked))?;
+        let mut assembly = Assembly::new(origin, PATCH_SIZE);
+        let mut signed = Instant::now();
+        loop {
+            let frame = self.read(&mut reader, FrameReader::frame)?;
+            let before = assembly.frames;
+            let done = assembly.take(&frame);
+            let patches = done.map_err(|why| End::Cut(why.into()))?;
+            self.note(&assembly, before)?;
+            for patch in patches {
+                self.hand_over(patch)?;
+            }
+            if signed.elapsed() >= SIGN_EVERY {
+                signed = Instant::now();
+                self.state.lock().acknowledge();
+            }
+        }
+    }
+
+    /// Reads something, and gives signs of life meanwhile.
+    fn read<T>(
+        &self,
+        reader: &mut FrameReader,
+        what: fn(&mut FrameReader) -> Result<Option<T>, String>,
+    ) -> Result<T, End> {
+        loop {
+            if let Some(found) = what(reader)? {
+                return Ok(found);
+            }
+            match reader.fill() {
+                Ok(0) => return Err(End::Cut("the primary has closed the connection".into())),
+                Ok(count) => {
+                    let mut state = self.state.lock();
+                    state.figures.heard = Some(Instant::now());
+                    state.figures.bytes += count as u64;
+                }
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    let mut state = self.state.lock();
+                    if state.stop {
+                        return Err(End::Stopped);
+                    }
+                    if state.figures.heard.is_some_and(|heard| heard.elapsed() > self.target.timeout) {
+                        return Err(End::Cut("the primary is silent".into()));
+                    }
+                    if state.state != LinkState::Handshake {
+                        state.acknowledge();
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Keeps facts of a frame, and refuses a chain that leads back here.
+    fn note(&self, assembly: &Assembly, before: u64) -> Result<(), End> {
+        if assembly.chain.contains(&self.run) {
+            return Err(End::Cut("the primary is a replica of this server, or this server itself".into()));
+        }
+        let state = if assembly.is_under_way() { LinkState::Sync } else { LinkState::Connected };
+        // A link that was given up changes nothing any more.
+        let mut state = self.enter(state)?;
+        self.above.lock().clone_from(&assembly.chain);
+        if before == 0 {
+            state.figures.error = String::new();
+            state.figures.plan = assembly.plan;
+            let plan = assembly.plan.unwrap_or(Plan::Difference);
+            let figure =
+                if plan.is_whole() { &mut state.figures.whole } else { &mut state.figures.partial };
+            *figure += 1;
+            state.figures.diverged += u64::from(plan == Plan::WholeDiverged);
+        }
+        Ok(())
+    }
+
+    fn hand_over(&self, patch: Patch) -> Result<(), End> {
+        let mut state = self.state.lock();
+        while state.size > QUEUE_SIZE && !state.stop && !state.broken {
+            self.changed.wait(&mut state);
+        }
+        if state.stop {
+            return Err(End::Stopped);
+        }
+        if state.broken {
+            return Err(End::Cut(state.figures.error.clone()));
+        }
+        state.size += size_of_items(&patch.items);
+        state.patches.push_back(patch);
+        drop(state);
+        if let Some(waker) = &self.waker {
+            let _ = waker.wake(); // it fails only when the loop is gone
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of a connection, and the frames among them.
+struct FrameReader {
+    stream: TcpStream,
+    input: Vec<u8>,
+    start: usize,
+}
+
+impl FrameReader {
+    fn fill(&mut self) -> io::Result<usize> {
+        if self.start > 0 {
+            self.input.drain(..self.start);
+            self.start = 0;
+        }
+        let mut part = [0; 64 << 10];
+        let count = self.stream.read(&mut part)?;
+        self.input.extend_from_slice(&part[..count]);
+        Ok(count)
+    }
+
+    fn line(&mut self) -> Result<Option<Vec<u8>>, String> {
+        let rest = &self.input[self.start..];
+        let Some(end) = rest.windows(2).position(|pair| pair == b"\r\n") else {
+            return if rest.len() > 4096 { Err(MALFORMED.into()) } else { Ok(None) };
+        };
+        let line = rest[..end].to_vec();
+        self.start += end + 2;
+        Ok(Some(line))
+    }
+
+    fn frame(&mut self) -> Result<Option<Vec<u8>>, String> {
+        let rest = &self.input[self.start..];
+        let Some((range, used)) = frame::find(rest, FRAME_SIZE_MAX)? else { return Ok(None) };
+        let frame = rest[range].to_vec();
+        self.start += used;
+        Ok(Some(frame))
+    }
+}
+
+/// Frames that become patches.
+pub(crate) struct Assembly {
+    frames: u64,
+    plan: Option<Plan>,
+    chain: Vec<RunId>,
+    /// Where the keys come from once all patches are applied.
+    tail: Origin,
+    /// The transfer under way: its target, and what it began with.
+    transfer: Option<(Position, Option<Position>)>,
+    items: Vec<Item>,
+    size: usize,
+    /// Bytes of a patch above which it is applied though its transfer is not whole.
+    patch_size: usize,
+}
+
+impl Assembly {
+    /// At the beginning of a stream, for keys of this origin.
+    pub(crate) fn new(origin: Origin, patch_size: usize) -> Assembly {
+        let (items, chain) = (Vec::new(), Vec::new());
+        Assembly { frames: 0, plan: None, chain, tail: origin, transfer: None, items, size: 0, patch_size }
+    }
+
+    fn is_under_way(&self) -> bool {
+        self.transfer.is_some() && (self.tail.is_between() || self.plan.is_some_and(Plan::is_whole))
+    }
+
+    /// Takes the next frame; the patches that are whole with it.
+    ///
+    /// # Errors
+    /// It is damaged, or does not follow on what came before.
+    pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<Option<Patch>, &'static str> {
+        let frame = Frame::parse(bytes, self.frames)?;
+        self.frames += 1;
+        match frame {
+            Frame::Greeting { protocol, plan, chain } if self.frames == 1 => {
+                if protocol != PROTOCOL {
+                    return Err("the primary speaks another version of the stream");
+                }
+                (self.plan, self.chain) = (Some(plan), chain);
+                Ok(None)
+            }
+            _ if self.plan.is_none() => Err("the primary does not greet"),
+            Frame::Begin { target, base, cursor } if self.transfer.is_none() => {
+                // REPL-4
+                let follows = match (&self.tail, &base) {
+                    (Origin::Between { target: to, base: from, cursor: at }, _) if !cursor.is_empty() => {
+                        (to, from, at) == (&target, &base, &cursor)
+                    }
+                    (Origin::At(position), Some(base)) => position == base && cursor.is_empty(),
+                    (_, None) => cursor.is_empty(),
+                    _ => false,
+                };
+                if !follows {
+                    return Err("the primary sends the difference from another version than the one that is here");
+                }
+                self.transfer = Some((target, base));
+                Ok(None)
+            }
+            Frame::Part { mut items, cursor } => {
+                let Some((target, base)) = self.transfer else { return Err(MALFORMED) };
+                self.size += size_of_items(&items);
+                self.items.append(&mut items);
+                if self.size < self.patch_size {
+                    return Ok(None);
+                }
+                self.tail = Origin::Between { target, base, cursor };
+                Ok(Some(self.patch()))
+            }
+            Frame::End => {
+                let Some((target, _)) = self.transfer.take() else { return Err(MALFORMED) };
+                self.tail = Origin::At(target);
+                Ok(Some(self.patch()))
+            }
+            Frame::News { chain } => {
+                self.chain = chain;
+                Ok(None)
+            }
+            Frame::Greeting { .. } | Frame::Begin { .. } => Err(MALFORMED),
+        }
+    }
+
+    fn patch(&mut self) -> Patch {
+        self.size = 0;
+        Patch { items: std::mem::take(&mut self.items), origin: self.tail.clone() }
+    }
+}
+
+/// The frame at the front of received bytes, and what follows it; for scripts.
+pub(super) fn find_frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (range, used) = frame::find(bytes, FRAME_SIZE_MAX).ok()??;
+    Some((&bytes[range], &bytes[used..]))
+}

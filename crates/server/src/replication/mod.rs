@@ -1,0 +1,415 @@
+//! Replication: a primary, its replicas, and replicas of replicas.
+//!
+//! A server is a primary until REPLICAOF names one for it. A replica holds the keys that a version
+//! of its primary had: it is sent the difference of two versions and applies it in one batch. It
+//! refuses writes of its clients. Any server feeds the replicas that ask it.
+//!
+//! Positions and histories `position.rs`, versions that are kept for replicas `kept.rs`, a
+//! replica's thread on the primary `feed.rs`, the replica's own `link.rs`, the bytes between them
+//! `frame.rs`, applying `keyspace/replicated.rs`, the event loop's part `iteration/replicate.rs`.
+//!
+//! Design: docs/design/replication.md
+
+mod feed;
+mod frame;
+mod link;
+mod kept;
+mod position;
+mod transfer;
+
+use crate::error::{Error, Result};
+use crate::keyspace::{LOCAL, ReplicatedTables, Tables};
+use everbyte_kv::Error as KvError;
+use everbyte_media::Damage;
+use feed::Feed;
+use mio::Waker;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub(crate) use frame::{Item, PROTOCOL, Plan};
+pub(crate) use link::{Assembly, Link, LinkState, Patch, Target};
+pub(crate) use kept::KeptVersions;
+pub(crate) use transfer::patches_of;
+pub(crate) use position::{History, Origin, Position, RunId};
+
+/// The name of the record of a replica's origin in the table of replication.
+pub(crate) const ORIGIN: &[u8] = kept::ORIGIN;
+/// That of the history.
+const HISTORY: &[u8] = b"history";
+/// That of the primary's address.
+const PRIMARY: &[u8] = b"primary";
+
+/// A record of the table of replication is none that a server has written.
+fn damaged() -> KvError {
+    let detail = "a record of the server's table of replication is malformed".into();
+    KvError::from(Damage { detail, ..Damage::default() })
+}
+
+/// Whether a version is a mixture of two versions of a primary.
+pub(crate) fn is_mixed(kv: &everbyte_kv::Kv, version: &everbyte_kv::Snapshot) -> bool {
+    let local = kv.open_table(LOCAL);
+    local.is_ok_and(|local| kept::origin_of(version, &local).is_ok_and(|origin| origin.is_between()))
+}
+
+/// A primary's host and port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PrimaryAddress {
+    /// A name or an address.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+impl PrimaryAddress {
+    /// Reads `HOST:PORT`.
+    pub(crate) fn parse(text: &str) -> Option<PrimaryAddress> {
+        let (host, port) = text.rsplit_once([':', ' '])?;
+        let host = host.trim().trim_start_matches('[').trim_end_matches(']');
+        let port = port.trim().parse().ok()?;
+        (!host.is_empty()).then(|| PrimaryAddress { host: host.into(), port })
+    }
+}
+
+/// A replica that is connected here.
+pub(crate) struct Replica {
+    /// Its connection's number.
+    pub client: u64,
+    /// Its connection's slot.
+    pub slot: usize,
+    /// Its address.
+    pub host: String,
+    /// The port on which it listens.
+    pub port: u16,
+    /// Its thread's handover.
+    pub feed: Arc<Feed>,
+    /// The version of this run that it has settled.
+    pub settled: u64,
+    /// When it last gave a sign of life.
+    pub heard: Instant,
+}
+
+impl Replica {
+    /// Whether it listens there.
+    pub(crate) fn is_at(&self, address: &PrimaryAddress) -> bool {
+        let host = if address.host == "localhost" { "127.0.0.1" } else { &address.host };
+        self.host == host && self.port == address.port
+    }
+}
+
+/// A primary is about to hand its part over.
+pub(crate) struct Failover {
+    /// The replica; `None`: the first that has everything.
+    pub to: Option<PrimaryAddress>,
+    /// Whether the replica takes over at the deadline whatever it lacks.
+    pub force: bool,
+    /// Milliseconds since 1970 at which it is given up.
+    pub deadline: Option<u64>,
+}
+
+/// A thing to be done between two iterations, when there is no batch.
+pub(crate) enum Request {
+    /// A client asks for the stream.
+    Attach {
+        /// Its number and slot.
+        client: (u64, usize),
+        /// Its address.
+        host: String,
+        /// The port on which it listens.
+        port: u16,
+        /// Where its keys come from.
+        origin: Origin,
+    },
+    /// This server becomes a replica; it asks the primary to become one if the flag is set.
+    Follow(PrimaryAddress, bool),
+    /// This server becomes a primary.
+    Promote,
+}
+
+/// See the head of this file.
+pub(crate) struct Replication {
+    tables: Arc<Tables>,
+    /// This run.
+    pub run: RunId,
+    /// The version that this run has found.
+    found: u64,
+    history: History,
+    /// Where the keys come from.
+    pub origin: Origin,
+    /// The position of the keys that this server's last run has left, as long as the version after
+    /// it is the newest.
+    left: Option<(Position, u64)>,
+    kept: Option<Arc<KeptVersions>>,
+    /// The servers above this one.
+    above: Arc<Mutex<Vec<RunId>>>,
+    /// The event loop.
+    pub waker: Option<Arc<Waker>>,
+    /// The primary, if this server is a replica or about to be one.
+    pub primary: Option<PrimaryAddress>,
+    /// The way to it.
+    pub link: Option<Link>,
+    /// Those that are connected here.
+    pub replicas: Vec<Replica>,
+    /// To be done before the next iteration.
+    pub requests: Vec<Request>,
+    /// Those that have failed, for the next tick.
+    pub again: Vec<Request>,
+    /// Whether the origin has to be read again: a patch was lost.
+    pub reloads: bool,
+    /// The part of the primary is about to be handed over.
+    pub failover: Option<Failover>,
+    /// Patches of a script, beside a link.
+    pub injected: VecDeque<Patch>,
+    /// Where the keys come from that the primary was told of last.
+    pub told: Option<Origin>,
+    /// The version of the last commit of the event loop.
+    pub committed: u64,
+}
+
+impl Replication {
+    /// Of a server that opens these tables, before [`Replication::load`].
+    pub(crate) fn new(tables: &Arc<Tables>) -> Replication {
+        Replication {
+            tables: Arc::clone(tables),
+            run: RunId::random(),
+            found: 0,
+            history: History::default(),
+            origin: Origin::Own,
+            left: None,
+            kept: None,
+            above: Arc::default(),
+            waker: None,
+            primary: None,
+            link: None,
+            replicas: Vec::new(),
+            requests: Vec::new(),
+            again: Vec::new(),
+            reloads: false,
+            failover: None,
+            injected: VecDeque::new(),
+            told: None,
+            committed: 0,
+        }
+    }
+
+    /// Reads the records of the last run, and adds this one to the history if there is one.
+    pub(crate) fn load(&mut self) -> Result<()> {
+        self.read().map_err(|source| Error::Open { source })
+    }
+
+    fn read(&mut self) -> everbyte_kv::Result<()> {
+        let tables = Arc::clone(&self.tables);
+        self.found = tables.kv.newest_version()?.get();
+        let Some(local) = tables.local() else { return Ok(()) };
+        let parse = |bytes: Vec<u8>| History::parse(&bytes).ok_or_else(damaged);
+        self.history = local.get(HISTORY)?.map(parse).transpose()?.unwrap_or_default();
+        self.origin = self.stored_origin()?;
+        if let Some(bytes) = local.get(PRIMARY)? {
+            self.primary = PrimaryAddress::parse(&String::from_utf8_lossy(&bytes));
+        }
+        if let Some((run, _)) = self.history.0.last().copied() {
+            let kept = KeptVersions::open(&tables.kv, local)?;
+            let version = self.found.saturating_sub(1);
+            let last = Position { run, version };
+            let is_marked = matches!(kept.find(&last, &self.history), kept::Found::At(_));
+            self.add_run()?;
+            self.left = is_marked.then_some((last, self.found + 1));
+            self.kept = Some(Arc::new(kept));
+        }
+        Ok(())
+    }
+
+    /// Makes the table of replication if there is none. The caller has no batch.
+    pub(crate) fn make_table(&self) -> everbyte_kv::Result<()> {
+        self.tables.make_local().map(drop)
+    }
+
+    fn stored_origin(&self) -> everbyte_kv::Result<Origin> {
+        let Some(local) = self.tables.local() else { return Ok(Origin::Own) };
+        let mut batch = self.tables.kv.batch();
+        let value = batch.table(local)?.get(ORIGIN)?;
+        value.map_or(Ok(Origin::Own), |bytes| Origin::parse(&bytes).ok_or_else(damaged))
+    }
+
+    /// Writes records of the table of replication; `None` removes one. Settled on return.
+    fn store(&self, records: &[(&[u8], Option<Vec<u8>>)]) -> everbyte_kv::Result<()> {
+        let (kv, local) = (&self.tables.kv, self.tables.make_local()?);
+        let mut batch = kv.batch();
+        for (name, value) in records {
+            match value {
+                Some(value) => batch.table(local)?.put(name, value)?,
+                None => batch.table(local)?.delete(name)?,
+            };
+        }
+        let commit = batch.commit()?;
+        kv.settle(commit)
+    }
+
+    fn add_run(&mut self) -> everbyte_kv::Result<()> {
+        self.history.add(self.run, self.found);
+        self.store(&[(HISTORY, Some(self.history.bytes()))])
+    }
+
+    /// The kept versions; from now on there is a history.
+    fn kept(&mut self) -> everbyte_kv::Result<Arc<KeptVersions>> {
+        if let Some(kept) = &self.kept {
+            return Ok(Arc::clone(kept));
+        }
+        self.add_run()?;
+        let kept = Arc::new(KeptVersions::open(&self.tables.kv, self.tables.make_local()?)?);
+        self.kept = Some(Arc::clone(&kept));
+        Ok(kept)
+    }
+
+    /// Whether this server takes no writes from clients.
+    pub(crate) fn is_replica(&self) -> bool {
+        self.primary.is_some()
+    }
+
+    /// Whether the keys are a mixture of two versions of the primary.
+    pub(crate) fn is_mixed(&self) -> bool {
+        self.origin.is_between()
+    }
+
+    /// Begins to feed a client. The caller has no batch.
+    pub(crate) fn attach(
+        &mut self,
+        client: (u64, usize),
+        host: String,
+        port: u16,
+        origin: Origin,
+        keep: Duration,
+    ) -> Result<()> {
+        let kept = self.kept().map_err(|source| Error::Store { source })?;
+        let feed = feed::start(feed::Start {
+            kept,
+            tables: ReplicatedTables(Arc::clone(&self.tables)),
+            history: self.history.clone(),
+            run: self.run,
+            above: Arc::clone(&self.above),
+            origin,
+            keep,
+            waker: self.waker.clone(),
+        });
+        let feed = feed.map_err(|source| Error::System { action: "start the feed of a replica", source })?;
+        let (client, slot) = client;
+        self.replicas.push(Replica { client, slot, host, port, feed, settled: 0, heard: Instant::now() });
+        Ok(())
+    }
+
+    /// A connection has ended.
+    pub(crate) fn forget(&mut self, client: u64) {
+        self.replicas.retain(|replica| {
+            if replica.client == client {
+                replica.feed.close();
+            }
+            replica.client != client
+        });
+    }
+
+    /// This server becomes a replica of another one, or of the same one again. The caller has no
+    /// batch.
+    pub(crate) fn follow(&mut self, target: Target) -> Result<()> {
+        let store = |source| Error::Store { source };
+        self.link = None;
+        self.kept().map_err(store)?;
+        self.reload().map_err(store)?;
+        if self.origin == Origin::Own
+            && let Some(position) = self.own_position().map_err(store)?
+        {
+            self.origin = Origin::At(position);
+        }
+        let address = PrimaryAddress { host: target.host.clone(), port: target.port };
+        let text = format!("{}:{}", address.host, address.port).into_bytes();
+        self.store(&[(ORIGIN, Some(self.origin.bytes())), (PRIMARY, Some(text))]).map_err(store)?;
+        self.primary = Some(address);
+        self.left = None;
+        let (above, waker) = (Arc::clone(&self.above), self.waker.clone());
+        let link = Link::start(target, self.origin.clone(), self.run, above, waker);
+        self.link = Some(link.map_err(|source| Error::System { action: "start the link to the primary", source })?);
+        Ok(())
+    }
+
+    /// The position of the keys of a server that was no replica.
+    fn own_position(&mut self) -> everbyte_kv::Result<Option<Position>> {
+        let newest = self.tables.kv.newest_version()?.get();
+        if let Some((position, after)) = self.left
+            && after == newest
+        {
+            return Ok(Some(position));
+        }
+        let held = self.kept()?.newest(Duration::MAX)?;
+        Ok(held.map(|held| Position { run: self.run, version: held.version() }))
+    }
+
+    /// Reads again where the keys come from: a patch was lost.
+    pub(crate) fn reload(&mut self) -> everbyte_kv::Result<()> {
+        self.origin = self.stored_origin()?;
+        Ok(())
+    }
+
+    /// This server becomes a primary: its keys are its own from now on. Replicas of its primary
+    /// that are at the same position may go on from here. The caller has no batch.
+    pub(crate) fn promote(&mut self, keep: Duration) -> Result<()> {
+        let store = |source| Error::Store { source };
+        self.link = None;
+        self.primary = None;
+        self.reload().map_err(store)?;
+        if self.origin != Origin::Own {
+            let kept = self.kept().map_err(store)?;
+            kept.leave(kept.newest(keep).map_err(store)?);
+        }
+        self.store(&[(ORIGIN, None), (PRIMARY, None)]).map_err(store)?;
+        self.origin = Origin::Own;
+        self.above.lock().clear();
+        Ok(())
+    }
+
+    /// A replica has settled a position; whether it is one of this server's.
+    pub(crate) fn acknowledge(&mut self, client: u64, position: Position, now: Instant) -> bool {
+        let Some(replica) = self.replicas.iter_mut().find(|replica| replica.client == client) else { return false };
+        replica.heard = now;
+        if self.history.relation(&position, u64::MAX) == position::Relation::Past {
+            replica.settled = replica.settled.max(position.version);
+        }
+        replica.feed.acknowledge(position);
+        true
+    }
+
+    /// The position of a replica's keys.
+    pub(crate) fn position(&self) -> Option<Position> {
+        match &self.origin {
+            Origin::At(position) => Some(*position),
+            Origin::Own | Origin::Between { .. } => None,
+        }
+    }
+
+    /// The replica that takes over in a failover: one that has everything, or the one that was asked
+    /// for whatever it lacks. The caller has no batch.
+    pub(crate) fn successor(&self, force: bool) -> everbyte_kv::Result<Option<PrimaryAddress>> {
+        let Some(failover) = &self.failover else { return Ok(None) };
+        let newest = self.tables.kv.newest_version()?.get();
+        // The commit behind a kept version is the one that gives it its name.
+        let has_all = |replica: &&Replica| replica.settled > 0 && replica.settled + 1 >= newest;
+        let wanted = |replica: &&Replica| failover.to.as_ref().is_none_or(|to| replica.is_at(to));
+        let found = self.replicas.iter().filter(wanted).find(|replica| force || has_all(replica));
+        Ok(found.map(|replica| PrimaryAddress { host: replica.host.clone(), port: replica.port }))
+    }
+
+    /// How many versions are kept for replicas that are away.
+    pub(crate) fn away_count(&self) -> usize {
+        self.kept.as_ref().map_or(0, |kept| kept.away_count())
+    }
+
+    /// The replicas that have settled a version.
+    pub(crate) fn settled_count(&self, version: u64) -> usize {
+        self.replicas.iter().filter(|replica| replica.settled >= version).count()
+    }
+}
+
+impl Drop for Replication {
+    fn drop(&mut self) {
+        self.replicas.iter().for_each(|replica| replica.feed.close());
+    }
+}
