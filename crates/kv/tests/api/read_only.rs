@@ -41,6 +41,7 @@ fn a_store_that_is_read_refuses_writes_and_stays_as_it_is() {
         refused(kv.drop_table("t"));
         refused(kv.name_version("tuesday").map(drop));
         refused(kv.remove_version("monday"));
+        refused(kv.rename_versions(&["monday"], "tuesday").map(drop));
         refused(kv.restore_version("monday"));
         refused(kv.increment::<u64>(b"n", 1).map(drop));
         refused(kv.transact(|tx| tx.put(b"new", b"")).map(drop));

@@ -341,6 +341,29 @@ fn a_reader_that_falls_behind_the_limit_is_told() {
     assert_eq!(kv.check(), []);
 }
 
+/// A name moves in one batch: the new version is held, what the old one held comes back.
+#[test]
+fn a_version_is_named_in_the_place_of_others() {
+    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let kv = Kv::create(&store, "kv").unwrap();
+    kv.put(b"k", b"1").unwrap();
+    let first = kv.rename_versions(&[], "first").unwrap();
+    assert_eq!(kv.newest_version().unwrap().get(), first.version().get() + 1);
+    kv.put(b"k", b"2").unwrap();
+    assert!(matches!(kv.rename_versions(&["first", "none"], "second"), Err(Error::NoVersion { .. })));
+    assert!(matches!(kv.rename_versions(&[], "first"), Err(Error::VersionExists { .. })));
+    let second = kv.rename_versions(&["first"], "second").unwrap();
+    assert_eq!((first.get(b"k").unwrap(), second.get(b"k").unwrap()), (Some(b"1".into()), Some(b"2".into())));
+    let names: Vec<String> = kv.versions().unwrap().into_iter().map(|version| version.name).collect();
+    assert_eq!(names, ["second"]);
+    drop((first, second));
+    kv.remove_version("second").unwrap();
+    while kv.reclaim().unwrap() {}
+    assert_eq!(kv.stats().oldest, kv.stats().version.get(), "nothing holds an old version");
+    assert_eq!(kv.check(), []);
+}
+
 /// Names of versions mean the versions of one store: a copy has none, and all else.
 #[test]
 fn a_copy_has_the_tables_and_no_names_of_versions() {

@@ -72,19 +72,19 @@ impl Iterations {
         keys.begin_command(true);
         let applied = keys.apply(patch);
         self.shared.note_changes(keys.new_changes(), None);
-        let (verdict, failed) = (keys.end_command(applied.is_err()), applied.is_err());
+        let verdict = keys.end_command(applied.is_err());
         let places = self.touched(keys, None);
+        if matches!(verdict, Verdict::Lost) {
+            // The patches before it in this iteration have gone with it.
+            self.careful = CAREFUL_ITERATIONS;
+            self.recall(LOST);
+        }
         let lost = match (verdict, applied) {
             (Verdict::Kept, Ok(())) => None,
             (Verdict::Refused(error), _) | (_, Err(error)) => Some(store_text(&error)),
             (Verdict::Lost, Ok(())) => Some(LOST.to_vec()),
         };
         if let Some(text) = lost {
-            if failed {
-                // What was executed before it in this iteration has gone with it.
-                self.careful = CAREFUL_ITERATIONS;
-                self.recall(LOST);
-            }
             self.shared.outbox.drop_command();
             self.shared.outbox.end_command(keys.unsettled());
             self.patch_lost(&String::from_utf8_lossy(&text));
@@ -96,12 +96,13 @@ impl Iterations {
         } else {
             self.shared.outbox.add(Parcel::Applied(patch.origin.clone()));
         }
-        if self.wake(places, keys).is_some() {
+        let is_lost = self.wake(places, keys).is_some();
+        if is_lost {
             self.careful = CAREFUL_ITERATIONS;
             self.recall(LOST);
         }
         self.shared.outbox.end_command(keys.unsettled());
-        true
+        !is_lost
     }
 
     /// A patch has not happened: the stream begins again from what is settled.

@@ -133,11 +133,6 @@ impl Keyspace<'_> {
         Ok(())
     }
 
-    /// The keys of this server are its own from now on, or again those of a primary.
-    pub(crate) fn put_origin(&mut self, bytes: &[u8]) -> Result<()> {
-        self.put_value(Place::Local, ORIGIN, bytes).map(drop)
-    }
-
     /// Removes all keys from `from` to the one before `to`.
     fn clear(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
         let Some(((first, from), (last, to))) = from.split_first().zip(to.split_first()) else { return Ok(()) };

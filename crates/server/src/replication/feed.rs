@@ -26,6 +26,7 @@ use mio::Waker;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Bytes of frames that wait for the event loop at most, and one frame.
@@ -156,7 +157,7 @@ pub(super) struct Start {
 ///
 /// # Errors
 /// The system gives no thread.
-pub(super) fn start(start: Start) -> std::io::Result<Arc<Feed>> {
+pub(super) fn start(start: Start) -> std::io::Result<(Arc<Feed>, JoinHandle<()>)> {
     let feed = Arc::new(Feed::new(start.waker.clone()));
     let theirs = Arc::clone(&feed);
     let life = carried(move || {
@@ -173,8 +174,8 @@ pub(super) fn start(start: Start) -> std::io::Result<Arc<Feed>> {
             let _ = waker.wake();
         }
     });
-    std::thread::Builder::new().name("everbyte-feed".into()).spawn(life)?;
-    Ok(feed)
+    let thread = std::thread::Builder::new().name("everbyte-feed".into()).spawn(life)?;
+    Ok((feed, thread))
 }
 
 struct Feeder {

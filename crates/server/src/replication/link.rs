@@ -253,7 +253,7 @@ impl State {
         let (Some(Origin::At(position)), Some(stream)) = (&self.settled, &self.stream) else { return };
         let origin = Origin::At(*position).bytes();
         let request = request(&[b"EVERBYTE.ACK", &origin]);
-        match send(stream, &request, SendFlags::DONTWAIT) {
+        match send(stream, &request, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(sent) if sent == request.len() => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {}
             _ => self.cut(), // half a request
@@ -365,7 +365,8 @@ impl Shared {
         }
         let (protocol, port) = (PROTOCOL.to_string(), target.own_port.to_string());
         let word: &[u8] = if target.takes_over { b"FAILOVER" } else { b"REPLICA" };
-        let asked = [b"EVERBYTE.REPLICATE", protocol.as_bytes(), port.as_bytes(), word, &origin.bytes()];
+        let bytes = origin.bytes();
+        let asked: [&[u8]; 5] = [b"EVERBYTE.REPLICATE", protocol.as_bytes(), port.as_bytes(), word, &bytes];
         reader.stream.write_all(&request(&asked))?;
         let mut assembly = Assembly::new(origin, PATCH_SIZE);
         let mut signed = Instant::now();

@@ -26,6 +26,7 @@ use mio::Waker;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub(crate) use frame::{Item, PROTOCOL, Plan};
@@ -84,6 +85,7 @@ pub(crate) struct Replica {
     pub port: u16,
     /// Its thread's handover.
     pub feed: Arc<Feed>,
+    thread: JoinHandle<()>,
     /// The version of this run that it has settled.
     pub settled: u64,
     /// When it last gave a sign of life.
@@ -151,6 +153,8 @@ pub(crate) struct Replication {
     pub link: Option<Link>,
     /// Those that are connected here.
     pub replicas: Vec<Replica>,
+    /// Threads of those that have left.
+    ending: Vec<JoinHandle<()>>,
     /// To be done before the next iteration.
     pub requests: Vec<Request>,
     /// Those that have failed, for the next tick.
@@ -183,6 +187,7 @@ impl Replication {
             primary: None,
             link: None,
             replicas: Vec::new(),
+            ending: Vec::new(),
             requests: Vec::new(),
             again: Vec::new(),
             reloads: false,
@@ -292,20 +297,19 @@ impl Replication {
             keep,
             waker: self.waker.clone(),
         });
-        let feed = feed.map_err(|source| Error::System { action: "start the feed of a replica", source })?;
-        let (client, slot) = client;
-        self.replicas.push(Replica { client, slot, host, port, feed, settled: 0, heard: Instant::now() });
+        let failed = |source| Error::System { action: "start the feed of a replica", source };
+        let ((feed, thread), (client, slot)) = (feed.map_err(failed)?, client);
+        self.replicas.push(Replica { client, slot, host, port, feed, thread, settled: 0, heard: Instant::now() });
         Ok(())
     }
 
     /// A connection has ended.
     pub(crate) fn forget(&mut self, client: u64) {
-        self.replicas.retain(|replica| {
-            if replica.client == client {
-                replica.feed.close();
-            }
-            replica.client != client
-        });
+        for replica in self.replicas.extract_if(.., |replica| replica.client == client) {
+            replica.feed.close();
+            self.ending.push(replica.thread);
+        }
+        self.ending.retain(|thread| !thread.is_finished());
     }
 
     /// This server becomes a replica of another one, or of the same one again. The caller has no
@@ -411,5 +415,10 @@ impl Replication {
 impl Drop for Replication {
     fn drop(&mut self) {
         self.replicas.iter().for_each(|replica| replica.feed.close());
+        // The threads hold the store.
+        let threads = self.replicas.drain(..).map(|replica| replica.thread);
+        for thread in threads.chain(self.ending.drain(..)) {
+            let _ = thread.join(); // it catches its panics
+        }
     }
 }
