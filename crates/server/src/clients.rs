@@ -85,6 +85,8 @@ pub(crate) struct Client {
     pub watches: bool,
     /// Whether it sees all commands.
     pub monitors: bool,
+    /// Whether it is a replica, which is sent the stream.
+    pub replica: bool,
     /// Whether its EXEC is under way.
     pub executing: bool,
     /// Whether the command under way has written pushes alone, which no mode takes away.
@@ -142,6 +144,7 @@ impl Client {
             transaction: None,
             watches: false,
             monitors: false,
+            replica: false,
             executing: false,
             told: false,
             waiting: false,

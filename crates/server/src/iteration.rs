@@ -263,6 +263,9 @@ impl Iterations {
         let tables = Arc::clone(&self.shared.tables);
         let (remembered, now) = (std::mem::take(&mut self.shared.remembered), self.shared.clock());
         let mut keys = Keyspace::new(&tables, remembered, now, self.careful > 0, !self.pending.is_empty());
+        if self.shared.replication.has_replicas() {
+            keys.capture();
+        }
         self.end_pause(now);
         self.apply_patches(&mut keys);
         self.sweep(&mut keys);
@@ -357,7 +360,7 @@ impl Iterations {
         }
         let commit = keys.committed();
         if let Some(commit) = &commit {
-            self.shared.replication.committed = commit.version().get();
+            self.shared.replication.committed(commit.version().get(), keys.take_commits());
         }
         let mut waiting = self.pack();
         self.shared.remembered = keys.into_remembered();

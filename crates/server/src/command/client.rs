@@ -126,13 +126,15 @@ pub(super) fn info(call: &mut Call<'_, '_>) -> Outcome {
 pub(super) fn list(call: &mut Call<'_, '_>) -> Outcome {
     let options: Vec<&[u8]> = call.args.from(2).collect();
     let mut wanted: Option<Vec<u64>> = None;
-    let (mut shown, mut subscribers) = (true, None);
+    let (mut replicas, mut subscribers) = (None, None);
     match options[..] {
         [] => {}
         [word, kind] if is_word(word, "type") => match kind {
-            _ if is_word(kind, "normal") => subscribers = Some(false),
+            _ if is_word(kind, "normal") => (replicas, subscribers) = (Some(false), Some(false)),
             _ if is_word(kind, "pubsub") => subscribers = Some(true),
-            _ if ["master", "replica", "slave"].iter().any(|word| is_word(kind, word)) => shown = false,
+            _ if is_word(kind, "replica") || is_word(kind, "slave") => replicas = Some(true),
+            // The link to a primary is no client.
+            _ if is_word(kind, "master") => wanted = Some(Vec::new()),
             _ => return Err(Fail::made([b"ERR Unknown client type '", kind, b"'"].concat())),
         },
         [word, ref ids @ ..] if is_word(word, "id") && !ids.is_empty() => {
@@ -144,7 +146,8 @@ pub(super) fn list(call: &mut Call<'_, '_>) -> Outcome {
     }
     let wants = |client: &Client| {
         let named = wanted.as_ref().is_none_or(|wanted| wanted.contains(&client.id));
-        shown && named && subscribers.is_none_or(|subscribers| subscribers == client.subscribes())
+        let fits = replicas.is_none_or(|replicas| replicas == client.replica);
+        fits && named && subscribers.is_none_or(|subscribers| subscribers == client.subscribes())
     };
     let mut lines: Vec<(u64, String)> = Vec::new();
     if wants(call.client) {
@@ -162,6 +165,7 @@ pub(super) fn list(call: &mut Call<'_, '_>) -> Outcome {
 fn flags(client: &Client) -> String {
     let mode = client.tracking.as_ref();
     let marks = [
+        (client.replica, 'S'),
         (client.subscribes(), 'P'),
         (client.transaction.is_some(), 'x'),
         (client.waiting || client.postponed, 'b'),

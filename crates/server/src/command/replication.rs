@@ -230,6 +230,7 @@ pub(super) fn replicate(call: &mut Call<'_, '_>) -> Outcome {
         Address::Unix(path) => path.to_string(),
     };
     let client = (call.client.id, call.client.slot);
+    call.client.replica = true;
     replication.requests.push(Request::Attach { client, host, port, origin });
     Ok(())
 }

@@ -18,6 +18,8 @@ impl Iterations {
             let client = &connection.client;
             let waits =
                 client.waiting || client.postponed || client.subscribes() || client.monitors || connection.parked;
+            // A replica gives signs of life by itself, but for a long copy.
+            let waits = waits || client.replica;
             if !idle.is_zero() && !waits && now.saturating_duration_since(connection.client.active) > idle {
                 connection.client.closing = Closing::Now;
                 self.ready(slot, false);

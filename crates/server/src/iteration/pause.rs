@@ -9,7 +9,7 @@ impl ServerState {
     /// Whether a request of a client has to wait.
     pub(super) fn postpones(&self, client: &Client, row: usize) -> bool {
         let writes = || may_change(client, CommandTable::get().rows[row]);
-        self.pause.is_some_and(|pause| pause.all || writes())
+        !client.replica && self.pause.is_some_and(|pause| pause.all || writes())
     }
 }
 

@@ -27,6 +27,7 @@
 //!
 //! Design: docs/design/server-keyspace.md
 
+mod capture;
 mod check;
 mod collections;
 mod databases;
@@ -42,6 +43,7 @@ mod streams;
 mod tables;
 mod writes;
 
+use capture::{Capture, Committed};
 use databases::Spaces;
 use everbyte_kv::{Batch, Commit, Error, KEY_MAX, Kv, Result, Savepoint};
 use everbyte_media::seeded;
@@ -102,6 +104,8 @@ pub(crate) struct Keyspace<'k> {
     exposed: bool,
     /// The version that reads see while `behind`, once there has been one.
     settled: Option<Settled>,
+    /// The changes, for replicas.
+    capture: Capture,
 }
 
 /// A change of keys, with their database.
@@ -196,7 +200,18 @@ impl<'k> Keyspace<'k> {
             may_write: false,
             exposed: false,
             settled: None,
+            capture: Capture::default(),
         }
+    }
+
+    /// Changes are captured, for replicas.
+    pub(crate) fn capture(&mut self) {
+        self.capture.begin();
+    }
+
+    /// The commits of the iteration, with their changes.
+    pub(crate) fn take_commits(&mut self) -> Vec<Committed> {
+        self.capture.take_commits()
     }
 
     /// Facts for the next iteration.
@@ -325,6 +340,7 @@ impl<'k> Keyspace<'k> {
             && let Some(batch) = &mut self.batch
         {
             self.savepoint = Some(batch.savepoint()?);
+            self.capture.set_savepoint();
             self.spaces_at_savepoint = self.remembered.spaces;
         }
         Ok(())
@@ -366,9 +382,11 @@ impl<'k> Keyspace<'k> {
                 if !seeded("server-swap-kept") {
                     self.remembered.spaces = self.spaces_at_savepoint;
                 }
+                self.capture.roll_back();
                 return Verdict::Kept;
             }
             self.batch = None;
+            self.capture.forget();
             let lost = self.written_before;
             self.written = false;
             return if lost { Verdict::Lost } else { Verdict::Kept };
@@ -394,10 +412,12 @@ impl<'k> Keyspace<'k> {
         if let Some(batch) = self.batch.take() {
             match batch.commit() {
                 Ok(commit) => {
+                    self.capture.committed(commit.version().get());
                     self.commit = Some(commit);
                     self.remembered.spaces.committed();
                 }
                 Err(error) => {
+                    self.capture.forget();
                     self.remembered.forget();
                     return Err(error);
                 }

@@ -11,7 +11,7 @@
 use super::reads::Place;
 use super::record::{COLLECTION, Collection, KeyRecord, damaged_by};
 use super::tables::{DATABASES, SPACES, Tables};
-use super::{Keyspace, Touch};
+use super::{Keyspace, Touch, after_prefix};
 use crate::replication::{Item, ORIGIN, Patch};
 use everbyte_kv::{Changes, Range, Result, Snapshot};
 use everbyte_media::seeded;
@@ -55,6 +55,11 @@ impl ReplicatedTables {
             Place::State => Some(&self.0.state),
         }
     }
+}
+
+/// The byte of a place; `None`: its pairs are not sent.
+pub(super) fn place_of(place: Place) -> Option<u8> {
+    PLACES.iter().position(|known| *known == place).map(|place| place as u8)
 }
 
 /// The place and the key of a key of the stream.
@@ -112,10 +117,7 @@ impl Keyspace<'_> {
                     let was_there = self.remove_value(place, key)?;
                     self.changed(place, key, None, -i64::from(was_there), &mut seen)?;
                 }
-                Item::Clear(from, to) => {
-                    self.clear(from, to)?;
-                    all = true;
-                }
+                Item::Clear(from, to) => all |= self.clear(from, to, &mut seen)?,
             }
         }
         let strangers: BTreeSet<u8> = seen.elements.difference(&seen.named).map(|(space, _)| *space).collect();
@@ -133,15 +135,27 @@ impl Keyspace<'_> {
         Ok(())
     }
 
-    /// Removes all keys from `from` to the one before `to`.
-    fn clear(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
-        let Some(((first, from), (last, to))) = from.split_first().zip(to.split_first()) else { return Ok(()) };
+    /// Removes all keys from `from` to the one before `to`. Whether more has gone than elements of
+    /// one collection, or deadlines.
+    fn clear(&mut self, from: &[u8], to: &[u8], seen: &mut Seen) -> Result<bool> {
+        let Some(((first, from), (last, to))) = from.split_first().zip(to.split_first()) else { return Ok(false) };
+        let mut is_much = false;
         for (place, table) in (0..).zip(PLACES).filter(|(place, _)| (*first..=*last).contains(place)) {
+            if place == *last && to.is_empty() {
+                break;
+            }
             let low = if place == *first { Bound::Included(from) } else { Bound::Unbounded };
             let high = if place == *last { Bound::Excluded(to) } else { Bound::Unbounded };
             self.remove_range(table, (low, high))?;
+            match (table, collection_of(from).zip(from.get(..9).and_then(after_prefix))) {
+                (Place::Deadlines, _) => {}
+                (Place::Elements, Some((collection, end))) if place == *first && place == *last && *to <= end[..] => {
+                    seen.elements.insert(collection);
+                }
+                _ => is_much = true,
+            }
         }
-        Ok(())
+        Ok(is_much)
     }
 
     /// Notes the collection whose record is about to change.

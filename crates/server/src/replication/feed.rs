@@ -18,6 +18,7 @@
 use super::frame::{Frame, PROTOCOL, Plan};
 use super::kept::{Found, KeptVersion, KeptVersions};
 use super::position::{History, Origin, Position, Relation, RunId};
+use super::recent::Recent;
 use super::transfer::Walk;
 use crate::keyspace::ReplicatedTables;
 use everbyte_kv::Result;
@@ -141,6 +142,7 @@ impl Feed {
 pub(super) struct Start {
     pub kept: Arc<KeptVersions>,
     pub tables: ReplicatedTables,
+    pub recent: Arc<Recent>,
     pub history: History,
     /// This server's run.
     pub run: RunId,
@@ -301,6 +303,15 @@ impl Feeder {
         let (base, from) = self.base.clone().unzip();
         let begin = Frame::Begin { target: position, base: from, cursor: cursor.to_vec() };
         let Some(()) = self.send(&begin) else { return Ok(None) };
+        let known = base.as_ref().filter(|_| cursor.is_empty()).and_then(|base| {
+            self.start.recent.between(base.version(), target.version())
+        });
+        if let Some(items) = known {
+            let Some(()) = self.send(&Frame::Part { items, cursor: vec![ReplicatedTables::COUNT] }) else {
+                return Ok(None);
+            };
+            return Ok(self.send(&Frame::End));
+        }
         let tables = self.start.tables.clone();
         let base = base.as_ref().map(|base| &base.snapshot);
         let walk = Walk { tables: &tables, base, target: &target.snapshot, part_size: PART_SIZE };

@@ -15,6 +15,7 @@
 //! Design: docs/design/replication.md
 
 use super::position::{History, Origin, Position, Relation};
+use super::recent::Recent;
 use everbyte_kv::{Kv, KvTable, Result, Snapshot};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -48,6 +49,8 @@ pub(crate) struct KeptVersions {
     kv: Kv,
     /// The table of replication.
     local: KvTable,
+    /// The commits that give names change nothing else.
+    recent: Arc<Recent>,
     list: Mutex<List>,
 }
 
@@ -76,7 +79,7 @@ pub(crate) fn origin_of(snapshot: &Snapshot, local: &KvTable) -> Result<Origin> 
 
 impl KeptVersions {
     /// The versions that a server left behind, as of replicas that have just left.
-    pub(crate) fn open(kv: &Kv, local: &KvTable) -> Result<KeptVersions> {
+    pub(crate) fn open(kv: &Kv, local: &KvTable, recent: &Arc<Recent>) -> Result<KeptVersions> {
         let mut list = List::default();
         for found in kv.versions()?.into_iter().filter(|found| found.name.starts_with(PREFIX)) {
             let snapshot = kv.open_version(&found.name)?;
@@ -88,7 +91,8 @@ impl KeptVersions {
             list.kept.push(Arc::clone(&held));
             list.away.push((held, Instant::now()));
         }
-        Ok(KeptVersions { kv: kv.clone(), local: local.clone(), list: Mutex::new(list) })
+        let (kv, local, recent) = (kv.clone(), local.clone(), Arc::clone(recent));
+        Ok(KeptVersions { kv, local, recent, list: Mutex::new(list) })
     }
 
     /// Whether clients of the settled version may see its keys.
@@ -128,6 +132,8 @@ impl KeptVersions {
             }
         };
         list.next += 1;
+        // No other thread has committed between the two.
+        self.recent.add(snapshot.version().get() + 1, Vec::new());
         let origin = origin_of(&snapshot, &self.local)?;
         let held = Arc::new(KeptVersion { name, snapshot, origin });
         list.kept.push(Arc::clone(&held));

@@ -15,6 +15,7 @@ mod frame;
 mod link;
 mod kept;
 mod position;
+mod recent;
 mod transfer;
 
 use crate::error::{Error, Result};
@@ -24,6 +25,7 @@ use everbyte_media::Damage;
 use feed::Feed;
 use mio::Waker;
 use parking_lot::Mutex;
+use recent::Recent;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -143,6 +145,8 @@ pub(crate) struct Replication {
     /// it is the newest.
     left: Option<(Position, u64)>,
     kept: Option<Arc<KeptVersions>>,
+    /// The changes of the newest commits.
+    recent: Arc<Recent>,
     /// The servers above this one.
     above: Arc<Mutex<Vec<RunId>>>,
     /// The event loop.
@@ -182,6 +186,7 @@ impl Replication {
             origin: Origin::Own,
             left: None,
             kept: None,
+            recent: Arc::default(),
             above: Arc::default(),
             waker: None,
             primary: None,
@@ -214,7 +219,7 @@ impl Replication {
             self.primary = PrimaryAddress::parse(&String::from_utf8_lossy(&bytes));
         }
         if let Some((run, _)) = self.history.0.last().copied() {
-            let kept = KeptVersions::open(&tables.kv, local)?;
+            let kept = KeptVersions::open(&tables.kv, local, &self.recent)?;
             let version = self.found.saturating_sub(1);
             let last = Position { run, version };
             let is_marked = matches!(kept.find(&last, &self.history), kept::Found::At(_));
@@ -262,7 +267,7 @@ impl Replication {
             return Ok(Arc::clone(kept));
         }
         self.add_run()?;
-        let kept = Arc::new(KeptVersions::open(&self.tables.kv, self.tables.make_local()?)?);
+        let kept = Arc::new(KeptVersions::open(&self.tables.kv, self.tables.make_local()?, &self.recent)?);
         self.kept = Some(Arc::clone(&kept));
         Ok(kept)
     }
@@ -290,6 +295,7 @@ impl Replication {
         let feed = feed::start(feed::Start {
             kept,
             tables: ReplicatedTables(Arc::clone(&self.tables)),
+            recent: Arc::clone(&self.recent),
             history: self.history.clone(),
             run: self.run,
             above: Arc::clone(&self.above),
@@ -404,6 +410,21 @@ impl Replication {
     /// How many versions are kept for replicas that are away.
     pub(crate) fn away_count(&self) -> usize {
         self.kept.as_ref().map_or(0, |kept| kept.away_count())
+    }
+
+    /// Whether there are replicas here.
+    pub(crate) fn has_replicas(&self) -> bool {
+        !self.replicas.is_empty()
+    }
+
+    /// The event loop has committed up to a version, with these changes.
+    pub(crate) fn committed(&mut self, version: u64, commits: Vec<(u64, Option<Vec<Item>>)>) {
+        self.committed = version;
+        for (version, items) in commits {
+            if let Some(items) = items {
+                self.recent.add(version, items);
+            }
+        }
     }
 
     /// The replicas that have settled a version.
