@@ -18,8 +18,8 @@ pub(crate) use fs::{
 };
 pub(crate) use kv::{KvDumpArgs, KvLoadArgs, KvRepairArgs};
 pub(crate) use names::{ChmodArgs, ChownArgs, InStore, Limit, LimitArgs, LsArgs, MvArgs, NamesArgs, Owner};
-pub(crate) use replication::ReplicationArgs;
 pub(crate) use object::{DumpArgs, LoadArgs, ObjectCommand, ObjectCommands};
+pub(crate) use replication::ReplicationArgs;
 pub(crate) use store::{BackupArgs, CloneArgs, MergeArgs, RestoreArgs, StoreCommand, StoreCommands};
 
 use crate::config::{Backend, Durability};

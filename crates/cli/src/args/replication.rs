@@ -76,7 +76,8 @@ impl ReplicationArgs {
         let seconds = |given: Option<u64>, default| given.map_or(default, Duration::from_secs);
         options.replicas_min = self.min_replicas_to_write.unwrap_or(options.replicas_min);
         options.replica_lag_max = seconds(self.min_replicas_max_lag, options.replica_lag_max);
-        options.replication_timeout = seconds(self.repl_timeout, options.replication_timeout).max(Duration::from_secs(1));
+        options.replication_timeout =
+            seconds(self.repl_timeout, options.replication_timeout).max(Duration::from_secs(1));
         options.replica_keep = seconds(self.repl_backlog_ttl, options.replica_keep);
         Ok(())
     }

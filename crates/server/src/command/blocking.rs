@@ -70,7 +70,9 @@ pub(super) fn wait<'k>(call: &mut Call<'_, '_>, keys: impl Iterator<Item = &'k [
     }
     let silent = matches!(call.client.reply_mode, ReplyMode::Off | ReplyMode::Skip);
     let reader = Reader { client: call.client.id, slot: call.client.slot, protocol: call.out.protocol, silent };
-    call.shared.waiters.add(call.client, Waiter { reader, command, places, deadline, attempt, tries_absent, replicas: None });
+    call.shared
+        .waiters
+        .add(call.client, Waiter { reader, command, places, deadline, attempt, tries_absent, replicas: None });
 }
 
 /// The collection under a key that another command has changed.

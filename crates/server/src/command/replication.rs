@@ -13,8 +13,9 @@ use crate::transaction::Transaction;
 use crate::waiting::{ReplicaWait, Waiter};
 
 const READ_ONLY: Fail = Fail::text("READONLY You can't write against a read only replica.");
-const MIXED: Fail =
-    Fail::text("LOADING the keys are on the way from one version of the primary to the next; try again, or ask the primary");
+const MIXED: Fail = Fail::text(
+    "LOADING the keys are on the way from one version of the primary to the next; try again, or ask the primary",
+);
 const FEW_REPLICAS: Fail = Fail::text("NOREPLICAS Not enough good replicas to write.");
 
 /// Refuses writes on a replica, and everything about keys while these are a mixture.
@@ -267,7 +268,10 @@ pub(super) fn info(line: &mut dyn FnMut(&str, &dyn std::fmt::Display), shared: &
         line("slave_priority", &100);
         line("slave_read_only", &1);
         line("replica_announced", &1);
-        line("replica_origin", &replication.position().map_or_else(String::new, |it| format!("{}:{}", it.run, it.version)));
+        line(
+            "replica_origin",
+            &replication.position().map_or_else(String::new, |it| format!("{}:{}", it.run, it.version)),
+        );
         line("replica_mixed", &u8::from(replication.is_mixed()));
         line("replica_plan", &figures.plan.map_or("", crate::replication::Plan::name));
         line("replica_syncs_whole", &figures.whole);
@@ -281,10 +285,7 @@ pub(super) fn info(line: &mut dyn FnMut(&str, &dyn std::fmt::Display), shared: &
         let lag = shared.now.saturating_duration_since(replica.heard).as_secs();
         let state = if replica.settled > 0 { "online" } else { "wait_bgsave" };
         let (host, port, settled) = (&replica.host, replica.port, replica.settled);
-        line(
-            &format!("slave{index}"),
-            &format_args!("ip={host},port={port},state={state},offset={settled},lag={lag}"),
-        );
+        line(&format!("slave{index}"), &format_args!("ip={host},port={port},state={state},offset={settled},lag={lag}"));
     }
     line("master_failover_state", &if replication.failover.is_some() { "waiting-for-sync" } else { "no-failover" });
     line("master_replid", &replication.run);
@@ -293,4 +294,3 @@ pub(super) fn info(line: &mut dyn FnMut(&str, &dyn std::fmt::Display), shared: &
     line("second_repl_offset", &-1);
     line("replica_versions_kept", &replication.away_count());
 }
-

@@ -7,8 +7,8 @@ use crate::command::store_text;
 use crate::keyspace::{Keyspace, Verdict};
 use crate::outbox::{Answer, Parcel};
 use crate::replication::{Origin, Patch, Request};
-use everbyte_media::seeded;
 use crate::server_state::Pause;
+use everbyte_media::seeded;
 use std::time::Duration;
 
 /// Bytes of patches applied in one iteration, and one patch.

@@ -170,14 +170,7 @@ impl Keyspace<'_> {
     }
 
     /// Notes the change of a pair.
-    fn changed(
-        &mut self,
-        place: Place,
-        key: &[u8],
-        value: Option<&[u8]>,
-        gained: i64,
-        seen: &mut Seen,
-    ) -> Result<()> {
+    fn changed(&mut self, place: Place, key: &[u8], value: Option<&[u8]>, gained: i64, seen: &mut Seen) -> Result<()> {
         match place {
             Place::Main => {
                 let database = self.remembered.spaces.database_of(0);

@@ -303,9 +303,10 @@ impl Feeder {
         let (base, from) = self.base.clone().unzip();
         let begin = Frame::Begin { target: position, base: from, cursor: cursor.to_vec() };
         let Some(()) = self.send(&begin) else { return Ok(None) };
-        let known = base.as_ref().filter(|_| cursor.is_empty()).and_then(|base| {
-            self.start.recent.between(base.version(), target.version())
-        });
+        let known = base
+            .as_ref()
+            .filter(|_| cursor.is_empty())
+            .and_then(|base| self.start.recent.between(base.version(), target.version()));
         if let Some(items) = known {
             let Some(()) = self.send(&Frame::Part { items, cursor: vec![ReplicatedTables::COUNT] }) else {
                 return Ok(None);

@@ -117,9 +117,8 @@ impl KeptVersions {
         list.away.retain(|(_, since)| since.elapsed() < keep);
         let excess = list.away.len().saturating_sub(AWAY_MAX);
         list.away.drain(..excess);
-        let (kept, old): (Vec<_>, Vec<_>) = std::mem::take(&mut list.kept)
-            .into_iter()
-            .partition(|held| Arc::strong_count(held) > 1);
+        let (kept, old): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut list.kept).into_iter().partition(|held| Arc::strong_count(held) > 1);
         let name = format!("{PREFIX}{:016x}", list.next);
         let names: Vec<&str> = old.iter().map(|held| held.name.as_str()).collect();
         let renamed = self.kv.rename_versions(&names, &name);
@@ -158,9 +157,13 @@ impl KeptVersions {
     }
 
     /// A replica that may be at these versions has left.
-    pub(crate) fn leave(&self, kept: impl IntoIterator<Item = Arc<KeptVersion>>) {
+    pub(crate) fn leave(&self, versions: impl IntoIterator<Item = Arc<KeptVersion>>) {
         let now = Instant::now();
-        self.list.lock().away.extend(kept.into_iter().map(|held| (held, now)));
+        let mut list = self.list.lock();
+        for version in versions {
+            list.away.retain(|(other, _)| !Arc::ptr_eq(other, &version));
+            list.away.push((version, now));
+        }
     }
 
     /// How many versions are kept for replicas that are away.

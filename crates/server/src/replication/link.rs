@@ -434,8 +434,7 @@ impl Shared {
             state.figures.error = String::new();
             state.figures.plan = assembly.plan;
             let plan = assembly.plan.unwrap_or(Plan::Difference);
-            let figure =
-                if plan.is_whole() { &mut state.figures.whole } else { &mut state.figures.partial };
+            let figure = if plan.is_whole() { &mut state.figures.whole } else { &mut state.figures.partial };
             *figure += 1;
             state.figures.diverged += u64::from(plan == Plan::WholeDiverged);
         }

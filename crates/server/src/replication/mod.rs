@@ -12,10 +12,12 @@
 
 mod feed;
 mod frame;
-mod link;
 mod kept;
+mod link;
 mod position;
 mod recent;
+#[cfg(test)]
+mod tests;
 mod transfer;
 
 use crate::error::{Error, Result};
@@ -32,10 +34,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub(crate) use frame::{Item, PROTOCOL, Plan};
-pub(crate) use link::{Assembly, Link, LinkState, Patch, Target};
 pub(crate) use kept::KeptVersions;
-pub(crate) use transfer::patches_of;
+pub(crate) use link::{Assembly, Link, LinkState, Patch, Target};
 pub(crate) use position::{History, Origin, Position, RunId};
+pub(crate) use transfer::patches_of;
 
 /// The name of the record of a replica's origin in the table of replication.
 pub(crate) const ORIGIN: &[u8] = kept::ORIGIN;

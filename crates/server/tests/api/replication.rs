@@ -287,8 +287,7 @@ fn a_replica_hides_expired_keys_and_leaves_them() {
     await_reply(&replica, &["GET", "short"], Reply::Null);
     await_that("the removal comes from the primary", || {
         settle_on(&primary, "1");
-        contents(&replica.kv) == contents(&primary.kv)
-            && replica.client().call(&["DBSIZE"]) == Reply::Integer(1)
+        contents(&replica.kv) == contents(&primary.kv) && replica.client().call(&["DBSIZE"]) == Reply::Integer(1)
     });
 }
 

@@ -1,0 +1,232 @@
+//! Feeds without a network: what a replica has after each transfer, wherever it began.
+
+use super::feed::{self, Feed, Start};
+use super::frame::{Frame, Item, Plan};
+use super::kept::KeptVersions;
+use super::link::{Assembly, Patch, find_frame};
+use super::position::{History, Origin, Position, RunId};
+use super::recent::Recent;
+use super::transfer::Walk;
+use crate::keyspace::{ReplicatedTables, Tables};
+use everbyte_kv::Kv;
+use everbyte_store::{CreateOptions, Store};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// A primary's store.
+struct Primary {
+    kv: Kv,
+    tables: Arc<Tables>,
+    recent: Arc<Recent>,
+    kept: Arc<KeptVersions>,
+    history: History,
+    run: RunId,
+    _folder: tempfile::TempDir,
+}
+
+impl Primary {
+    fn new() -> Primary {
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let store = Store::create(&folder.path().join("store"), &CreateOptions::default()).unwrap();
+        let kv = Kv::open_or_create(&store, "kv").unwrap();
+        let tables = Arc::new(Tables::open(kv.clone()).unwrap());
+        let recent = Arc::new(Recent::default());
+        let kept = Arc::new(KeptVersions::open(&kv, tables.make_local().unwrap(), &recent).unwrap());
+        let run = RunId::random();
+        let mut history = History::default();
+        history.add(run, 0);
+        Primary { kv, tables, recent, kept, history, run, _folder: folder }
+    }
+
+    /// The position of the newest version, which is kept.
+    fn keep(&self) -> Position {
+        let kept = self.kept.newest(Duration::MAX).unwrap().unwrap();
+        // As a replica that has left.
+        self.kept.leave([Arc::clone(&kept)]);
+        Position { run: self.run, version: kept.version() }
+    }
+
+    fn pairs(&self) -> Pairs {
+        let (tables, snapshot) = (ReplicatedTables(Arc::clone(&self.tables)), self.kv.snapshot());
+        let mut all = Pairs::new();
+        for place in 0..ReplicatedTables::COUNT {
+            for pair in tables.entries(place, &snapshot, std::ops::Bound::Unbounded).unwrap() {
+                let (key, value) = pair.unwrap();
+                all.insert([&[place], &key[..]].concat(), value);
+            }
+        }
+        all
+    }
+
+    fn feed(&self, origin: Origin) -> (Arc<Feed>, JoinHandle<()>) {
+        let start = Start {
+            kept: Arc::clone(&self.kept),
+            tables: ReplicatedTables(Arc::clone(&self.tables)),
+            recent: Arc::clone(&self.recent),
+            history: self.history.clone(),
+            run: self.run,
+            above: Arc::default(),
+            origin,
+            keep: Duration::MAX,
+            waker: None,
+        };
+        feed::start(start).unwrap()
+    }
+}
+
+/// A replica that applies what a feed sends.
+struct Replica {
+    feed: Arc<Feed>,
+    thread: JoinHandle<()>,
+    assembly: Assembly,
+    pairs: Pairs,
+    origin: Origin,
+    plan: Option<Plan>,
+}
+
+impl Replica {
+    fn new(primary: &Primary, origin: Origin, pairs: Pairs) -> Replica {
+        let (feed, thread) = primary.feed(origin.clone());
+        Replica { feed, thread, assembly: Assembly::new(origin.clone(), 1 << 20), pairs, origin, plan: None }
+    }
+
+    fn apply(&mut self, patch: Patch) {
+        for item in patch.items {
+            match item {
+                Item::Put(key, value) => drop(self.pairs.insert(key, value)),
+                Item::Delete(key) => drop(self.pairs.remove(&key)),
+                Item::Clear(from, to) => self.pairs.retain(|key, _| *key < from || *key >= to),
+            }
+        }
+        self.origin = patch.origin;
+    }
+
+    /// Takes frames to the end of a transfer, and acknowledges it.
+    fn transfer(&mut self) {
+        let end = Instant::now() + Duration::from_secs(300);
+        self.feed.poke();
+        loop {
+            let Some(bytes) = self.feed.take() else {
+                assert!(Instant::now() < end && !self.feed.is_closed(), "a transfer ends");
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            };
+            let (frame, rest) = find_frame(&bytes).unwrap();
+            assert!(rest.is_empty());
+            if let Ok(Frame::Greeting { plan, .. }) = Frame::parse(frame, 0) {
+                self.plan = Some(plan);
+            }
+            if let Some(patch) = self.assembly.take(frame).unwrap() {
+                self.apply(patch);
+                let Origin::At(position) = self.origin else { panic!("a small transfer is one patch") };
+                return self.feed.acknowledge(position);
+            }
+        }
+    }
+
+    fn end(self) {
+        self.feed.close();
+        self.thread.join().unwrap();
+    }
+}
+
+/// Keys of 0 to 99, of which some change with the round.
+fn write(kv: &Kv, round: u8) {
+    let mut batch = kv.batch();
+    for key in (0..100).filter(|key| key % (round + 2) == 0) {
+        batch.put(&[b'k', key], &[round; 40]).unwrap();
+    }
+    batch.delete(&[b'k', 6 * round]).unwrap();
+    batch.put(&[b'n', round], b"new").unwrap();
+    let commit = batch.commit().unwrap();
+    kv.settle(commit).unwrap();
+}
+
+#[test]
+fn a_transfer_that_was_cut_goes_on_behind_its_cursor() {
+    let primary = Primary::new();
+    write(&primary.kv, 1);
+    let (base, before) = (primary.keep(), primary.pairs());
+    write(&primary.kv, 2);
+    let (target, after) = (primary.keep(), primary.pairs());
+    // The first parts of the transfer from the one to the other, or of a copy.
+    for base in [Some(base), None] {
+        let snapshot = |position: &Position| match primary.kept.find(position, &primary.history) {
+            super::kept::Found::At(kept) => kept.snapshot.clone(),
+            super::kept::Found::Nothing(relation) => panic!("{relation:?}"),
+        };
+        let (tables, from, to) =
+            (ReplicatedTables(Arc::clone(&primary.tables)), base.as_ref().map(snapshot), snapshot(&target));
+        let walk = Walk { tables: &tables, base: from.as_ref(), target: &to, part_size: 500 };
+        let mut parts = Vec::new();
+        walk.run(&[], &mut |part| {
+            parts.push(part);
+            Some(())
+        })
+        .unwrap();
+        assert!(parts.len() > 3);
+        for count in [1, parts.len() - 1] {
+            let mut replica = Replica::new(&primary, Origin::Own, before.clone());
+            replica.feed.close();
+            let mut cut = Vec::new();
+            for part in &parts[..count] {
+                let Frame::Part { items, cursor } = part else { panic!("a part") };
+                cut.clone_from(cursor);
+                replica.apply(Patch { items: items.clone(), origin: Origin::Own });
+            }
+            let pairs = std::mem::take(&mut replica.pairs);
+            replica.end();
+            let mut replica = Replica::new(&primary, Origin::Between { target, base, cursor: cut }, pairs);
+            replica.transfer();
+            assert_eq!(replica.plan, Some(Plan::Rest));
+            assert_eq!((&replica.pairs, &replica.origin), (&after, &Origin::At(target)));
+            // And then on to the newest version.
+            write(&primary.kv, 3);
+            primary.kv.put(b"and", b"more").unwrap();
+            replica.transfer();
+            assert_eq!(replica.pairs, primary.pairs());
+            replica.end();
+        }
+    }
+}
+
+/// A replica is sent the difference if its version is kept, and everything if not; never the
+/// difference from another version.
+#[test]
+fn the_answer_follows_from_the_history() {
+    let mut primary = Primary::new();
+    write(&primary.kv, 1);
+    let (known, before) = (primary.keep(), primary.pairs());
+    let forgotten = Position { version: known.version - 1, ..known };
+    let lost = Position { version: known.version + 100, ..known };
+    let stranger = Position { run: RunId::random(), ..known };
+    let garbage = Pairs::from([(b"\0own".to_vec(), b"of another history".to_vec())]);
+    for (origin, pairs, plan) in [
+        (Origin::At(known), &before, Plan::Difference),
+        (Origin::At(forgotten), &garbage, Plan::WholeGone),
+        (Origin::At(lost), &garbage, Plan::WholeDiverged),
+        (Origin::At(stranger), &garbage, Plan::WholeUnknown),
+        (Origin::Own, &garbage, Plan::WholeUnknown),
+        (Origin::Between { target: lost, base: Some(known), cursor: b"\0k".into() }, &garbage, Plan::WholeDiverged),
+        (Origin::Between { target: known, base: Some(forgotten), cursor: b"\0k".into() }, &garbage, Plan::WholeGone),
+    ] {
+        write(&primary.kv, 2);
+        let mut replica = Replica::new(&primary, origin, pairs.clone());
+        replica.transfer();
+        assert_eq!(replica.plan, Some(plan));
+        assert_eq!(replica.pairs, primary.pairs(), "{plan:?}");
+        replica.end();
+    }
+    // The next run has found an older version than the replica has: a number that was given twice.
+    let run = RunId::random();
+    primary.history.add(run, known.version - 2);
+    primary.run = run;
+    let mut replica = Replica::new(&primary, Origin::At(known), before);
+    replica.transfer();
+    assert_eq!((replica.plan, &replica.pairs), (Some(Plan::WholeDiverged), &primary.pairs()));
+    replica.end();
+}
