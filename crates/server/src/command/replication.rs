@@ -60,8 +60,8 @@ pub(super) fn replica_of(call: &mut Call<'_, '_>) -> Outcome {
         call.out.ok();
         return Ok(());
     }
-    let number = parse_integer(port).ok_or(NOT_INTEGER)?;
-    let number = u16::try_from(number).map_err(|_| Fail::text("ERR Invalid master port"))?;
+    let number = parse_integer(port).and_then(|number| u16::try_from(number).ok());
+    let number = number.ok_or(Fail::text("ERR Invalid master port"))?;
     let host = String::from_utf8(host.to_vec()).map_err(|_| Fail::text("ERR Invalid master host"))?;
     let address = PrimaryAddress { host, port: number };
     if replication.primary.as_ref() == Some(&address) {

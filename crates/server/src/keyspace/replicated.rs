@@ -117,7 +117,7 @@ impl Keyspace<'_> {
                     let was_there = self.remove_value(place, key)?;
                     self.changed(place, key, None, -i64::from(was_there), &mut seen)?;
                 }
-                Item::Clear(from, to) => all |= self.clear(from, to, &mut seen)?,
+                Item::Clear(from, to) => all |= self.clear_sent(from, to, &mut seen)?,
             }
         }
         let strangers: BTreeSet<u8> = seen.elements.difference(&seen.named).map(|(space, _)| *space).collect();
@@ -137,7 +137,7 @@ impl Keyspace<'_> {
 
     /// Removes all keys from `from` to the one before `to`. Whether more has gone than elements of
     /// one collection, or deadlines.
-    fn clear(&mut self, from: &[u8], to: &[u8], seen: &mut Seen) -> Result<bool> {
+    fn clear_sent(&mut self, from: &[u8], to: &[u8], seen: &mut Seen) -> Result<bool> {
         let Some(((first, from), (last, to))) = from.split_first().zip(to.split_first()) else { return Ok(false) };
         let mut is_much = false;
         for (place, table) in (0..).zip(PLACES).filter(|(place, _)| (*first..=*last).contains(place)) {

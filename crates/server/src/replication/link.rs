@@ -373,10 +373,9 @@ impl Shared {
         loop {
             let frame = self.read(&mut reader, FrameReader::frame)?;
             let before = assembly.frames;
-            let done = assembly.take(&frame);
-            let patches = done.map_err(|why| End::Cut(why.into()))?;
+            let patch = assembly.take(&frame).map_err(|why| End::Cut(why.into()))?;
             self.note(&assembly, before)?;
-            for patch in patches {
+            if let Some(patch) = patch {
                 self.hand_over(patch)?;
             }
             if signed.elapsed() >= SIGN_EVERY {

@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use frame::{Item, PROTOCOL, Plan};
 pub(crate) use kept::KeptVersions;
-pub(crate) use link::{Assembly, Link, LinkState, Patch, Target};
+pub(crate) use link::{Link, LinkState, Patch, Target};
 pub(crate) use position::{History, Origin, Position, RunId};
 pub(crate) use transfer::patches_of;
 

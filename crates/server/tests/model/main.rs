@@ -231,6 +231,7 @@ fn commands_are_described_byte_for_byte() {
         &ranges[..],
         &["host:", "post", "acl", "client", "config", "command", "backup", "pubsub"],
         &["xgroup", "xinfo"],
+        &["everbyte.replicate", "everbyte.ack"],
         &["object", "memory", "slowlog", "latency"],
     ]
     .concat();
