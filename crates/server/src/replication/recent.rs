@@ -51,6 +51,9 @@ impl Recent {
     /// Everything that has changed from one version to another; `None`: it is not known, or too
     /// much.
     pub(super) fn between(&self, base: u64, target: u64) -> Option<Vec<Item>> {
+        if target <= base {
+            return (target == base).then(Vec::new);
+        }
         let commits = self.commits.lock();
         let (mut all, mut size, mut next) = (Vec::new(), 0, base + 1);
         for (version, items) in commits.items.range(base + 1..=target) {
