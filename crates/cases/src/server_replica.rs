@@ -116,6 +116,11 @@ fn states(patches: &[ReplicaPatch]) -> Vec<State> {
     states
 }
 
+/// How many patches lead to an origin.
+fn place(states: &[State], origin: &[u8]) -> Option<usize> {
+    states.iter().position(|state| state.0 == origin)
+}
+
 fn follow(explorer: Explorer, settles_later: bool) -> Result<Report, Box<Failure>> {
     let (patches, last) = primary();
     assert!(patches.iter().any(ReplicaPatch::is_between), "a transfer is several patches");
@@ -125,7 +130,9 @@ fn follow(explorer: Explorer, settles_later: bool) -> Result<Report, Box<Failure
         let kv = crate::kv::open(&media).expect("a whole store");
         let mut server = open(&kv, settles_later).expect("whole tables");
         server.become_replica().expect("room");
-        for (patch, state) in patches.iter().zip(&states[1..]) {
+        // The second run begins where the first one was crashed.
+        let at = place(&states, &server.origin()).expect("the origin of a patch");
+        for (patch, state) in patches.iter().zip(&states[1..]).skip(at) {
             let next = state.clone();
             let op = twin.begin("a patch", move |state: &mut State| *state = next.clone());
             twin.on_its_thread(|| server.apply(patch)).expect("sim barriers do not fail");
@@ -148,7 +155,7 @@ fn observe(media: &Media, seen: &Seen, patches: &[ReplicaPatch], states: &[State
     let found = (server.origin(), pairs(&kv, &kv.snapshot())?);
     sound(&kv)?;
     server.become_replica().map_err(|error| error.to_string())?;
-    let Some(at) = states.iter().position(|state| state.0 == found.0) else {
+    let Some(at) = place(states, &found.0) else {
         return Err(format!("no patch leads to the origin {:?}", found.0));
     };
     for patch in &patches[at..] {
