@@ -271,7 +271,7 @@ impl Feeder {
             let Some((seen, _)) = self.feed.look() else { return Ok(false) };
             let wanted = self.base.as_ref().is_none_or(|(base, _)| kept.is_behind(base));
             if wanted && kept.is_sendable()? {
-                self.target = kept.newest(self.start.keep)?.map(|held| (Arc::clone(&held), self.position(&held)));
+                self.target = kept.newest(self.start.keep, None)?.map(|held| (Arc::clone(&held), self.position(&held)));
                 if self.target.is_some() {
                     return Ok(true);
                 }

@@ -103,15 +103,21 @@ impl KeptVersions {
     /// The newest settled version has something that `held` has not.
     pub(crate) fn is_behind(&self, held: &KeptVersion) -> bool {
         // The commit that gave the kept version its name is the next one.
-        self.kv.snapshot().version().get() > held.version() + 1
+        let newest = self.kv.snapshot().version().get();
+        newest > held.version() + 1 && !self.recent.is_nothing(held.version(), newest)
     }
 
     /// The newest version, kept; it gets a name only if it has none. Versions that no replica needs
     /// lose their names with the same commit. `None`: the version is a mixture.
-    pub(crate) fn newest(&self, keep: Duration) -> Result<Option<Arc<KeptVersion>>> {
+    /// Where it comes from is of no account, unless an origin is given.
+    pub(crate) fn newest(&self, keep: Duration, of: Option<&Origin>) -> Result<Option<Arc<KeptVersion>>> {
         let mut list = self.list.lock();
         let newest = self.kv.newest_version()?.get();
-        if let Some(held) = list.kept.iter().find(|held| held.version() + 1 == newest) {
+        let is_newest = |held: &&Arc<KeptVersion>| {
+            let same = held.version() + 1 == newest || self.recent.is_nothing(held.version(), newest);
+            same && of.is_none_or(|origin| held.origin == *origin)
+        };
+        if let Some(held) = list.kept.iter().find(is_newest) {
             return Ok((!held.origin.is_between()).then(|| Arc::clone(held)));
         }
         list.away.retain(|(_, since)| since.elapsed() < keep);

@@ -255,6 +255,7 @@ impl Replication {
             };
         }
         let commit = batch.commit()?;
+        self.recent.add(commit.version().get(), Vec::new());
         kv.settle(commit)
     }
 
@@ -351,7 +352,7 @@ impl Replication {
         {
             return Ok(Some(position));
         }
-        let held = self.kept()?.newest(Duration::MAX)?;
+        let held = self.kept()?.newest(Duration::MAX, None)?;
         Ok(held.map(|held| Position { run: self.run, version: held.version() }))
     }
 
@@ -370,7 +371,7 @@ impl Replication {
         self.reload().map_err(store)?;
         if self.origin != Origin::Own {
             let kept = self.kept().map_err(store)?;
-            kept.leave(kept.newest(keep).map_err(store)?);
+            kept.leave(kept.newest(keep, Some(&self.origin)).map_err(store)?);
         }
         self.store(&[(ORIGIN, None), (PRIMARY, None)]).map_err(store)?;
         self.origin = Origin::Own;

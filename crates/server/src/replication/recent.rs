@@ -48,6 +48,11 @@ impl Recent {
         }
     }
 
+    /// Whether nothing that replicas are sent has changed from one version to another.
+    pub(super) fn is_nothing(&self, base: u64, target: u64) -> bool {
+        self.between(base, target).is_some_and(|items| items.is_empty())
+    }
+
     /// Everything that has changed from one version to another; `None`: it is not known, or too
     /// much.
     pub(super) fn between(&self, base: u64, target: u64) -> Option<Vec<Item>> {

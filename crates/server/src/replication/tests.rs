@@ -44,7 +44,7 @@ impl Primary {
 
     /// The position of the newest version, which is kept.
     fn keep(&self) -> Position {
-        let kept = self.kept.newest(Duration::MAX).unwrap().unwrap();
+        let kept = self.kept.newest(Duration::MAX, None).unwrap().unwrap();
         // As a replica that has left.
         self.kept.leave([Arc::clone(&kept)]);
         Position { run: self.run, version: kept.version() }
