@@ -91,6 +91,11 @@ impl<'k> Batch<'k> {
         Range::new(self.tree.cursor(), Bounds::prefix(TableNumber::MAIN, prefix))
     }
 
+    /// The version that this batch follows: one that wrote nothing commits as that version.
+    pub fn follows(&self) -> crate::tree::Version {
+        self.tree.follows().version
+    }
+
     /// Whether an error in the middle of a write has spoiled this batch: it cannot be committed.
     /// Errors that come before anything was changed (a key that is too long) leave a batch as it
     /// was.

@@ -410,9 +410,14 @@ impl<'k> Keyspace<'k> {
     fn commit_batch(&mut self) -> Result<()> {
         self.written = false;
         if let Some(batch) = self.batch.take() {
+            let before = batch.follows();
             match batch.commit() {
                 Ok(commit) => {
-                    self.capture.committed(commit.version().get());
+                    // A batch that changed nothing has no version of its own.
+                    match commit.version() > before {
+                        true => self.capture.committed(commit.version().get()),
+                        false => self.capture.forget(),
+                    }
                     self.commit = Some(commit);
                     self.remembered.spaces.committed();
                 }

@@ -254,8 +254,11 @@ impl Replication {
                 None => batch.table(local)?.delete(name)?,
             };
         }
+        let before = batch.follows();
         let commit = batch.commit()?;
-        self.recent.add(commit.version().get(), Vec::new());
+        if commit.version() > before {
+            self.recent.add(commit.version().get(), Vec::new());
+        }
         kv.settle(commit)
     }
 
