@@ -75,6 +75,7 @@ mod redo;
 mod report;
 mod server;
 mod server_groups;
+mod server_import;
 mod server_model;
 mod server_script;
 mod sharing;
@@ -173,6 +174,7 @@ pub fn cases() -> Vec<Case> {
         backup::CASES,
         merge::CASES,
         server::CASES,
+        server_import::CASES,
     ]
     .concat()
 }

@@ -93,10 +93,10 @@ const TOTAL: u64 = 1200;
 /// The clock as a script begins.
 const START: u64 = 1_000_000_000_000;
 /// Bytes of a store at most.
-const MAX: u64 = 4 << 20;
+pub(crate) const MAX: u64 = 4 << 20;
 
 /// A store that has served these lines, and what it holds.
-fn served(max: u64, lines: &[&str]) -> (Image, Databases) {
+pub(crate) fn served(max: u64, lines: &[&str]) -> (Image, Databases) {
     let image = image_up_to(max, &|kv| {
         let mut server = Server::open(kv, false).expect("room");
         let lines = Vec::from_iter(lines.iter().map(|line| line.to_string()));

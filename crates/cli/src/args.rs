@@ -7,6 +7,7 @@ mod fs;
 mod kv;
 mod names;
 mod object;
+mod redis;
 mod store;
 
 pub(crate) use access::AccessArgs;
@@ -18,6 +19,7 @@ pub(crate) use fs::{
 pub(crate) use kv::{KvDumpArgs, KvLoadArgs, KvRepairArgs};
 pub(crate) use names::{ChmodArgs, ChownArgs, InStore, Limit, LimitArgs, LsArgs, MvArgs, NamesArgs, Owner};
 pub(crate) use object::{DumpArgs, LoadArgs, ObjectCommand, ObjectCommands};
+pub(crate) use redis::{RedisExportArgs, RedisImportArgs};
 pub(crate) use store::{BackupArgs, CloneArgs, MergeArgs, RestoreArgs, StoreCommand, StoreCommands};
 
 use crate::config::{Backend, Durability};
@@ -82,6 +84,10 @@ pub(crate) enum Command {
     Fs(FsCommands),
     /// Serves a store to Redis clients
     Serve(Box<ServeArgs>),
+    /// Imports keys from Redis: an RDB file, an AOF, or a running server, of which it is a replica
+    Import(RedisImportArgs),
+    /// Writes the keys of a store to an RDB file, which Redis loads
+    Export(RedisExportArgs),
     /// Serves domains (stores whose rights the kernel enforces) to programs of several users
     Broker(BrokerArgs),
     /// Lists, creates and removes the domains of a broker, and changes their rights

@@ -117,6 +117,8 @@ from_errors!(
     everbyte_media::Error,
     everbyte_object::Error,
     everbyte_server::Error,
+    everbyte_server::ExportError,
+    everbyte_server::ImportError,
     everbyte_store::Error
 );
 

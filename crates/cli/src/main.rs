@@ -63,6 +63,8 @@ fn run(command: Command, output: &Output) -> Result<(), Failure> {
         Command::Fs(args) => commands::fs::run(&args, output),
         Command::Kv(args) => kv::run(args, output),
         Command::Serve(args) => commands::serve::run(&args, output),
+        Command::Import(args) => commands::redis::import(&args, output),
+        Command::Export(args) => commands::redis::export(&args, output),
         Command::Broker(args) => commands::domain::serve(&args, output),
         Command::Domain(args) => commands::domain::run(&args, output),
         Command::Media(args) => commands::media::run(&args, output),

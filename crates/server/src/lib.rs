@@ -44,6 +44,7 @@ mod outbox;
 mod password;
 mod rdb;
 mod resp;
+mod saves;
 mod script;
 mod server;
 mod server_state;
@@ -54,6 +55,7 @@ mod stream;
 mod tls;
 mod tracking;
 mod transaction;
+mod transfer;
 mod waiting;
 mod watch;
 
@@ -65,4 +67,8 @@ pub use password::Password;
 pub use script::ServerScript;
 pub use server::{Handle, Server};
 pub use server_state::REDIS_VERSION;
+pub use transfer::{
+    ExportError, Exported, ImportError, ImportFault, ImportOptions, ImportPhase, ImportProgress, ImportSource, Imported, Kept,
+    RedisServer, export, import,
+};
 pub use tls::{ClientCertificates, TlsOptions};

@@ -13,6 +13,7 @@ use crate::notify::Events;
 use crate::options::Options;
 use crate::outbox::Outbox;
 use crate::resp::parse::Args;
+use crate::saves::Saves;
 use crate::slowlog::{Latency, SlowCommand, Slowlog, range_of};
 use crate::tls::configure;
 use crate::tracking::Tracking;
@@ -71,6 +72,8 @@ pub(crate) struct ServerState {
     pub metrics: Metrics,
     /// Backups.
     pub backups: Backups,
+    /// RDB files.
+    pub saves: Saves,
     /// Places of SCAN.
     pub cursors: Cursors,
     /// Watched keys.
@@ -139,6 +142,7 @@ impl ServerState {
             users: Users::new(options.password.as_ref()),
             ends: Vec::new(),
             backups: Backups::new(options.backups.clone()),
+            saves: Saves::new(options.backups.clone()),
             address,
             metrics: Metrics::new(),
             cursors: Cursors::new(CURSORS_MAX, CURSORS_SIZE_MAX),

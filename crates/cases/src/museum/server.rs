@@ -260,4 +260,16 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "the reply of a client that waited leaves before its element is settled",
     ),
     exhibit("server-trim-uncounted", "server", "server-streams", "a trim removes entries and the record's count stays"),
+    exhibit(
+        "server-import-unmarked",
+        "server",
+        "server-import",
+        "an import writes no mark: a crash leaves the batches that were committed, and elements of no key",
+    ),
+    exhibit(
+        "server-import-unnamed",
+        "server",
+        "server-import",
+        "an import beside other keys names no version: a crash leaves nothing to go back to",
+    ),
 ];

@@ -17,6 +17,7 @@ pub(crate) mod media;
 pub(crate) mod mount;
 pub(crate) mod names;
 pub(crate) mod object;
+pub(crate) mod redis;
 pub(crate) mod restore;
 pub(crate) mod serve;
 mod serve_mounts;

@@ -16,4 +16,5 @@ mod kv;
 mod kv_dump;
 mod look;
 mod mounts;
+mod redis;
 mod volumes;

@@ -9,6 +9,7 @@ use crate::keyspace::DATABASES;
 use crate::notify::Events;
 use crate::password::Password;
 use crate::resp::number::parse_integer;
+use crate::saves::Saves;
 use crate::server_state::ServerState;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -101,6 +102,14 @@ const PARAMETERS: &[Parameter] = &[
         |shared| shared.options.clients_max.to_string(),
         |shared, count| shared.options.clients_max = count as usize,
     ),
+    constant("dir", |shared| shared.saves.directory().map_or(String::new(), |path| path.display().to_string())),
+    Parameter {
+        name: "dbfilename",
+        value: |shared| shared.saves.name.clone(),
+        change: Change::Text(check_file, |shared, name| {
+            shared.saves.name = String::from_utf8_lossy(name).into_owned();
+        }),
+    },
     fixed("maxmemory", |_| "0".into()),
     fixed("maxmemory-policy", |_| "noeviction".into()),
     Parameter {
@@ -296,6 +305,13 @@ fn merged(text: &str, settings: &[(&str, String)]) -> String {
         };
     }
     out
+}
+
+fn check_file(name: &[u8]) -> Result<(), &'static str> {
+    match Saves::is_name(name) {
+        true => Ok(()),
+        false => Err("dbfilename can't be a path, just a filename"),
+    }
 }
 
 /// Replaces a file whole or not at all.

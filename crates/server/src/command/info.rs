@@ -106,6 +106,20 @@ pub(super) fn process_memory() -> (u64, u64) {
 fn persistence(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     let shared = &call.shared;
     line(text, "loading", 0);
+    let saves = shared.saves.state();
+    let version = shared.kv.stats().version;
+    line(text, "rdb_changes_since_last_save", version.saturating_sub(saves.version));
+    line(text, "rdb_bgsave_in_progress", u8::from(shared.saves.is_running()));
+    line(text, "current_save_keys_processed", if shared.saves.is_running() { saves.keys } else { 0 });
+    line(text, "rdb_last_save_time", saves.last);
+    line(text, "rdb_last_bgsave_status", if saves.error.is_some() { "err" } else { "ok" });
+    let seconds = |time: Option<std::time::Duration>| time.map_or(-1, |time| time.as_secs() as i64);
+    line(text, "rdb_last_bgsave_time_sec", seconds(saves.took));
+    line(text, "rdb_current_bgsave_time_sec", seconds(saves.started.map(|start| start.elapsed())));
+    line(text, "rdb_saves", saves.count);
+    if let Some(error) = &saves.error {
+        line(text, "rdb_last_save_error", error.replace(['\r', '\n'], " "));
+    }
     line(text, "aof_enabled", 1);
     line(text, "appendfsync", shared.append_fsync());
     line(text, "durability", format_args!("{:?}", shared.kv.store().media().durability()));

@@ -43,7 +43,7 @@ pub(super) fn places(key: &KeyUse, args: &Args<'_>, offset: usize) -> Option<Vec
 }
 
 /// Whether operations of BITFIELD change anything, or make no sense.
-fn changes_bits<'a>(mut words: impl ExactSizeIterator<Item = &'a [u8]>) -> bool {
+pub(super) fn changes_bits<'a>(mut words: impl ExactSizeIterator<Item = &'a [u8]>) -> bool {
     while let Some(word) = words.next() {
         let rest = match word {
             _ if is_word(word, "get") => 2,

@@ -39,6 +39,7 @@ mod monitor;
 mod objects;
 mod pubsub;
 mod range;
+mod save;
 mod scan;
 mod server;
 mod set_operations;
@@ -75,6 +76,7 @@ pub(crate) use key_places::{KeyPlace, key_places};
 pub(crate) use monitor::feed;
 pub(crate) use pubsub::listens;
 pub(crate) use tracking::{end_command, remember};
+pub(crate) use save::waits_for_settled;
 pub(crate) use transaction::{discarded, may_change, may_write, queued, refused};
 
 bitflags::bitflags! {
@@ -111,6 +113,8 @@ bitflags::bitflags! {
         const PUBSUB_KIND = 1 << 13;
         /// Not in the log of slow commands: its parts are.
         const SKIP_SLOWLOG = 1 << 14;
+        /// Not while a snapshot is loaded beside the keys.
+        const NO_ASYNC_LOADING = 1 << 15;
 
         /// Category: about keys of any type.
         const KEYSPACE = 1 << 16;

@@ -1,7 +1,7 @@
 //! The check of the server's tables: whether they keep the rules of their format.
 //!
 //! Steps, all at one version
-//!   1. the table of state: layout, next id
+//!   1. the table of state: layout, next id; with the mark of an import nothing else is compared
 //!   2. the table of keys: each record is well formed, not beside a plain string (KEYS-1), and
 //!      listed if it has a deadline (KEYS-2); collections are remembered by their ids, the lowest
 //!      first, as many as the bound of memory allows
@@ -24,6 +24,7 @@ mod groups;
 mod halves;
 
 use super::databases::Spaces;
+use super::imports;
 use super::record::{COLLECTION, HEADER, KeyRecord, ValueType};
 use super::tables::{self, DATABASES, LAYOUT, NAMES, SPACES, deadline_key, record_key};
 use elements::{Owners, Place};
@@ -44,7 +45,8 @@ pub struct KeyspaceFinding {
     /// Its kind.
     pub kind: FindingKind,
     /// The rule of `docs/formats/server.md` that is broken: `KEYS-1` to `KEYS-4`, `LIST-1`,
-    /// `ZSET-1`, `STREAM-1` to `STREAM-3`, or `format`; `read` if bytes cannot be read.
+    /// `ZSET-1`, `STREAM-1` to `STREAM-3`, or `format`; `read` if bytes cannot be read; `import` for
+    /// one that has not finished.
     pub rule: &'static str,
     /// The number of the database.
     pub space: Option<u8>,
@@ -151,6 +153,11 @@ fn check_within(kv: &Kv, owners_size: usize, each: &mut dyn FnMut(KeyspaceFindin
     let each = &mut |finding: KeyspaceFinding| {
         each(KeyspaceFinding { space: finding.space.map(|space| spaces.database_of(space)), ..finding });
     };
+    if matches!(state.get(imports::MARK), Ok(Some(_))) {
+        let detail = "an import has not finished: the next server or import that opens the tables takes it back";
+        each(KeyspaceFinding { kind: FindingKind::Note, ..KeyspaceFinding::damage("import", detail) });
+        return Some(sums);
+    }
     let mut check = Check { snapshot, keys, elements, deadlines, next_id: 1, whole: true, each };
     if check.state(&state) {
         check.collections(owners_size, &mut sums);

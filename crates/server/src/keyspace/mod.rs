@@ -31,6 +31,7 @@ mod check;
 mod collections;
 mod databases;
 mod groups;
+mod imports;
 mod keys;
 mod lists;
 mod ranges;
@@ -49,6 +50,7 @@ use reads::Settled;
 pub use check::{KeyspaceFinding, KeyspaceSums, check};
 pub(crate) use collections::{ElementSpan, HASH, HashedMember, hashed};
 pub(crate) use groups::{Consumer, Group, OpenGroup, Pending, PendingSpan, TOGETHER as PENDING_TOGETHER};
+pub(crate) use imports::take_back;
 pub(crate) use lists::End;
 pub(crate) use ranges::{KeySpan, Visited};
 pub(crate) use record::{Collection, ValueType, damaged};
@@ -72,6 +74,8 @@ pub(crate) struct Keyspace<'k> {
     spaces_at_savepoint: Spaces,
     /// Milliseconds since 1970 at the iteration's beginning.
     now: u64,
+    /// Whether keys whose deadlines have passed are there still: another server decides.
+    keeps_expired: bool,
     /// Changes by the command under way, if `tracks`.
     touched: Vec<Touch>,
     /// The first ones, which `new_changes` has returned.
@@ -179,6 +183,7 @@ impl<'k> Keyspace<'k> {
             spaces_at_savepoint: remembered.spaces,
             remembered,
             now,
+            keeps_expired: false,
             touched: Vec::new(),
             noted: 0,
             tracks: false,
@@ -205,6 +210,11 @@ impl<'k> Keyspace<'k> {
     /// Milliseconds since 1970 at the iteration's beginning.
     pub(crate) fn now(&self) -> u64 {
         self.now
+    }
+
+    /// Whether a deadline is not above the time at the iteration's beginning.
+    pub(crate) fn has_passed(&self, deadline: u64) -> bool {
+        deadline <= self.now && !self.keeps_expired
     }
 
     /// A random number.

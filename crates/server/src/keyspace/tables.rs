@@ -8,7 +8,7 @@
 //! | `server/keys` | space, key | a record (`record.rs`) |
 //! | `server/elements` | space, id of a collection, element | of the type's own |
 //! | `server/deadlines` | space, deadline, key | nothing |
-//! | `server/state` | a name | `layout`, `next id`, `spaces` |
+//! | `server/state` | a name | `layout`, `next id`, `spaces`, `import` (`imports.rs`) |
 //!
 //! A space is a byte: that of a database (`databases.rs`). Ids and deadlines are 8 bytes,
 //! big-endian.
@@ -58,6 +58,7 @@ impl Tables {
         if found != LAYOUT {
             return Err(Error::Layout { format: Format::new(found, LAYOUT) });
         }
+        super::imports::recover(&kv, [&keys, &elements, &deadlines, &state]).map_err(store)?;
         let spaces = state.get(SPACES).and_then(Spaces::parse).map_err(store)?;
         Ok(Tables { kv, keys, elements, deadlines, state, spaces })
     }

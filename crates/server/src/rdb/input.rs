@@ -37,7 +37,8 @@ impl<'s> Input<'s> {
         Ok(bytes)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+    /// The next `N` bytes.
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let mut bytes = [0; N];
         match self.source.read_exact(&mut bytes) {
             Ok(()) => Ok(bytes),
@@ -51,7 +52,7 @@ impl<'s> Input<'s> {
     }
 
     /// The next 8 bytes as a number.
-    pub(super) fn word(&mut self) -> Result<u64> {
+    pub(crate) fn word(&mut self) -> Result<u64> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
@@ -68,7 +69,7 @@ impl<'s> Input<'s> {
     }
 
     /// A length.
-    pub(super) fn length(&mut self) -> Result<u64> {
+    pub(crate) fn length(&mut self) -> Result<u64> {
         match self.length_or_form()? {
             Length::Plain(length) => Ok(length),
             Length::Encoded(_) => malformed("a string is where a length should be"),
@@ -76,7 +77,7 @@ impl<'s> Input<'s> {
     }
 
     /// A string.
-    pub(super) fn string(&mut self) -> Result<Vec<u8>> {
+    pub(crate) fn string(&mut self) -> Result<Vec<u8>> {
         let number = match self.length_or_form()? {
             Length::Plain(size) => return self.take(size),
             Length::Encoded(0) => i64::from(i8::from_le_bytes(self.array()?)),

@@ -50,10 +50,13 @@ pub(crate) fn read_value(kind: u8, input: &mut Input<'_>, each: &mut Sink<'_>) -
             let bytes = input.string()?;
             each(Part::String(&bytes))
         }
-        kind::STREAM | kind::STREAM_2 => stream::read(kind, input, each),
+        kind::STREAM | kind::STREAM_2 | kind::STREAM_3 => stream::read(kind, input, each),
         kind::LIST_QUICKLIST | kind::LIST_QUICKLIST_2 => quicklist(kind, input, each),
         kind::LIST | kind::SET | kind::SORTED_SET_TEXT | kind::HASH | kind::SORTED_SET => plain(kind, input, each),
-        kind::HASH_ZIPMAP..=kind::HASH_ZIPLIST | kind::HASH_LISTPACK | kind::SORTED_SET_LISTPACK => {
+        kind::HASH_ZIPMAP..=kind::HASH_ZIPLIST
+        | kind::HASH_LISTPACK
+        | kind::SORTED_SET_LISTPACK
+        | kind::SET_LISTPACK => {
             let bytes = input.string()?;
             packed(kind, &bytes, each)
         }
@@ -116,14 +119,14 @@ fn packed(kind: u8, bytes: &[u8], each: &mut Sink<'_>) -> Result<()> {
     let elements = match kind {
         kind::SET_INTSET => intset(bytes)?.into_iter().map(Element::Number).collect(),
         kind::HASH_ZIPMAP => zipmap(bytes)?,
-        kind::HASH_LISTPACK | kind::SORTED_SET_LISTPACK => listpack(bytes)?,
+        kind::HASH_LISTPACK | kind::SORTED_SET_LISTPACK | kind::SET_LISTPACK => listpack(bytes)?,
         _ => ziplist(bytes)?,
     };
     if elements.is_empty() {
         return malformed("a value without elements");
     }
     match kind {
-        kind::SET_INTSET => elements.iter().try_for_each(|one| each(Part::Member(&one.bytes()))),
+        kind::SET_INTSET | kind::SET_LISTPACK => elements.iter().try_for_each(|one| each(Part::Member(&one.bytes()))),
         kind::LIST_ZIPLIST => elements.iter().try_for_each(|one| each(Part::Element(&one.bytes()))),
         _ => {
             let (pairs, rest) = elements.as_chunks::<2>();

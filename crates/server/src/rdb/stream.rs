@@ -122,6 +122,9 @@ fn groups(kind: u8, input: &mut Input<'_>, each: &mut Sink<'_>) -> Result<()> {
         for _ in 0..input.length()? {
             let name = input.string()?;
             let seen = input.word()?;
+            if kind == kind::STREAM_3 {
+                input.word()?; // when it was active
+            }
             each(Part::Consumer(&name, seen))?;
             for _ in 0..input.length()? {
                 let id = id_of(&input.take(16)?)?;

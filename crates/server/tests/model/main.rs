@@ -26,6 +26,7 @@ mod sorted_sets;
 mod streams;
 mod tracking;
 mod transactions;
+mod transfers;
 
 use common::{Client, Ours, Redis, Reply, command};
 use everbyte_workload::Random;

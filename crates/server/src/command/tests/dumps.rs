@@ -59,17 +59,41 @@ fn damaged_payloads_are_refused_or_restored_whole() {
     assert!(refused > 500, "{refused} of 1500");
 }
 
-/// A payload of this server has no place for groups: they would be lost.
+/// A stream keeps its groups, consumers and pending entries on the way out and back.
 #[test]
-fn streams_with_groups_are_not_dumped() {
+fn streams_are_dumped_with_their_groups() {
     let mut desk = Desk::new(Options::default());
-    replies(&mut desk, &[b"XADD", b"s", b"1-1", b"f", b"v"]);
-    assert!(replies(&mut desk, &[b"DUMP", b"s"]).starts_with('$'));
-    replies(&mut desk, &[b"XGROUP", b"CREATE", b"s", b"g", b"$"]);
-    let refused = desk.iteration(&[&[b"DUMP", b"s"]]).remove(0).unwrap_err();
-    assert!(refused.contains("cannot be dumped here"), "{refused}");
-    replies(&mut desk, &[b"XGROUP", b"DESTROY", b"s", b"g"]);
-    assert!(replies(&mut desk, &[b"DUMP", b"s"]).starts_with('$'));
+    for number in 1..=600 {
+        replies(&mut desk, &[b"XADD", b"s", format!("{number}-1").as_bytes(), b"f", b"v"]);
+    }
+    replies(&mut desk, &[b"XGROUP", b"CREATE", b"s", b"g", b"0"]);
+    replies(&mut desk, &[b"XGROUP", b"CREATE", b"s", b"empty", b"$"]);
+    replies(&mut desk, &[b"XREADGROUP", b"GROUP", b"g", b"one", b"COUNT", b"300", b"STREAMS", b"s", b">"]);
+    replies(&mut desk, &[b"XREADGROUP", b"GROUP", b"g", b"two", b"COUNT", b"290", b"STREAMS", b"s", b">"]);
+    replies(&mut desk, &[b"XGROUP", b"CREATECONSUMER", b"s", b"g", b"idle"]);
+    let dumped = replies(&mut desk, &[b"DUMP", b"s"]);
+    let payload = {
+        let mut keys_desk = desk.iteration(&[&[b"DUMP", b"s"]]);
+        assert!(keys_desk.remove(0).is_ok());
+        let mut bytes = Vec::new();
+        desk.out.send(&mut bytes).unwrap();
+        let start = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+        bytes[start..bytes.len() - 2].to_vec()
+    };
+    assert!(dumped.starts_with('$'));
+    assert_eq!(replies(&mut desk, &[b"RESTORE", b"t", b"0", &payload]), "+OK\r\n");
+    for words in [&[&b"XINFO"[..], b"GROUPS"][..], &[b"XRANGE"]] {
+        let of = |key: &'static [u8]| {
+            let rest: &[&[u8]] = if words.len() == 1 { &[b"-", b"+"] } else { &[] };
+            [words, &[key], rest].concat()
+        };
+        assert_eq!(replies(&mut desk, &of(b"t")), replies(&mut desk, &of(b"s")));
+    }
+    for consumer in [&b"one"[..], b"two", b"idle"] {
+        let count = replies(&mut desk, &[b"XREADGROUP", b"GROUP", b"g", consumer, b"STREAMS", b"t", b"0"]);
+        assert_eq!(count, replies(&mut desk, &[b"XREADGROUP", b"GROUP", b"g", consumer, b"STREAMS", b"s", b"0"]).replacen("$1\r\ns", "$1\r\nt", 1));
+    }
+    assert_eq!(findings(&desk), Vec::<String>::new());
 }
 
 /// Whether an exchange that shares a batch with a command that fails in its middle is taken back
