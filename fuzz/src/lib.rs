@@ -106,6 +106,12 @@ pub const TARGETS: &[Target] = &[
         run: everbyte_server::fuzz_rdb,
         seeds: || vec![b"HYLL\x01".to_vec(), vec![0x12, 1, 2, 0]],
     },
+    Target {
+        name: "import",
+        what: "an RDB file or an AOF, imported into a store and exported again",
+        run: targets::import::run,
+        seeds: targets::import::seeds,
+    },
 ];
 
 /// The server's own samples of its protocol.

@@ -67,8 +67,8 @@ pub use password::Password;
 pub use script::ServerScript;
 pub use server::{Handle, Server};
 pub use server_state::REDIS_VERSION;
-pub use transfer::{
-    ExportError, Exported, ImportError, ImportFault, ImportOptions, ImportPhase, ImportProgress, ImportSource, Imported, Kept,
-    RedisServer, export, import,
-};
 pub use tls::{ClientCertificates, TlsOptions};
+pub use transfer::{
+    ExportError, Exported, ImportError, ImportFault, ImportOptions, ImportPhase, ImportProgress, ImportSource,
+    Imported, Kept, RedisServer, export, import,
+};

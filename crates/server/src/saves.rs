@@ -84,7 +84,7 @@ fn write(tables: &Tables, to: &Path, state: &Mutex<SaveState>, stop: &AtomicBool
     name.push(".part");
     let part = to.with_file_name(name);
     let said = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let version = tables.kv.stats().version;
+    let version = tables.kv.stats().version.get();
     let done = File::create(&part).map_err(|error| said(&part, &error)).and_then(|file| {
         let mut file = BufWriter::with_capacity(1 << 16, file);
         let mut stopped = Stopped { file: &mut file, stop };

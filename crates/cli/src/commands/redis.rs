@@ -28,7 +28,8 @@ pub(crate) fn import(args: &RedisImportArgs, output: &Output) -> Result<(), Fail
         signal_hook::flag::register(signal, Arc::clone(&stop))
             .map_err(|error| Failure::System(format!("cannot wait for signals: {error}")))?;
     }
-    let options = ImportOptions { replace: args.replace, clear: args.clear, once: args.once, ..ImportOptions::default() };
+    let options =
+        ImportOptions { replace: args.replace, clear: args.clear, once: args.once, ..ImportOptions::default() };
     let bars = [ImportPhase::Keys, ImportPhase::Commands, ImportPhase::Following].map(|phase| {
         let (name, form) = match phase {
             ImportPhase::Keys => ("importing keys", Form::Bytes),
@@ -53,7 +54,7 @@ pub(crate) fn import(args: &RedisImportArgs, output: &Output) -> Result<(), Fail
     let done = done?;
     drop(kv);
     store.close()?;
-    let mut text = format!("imported {} keys", done.keys - done.expired.min(done.keys));
+    let mut text = format!("imported {} keys", done.keys);
     let mut add = |count: u64, said: &str| {
         if count > 0 {
             text.push_str(&format!(", {count} {said}"));

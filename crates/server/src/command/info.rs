@@ -107,7 +107,7 @@ fn persistence(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     let shared = &call.shared;
     line(text, "loading", 0);
     let saves = shared.saves.state();
-    let version = shared.kv.stats().version;
+    let version = shared.kv.stats().version.get();
     line(text, "rdb_changes_since_last_save", version.saturating_sub(saves.version));
     line(text, "rdb_bgsave_in_progress", u8::from(shared.saves.is_running()));
     line(text, "current_save_keys_processed", if shared.saves.is_running() { saves.keys } else { 0 });

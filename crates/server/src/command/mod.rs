@@ -75,8 +75,8 @@ pub(crate) use fail::{Fail, Outcome, store_text};
 pub(crate) use key_places::{KeyPlace, key_places};
 pub(crate) use monitor::feed;
 pub(crate) use pubsub::listens;
-pub(crate) use tracking::{end_command, remember};
 pub(crate) use save::waits_for_settled;
+pub(crate) use tracking::{end_command, remember};
 pub(crate) use transaction::{discarded, may_change, may_write, queued, refused};
 
 bitflags::bitflags! {

@@ -82,7 +82,8 @@ fn parts(manifest: &Path) -> Result<Vec<Part>, ImportFault> {
     file.take(MANIFEST_MAX).read_to_end(&mut bytes).map_err(|error| fault(manifest, error))?;
     let (mut base, mut rest, mut offset) = (None, Vec::new(), 0);
     for line in bytes.split(|byte| *byte == b'\n') {
-        let at = std::mem::replace(&mut offset, offset + line.len() as u64 + 1);
+        let at = offset;
+        offset += line.len() as u64 + 1;
         let damaged = |detail: &str| ImportFault::Damaged { name: name(manifest), offset: at, detail: detail.into() };
         if line.first().is_none_or(|first| *first == b'#') {
             continue;

@@ -61,7 +61,10 @@ impl CommandInput {
             Some(b'*') => {}
             // A remark, such as a time.
             Some(b'#') => {
-                return Ok(rest.iter().position(|byte| *byte == b'\n').map_or(Next::Incomplete, |end| Next::Nothing(end + 1)));
+                return Ok(rest
+                    .iter()
+                    .position(|byte| *byte == b'\n')
+                    .map_or(Next::Incomplete, |end| Next::Nothing(end + 1)));
             }
             // A running server shows that it lives.
             Some(b'\n') => return Ok(Next::Nothing(1)),

@@ -33,6 +33,7 @@ pub use error::{ImportError, ImportFault, Kept};
 pub use rdb_out::{ExportError, Exported, export};
 pub use replica::RedisServer;
 
+pub(crate) use rdb_out::write_keys;
 pub(crate) use value_in::{Refusal, ValueIn};
 pub(crate) use value_out::{number_of, write_value};
 

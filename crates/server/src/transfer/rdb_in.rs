@@ -153,12 +153,12 @@ fn key(
     base: bool,
 ) -> Result<(), ImportFault> {
     let key = step(source, |input| input.string())?;
-    target.done.keys += 1;
     let deadline = deadline.min(i64::MAX as u64);
     if !base && deadline != 0 && target.keys.has_passed(deadline) {
         target.done.expired += 1;
         return step(source, |input| read_value(kind, input, &mut |_| Ok(())));
     }
+    target.done.keys += 1;
     target.keys.begin_command(true);
     target.keys.check_key(&key)?;
     if target.keys.contains(&key)? {

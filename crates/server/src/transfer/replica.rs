@@ -108,8 +108,7 @@ impl<'s> Link<'s> {
                     stream.set_write_timeout(Some(SILENCE)).map_err(fault)?;
                     let _ = stream.set_nodelay(true); // optional
                     let wire = Wire { stream, heard: Instant::now() };
-                    let mut link =
-                        Link { server, input: BufReader::with_capacity(PIECE, wire), told: Instant::now() };
+                    let mut link = Link { server, input: BufReader::with_capacity(PIECE, wire), told: Instant::now() };
                     link.log_in()?;
                     return Ok(link);
                 }
@@ -348,6 +347,9 @@ fn again<'s>(
             Err(_) => std::thread::sleep(BEAT),
         }
         target.tell()?;
+        if target.stopped {
+            return Err(ImportFault::Stopped);
+        }
     }
 }
 
@@ -396,9 +398,9 @@ fn commands_of(
         if place.goal.is_some_and(|goal| place.settled >= goal) {
             return Ok(());
         }
-        match target.tell() {
-            Err(ImportFault::Stopped) => return Ok(()),
-            other => other?,
+        target.tell()?;
+        if target.stopped && commands.transaction.is_none() {
+            return Ok(());
         }
         match input.fill(&mut link.input) {
             Ok(0) => return Err(link.fault("read")(ErrorKind::UnexpectedEof.into())),

@@ -25,6 +25,8 @@ pub(super) struct Target<'k, 'p> {
     pub read: Rc<Cell<u64>>,
     pub phase: ImportPhase,
     pub total: Option<u64>,
+    /// Whether the caller has stopped a running server's stream: what was executed stays.
+    pub stopped: bool,
     /// Bytes of the files before.
     pub earlier: u64,
     pub done: Imported,
@@ -48,6 +50,7 @@ impl<'k, 'p> Target<'k, 'p> {
             read: Rc::default(),
             phase: ImportPhase::Keys,
             total: None,
+            stopped: false,
             earlier: 0,
             done: Imported::default(),
         }
@@ -110,7 +113,14 @@ impl<'k, 'p> Target<'k, 'p> {
             keys: self.done.keys,
             commands: self.done.commands,
         };
-        if (self.progress)(&state) { Ok(()) } else { Err(ImportFault::Stopped) }
+        match ((self.progress)(&state), self.phase) {
+            (true, _) => Ok(()),
+            (false, ImportPhase::Following) => {
+                self.stopped = true;
+                Ok(())
+            }
+            (false, _) => Err(ImportFault::Stopped),
+        }
     }
 
     /// Everything so far stays.

@@ -82,11 +82,7 @@ fn write_elements(keys: &mut Keyspace<'_>, of: &Collection, out: &mut Output, fu
 
 /// Gives `each` the entries of a stream as listpacks, while it says `true`; the number of listpacks
 /// and the first id.
-fn visit_packs(
-    keys: &mut Keyspace<'_>,
-    stream: &Stream,
-    each: &mut Full<'_>,
-) -> Result<Option<(u64, (u64, u64))>> {
+fn visit_packs(keys: &mut Keyspace<'_>, stream: &Stream, each: &mut Full<'_>) -> Result<Option<(u64, (u64, u64))>> {
     let (mut packs, mut more) = (StreamOutput::default(), true);
     keys.visit_entries(stream, EntrySpan { fields: true, ..EntrySpan::ALL }, &mut |id, fields| {
         packs.entry((id.ms, id.seq), &decode_fields(fields)?);

@@ -91,7 +91,7 @@ impl Redis {
         Redis::start_with(&[], None)
     }
 
-    /// With further arguments, and a snapshot to load.
+    /// With further arguments, and a snapshot to load, or the directory of an AOF.
     pub(crate) fn start_with(args: &[&str], snapshot: Option<&Path>) -> Redis {
         let started = std::iter::repeat_with(|| Redis::try_start(args, snapshot)).take(10).flatten().next();
         started.expect("redis-server ends by itself, and hardly for want of a free port")
@@ -99,8 +99,16 @@ impl Redis {
 
     fn try_start(args: &[&str], snapshot: Option<&Path>) -> Option<Redis> {
         let dir = tempfile::tempdir().unwrap();
-        if let Some(snapshot) = snapshot {
-            std::fs::copy(snapshot, dir.path().join("dump.rdb")).unwrap();
+        match snapshot {
+            Some(folder) if folder.is_dir() => {
+                let to = dir.path().join(folder.file_name().unwrap());
+                std::fs::create_dir(&to).unwrap();
+                for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+                    std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+                }
+            }
+            Some(file) => drop(std::fs::copy(file, dir.path().join("dump.rdb")).unwrap()),
+            None => {}
         }
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let child = Command::new("redis-server")
@@ -122,8 +130,9 @@ impl Redis {
             }
             let said = TcpStream::connect(redis.address)
                 .is_ok()
-                .then(|| redis.client().exchange(&command(&["INFO", "server"])));
-            if said.is_some_and(|(said, _)| String::from_utf8_lossy(&said).contains(&listens)) {
+                .then(|| redis.client().exchange(&command(&["INFO", "everything"])));
+            let is_told = |said: &[u8], text: &str| String::from_utf8_lossy(said).contains(text);
+            if said.is_some_and(|(said, _)| is_told(&said, &listens) && is_told(&said, "\r\nloading:0\r\n")) {
                 return Some(redis);
             }
             std::thread::sleep(Duration::from_millis(10));

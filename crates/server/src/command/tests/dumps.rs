@@ -91,7 +91,11 @@ fn streams_are_dumped_with_their_groups() {
     }
     for consumer in [&b"one"[..], b"two", b"idle"] {
         let count = replies(&mut desk, &[b"XREADGROUP", b"GROUP", b"g", consumer, b"STREAMS", b"t", b"0"]);
-        assert_eq!(count, replies(&mut desk, &[b"XREADGROUP", b"GROUP", b"g", consumer, b"STREAMS", b"s", b"0"]).replacen("$1\r\ns", "$1\r\nt", 1));
+        assert_eq!(
+            count,
+            replies(&mut desk, &[b"XREADGROUP", b"GROUP", b"g", consumer, b"STREAMS", b"s", b"0"])
+                .replacen("$1\r\ns", "$1\r\nt", 1)
+        );
     }
     assert_eq!(findings(&desk), Vec::<String>::new());
 }
