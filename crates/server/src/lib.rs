@@ -30,6 +30,7 @@ mod command;
 mod connection;
 mod cursor;
 mod error;
+mod export;
 mod fuzz;
 mod gather;
 mod geohash;
@@ -60,15 +61,15 @@ mod waiting;
 mod watch;
 
 pub use error::{Error, Result};
+pub use export::{ExportError, Exported, export};
 pub use fuzz::{fuzz_protocol, fuzz_rdb};
 pub use keyspace::{KeyspaceFinding, KeyspaceSums, check};
-pub use options::{Options, SoftLimit};
+pub use options::{Options, REDIS_VERSION, SoftLimit};
 pub use password::Password;
 pub use script::ServerScript;
 pub use server::{Handle, Server};
-pub use server_state::REDIS_VERSION;
 pub use tls::{ClientCertificates, TlsOptions};
 pub use transfer::{
-    ExportError, Exported, ImportError, ImportFault, ImportOptions, ImportPhase, ImportProgress, ImportSource,
-    Imported, Kept, RedisServer, export, import,
+    ImportError, ImportFault, ImportOptions, ImportPhase, ImportProgress, ImportSource, Imported, Kept, RedisServer,
+    import,
 };

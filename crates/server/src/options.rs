@@ -10,6 +10,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The Redis version whose replies the server gives. Clients select features by it.
+pub const REDIS_VERSION: &str = "7.0.15";
+
 /// So many bytes may wait for a client for so long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SoftLimit {

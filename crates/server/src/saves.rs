@@ -9,8 +9,8 @@
 //! Threads: the event loop asks, one thread at a time writes. Ending the server stops it.
 
 use crate::backups;
+use crate::export::write_keys;
 use crate::keyspace::Tables;
-use crate::transfer::write_keys;
 use everbyte_kv::Commit;
 use parking_lot::Mutex;
 use std::fs::File;

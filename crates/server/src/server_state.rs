@@ -28,9 +28,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-/// The Redis version whose replies the server gives. Clients select features by it.
-pub const REDIS_VERSION: &str = "7.0.15";
-
 /// Limits of the kept places of SCAN: their number, and their bytes.
 const CURSORS_MAX: usize = 65_536;
 const CURSORS_SIZE_MAX: usize = 16 << 20;

@@ -5,9 +5,10 @@
 
 use super::fail::{NOT_INTEGER, SYNTAX};
 use super::{Call, Fail, Outcome, is_word};
+use crate::export::{number_of, write_value};
 use crate::rdb::{self, Input, Malformed, Output, Part, kind, read_value};
 use crate::resp::number::parse_integer;
-use crate::transfer::{Refusal, ValueIn, number_of, write_value};
+use crate::transfer::{Refusal, ValueIn};
 use std::collections::HashSet;
 
 const BAD: Fail = Fail::text("ERR Bad data format");

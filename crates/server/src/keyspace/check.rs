@@ -45,8 +45,8 @@ pub struct KeyspaceFinding {
     /// Its kind.
     pub kind: FindingKind,
     /// The rule of `docs/formats/server.md` that is broken: `KEYS-1` to `KEYS-4`, `LIST-1`,
-    /// `ZSET-1`, `STREAM-1` to `STREAM-3`, or `format`; `read` if bytes cannot be read; `import` for
-    /// one that has not finished.
+    /// `ZSET-1`, `STREAM-1` to `STREAM-3`, or `format`; `read` if bytes cannot be read; `import`
+    /// for one that has not finished.
     pub rule: &'static str,
     /// The number of the database.
     pub space: Option<u8>,

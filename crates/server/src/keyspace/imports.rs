@@ -18,6 +18,8 @@
 //! Invariants
 //!   IMPORT-1  No settled version has a key of an unfinished import and no mark.
 //!   IMPORT-2  Opening the tables leaves neither mark nor name behind.
+//!
+//! Design: docs/design/server-imports.md
 
 use super::reads::Place;
 use super::record::damaged_by;

@@ -130,7 +130,6 @@ impl From<everbyte_kv::Error> for ImportFault {
 
 /// The rest of an import that has failed.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum Kept {
     /// The store is as it was before.
     Nothing,
@@ -145,7 +144,7 @@ pub enum Kept {
 pub struct ImportError {
     /// The fault.
     pub fault: ImportFault,
-    /// What the store has of it.
+    /// The part of it that the store has.
     pub kept: Kept,
 }
 

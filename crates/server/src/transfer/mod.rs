@@ -1,12 +1,12 @@
-//! Keys from Redis and to Redis: RDB files, AOF, a running server.
+//! Keys from Redis: RDB files, AOF, a running server.
 //!
 //! [`import`] reads a source into the tables of a store that no server serves meanwhile. It commits
 //! batch after batch under a mark (`keyspace/imports.rs`), so however large the source is memory is
 //! bounded, and an import that fails, is stopped or crashes is taken back whole. A running server
 //! is read as its replica reads it: a snapshot under the mark, then its commands, each batch of
-//! which stays. [`export`] writes an RDB file of the keys as of one version.
+//! which stays.
 //!
-//! Modules: values `value_in` and `value_out`; RDB files `rdb_in` and `rdb_out`; commands as bytes
+//! Modules: values `value_in`; RDB files `rdb_in`; commands as bytes
 //! `command_input` and their execution `commands`; AOF `aof`; a running server `replica`; batches
 //! `target`; bytes that are counted `source`.
 //!
@@ -22,22 +22,16 @@ mod command_input;
 mod commands;
 mod error;
 mod rdb_in;
-mod rdb_out;
 mod replica;
 mod source;
 mod target;
 mod value_in;
-mod value_out;
 
 pub use error::{ImportError, ImportFault, Kept};
-pub use rdb_out::{ExportError, Exported, export};
 pub use replica::RedisServer;
 
-pub(crate) use rdb_out::write_keys;
 pub(crate) use value_in::{Refusal, ValueIn};
-pub(crate) use value_out::{number_of, write_value};
 
-use crate::error::Result;
 use crate::keyspace::Tables;
 use crate::options::Options;
 use crate::server_state::ServerState;
@@ -164,9 +158,4 @@ pub fn import(
         Ok(()) => Ok(target.into_imported()),
         Err(fault) => Err(target.take_back(fault)),
     }
-}
-
-/// Opens the server's tables, for `export`.
-fn open(kv: &Kv) -> Result<Tables> {
-    Tables::open(kv.clone())
 }

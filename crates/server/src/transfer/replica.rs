@@ -2,8 +2,8 @@
 //!
 //! Steps
 //!   1. handshake: AUTH, PING, REPLCONF, then PSYNC
-//!   2. the snapshot: an RDB file of a known size, or up to a mark of 40 bytes; meanwhile the server
-//!      is told every second that this side lives
+//!   2. the snapshot: an RDB file of a known size, or up to a mark of 40 bytes; meanwhile the
+//!      server is told every second that this side lives
 //!   3. all of it is settled, and stays
 //!   4. the commands since, batch by batch; what is settled is acknowledged every second
 //!
@@ -216,11 +216,11 @@ impl<'s> Link<'s> {
 }
 
 /// The bytes of a snapshot: meanwhile the server hears of this side.
-struct Snapshot<'l, 's> {
+struct SnapshotBytes<'l, 's> {
     link: &'l mut Link<'s>,
 }
 
-impl Read for Snapshot<'_, '_> {
+impl Read for SnapshotBytes<'_, '_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             if self.link.told.elapsed() > BEAT {
@@ -272,7 +272,7 @@ pub(super) fn follow(
             Err(ImportFault::Connection { .. }) => {}
             other => return other,
         }
-        // What was executed since the last batch comes again.
+        // Commands since the last batch come again.
         target.abandon();
         place.executed = place.settled;
         link = again(target, commands, server, &mut place)?;
@@ -294,7 +294,7 @@ fn snapshot(target: &mut Target<'_, '_>, commands: &mut Commands, link: &mut Lin
     target.total = size;
     target.begin(true)?;
     let name = link.server.address.clone();
-    let mut bytes = Snapshot { link };
+    let mut bytes = SnapshotBytes { link };
     let mut source = Source::new(name, &mut bytes, target.read.clone());
     let told = rdb_in::read(target, &mut source, Use::Base)?;
     match (mark, size) {

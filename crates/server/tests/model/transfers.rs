@@ -1,6 +1,6 @@
 //! Keys from a real Redis, by RDB file, by AOF and as its replica; and back by an RDB file.
 
-use crate::common::{self, Client, Ours, Redis, Reply, table};
+use crate::common::{self, Client, Ours, Redis, Reply, command, table};
 use crate::dumps::content;
 use crate::{scanned, shown};
 use everbyte_kv::Kv;
@@ -70,7 +70,8 @@ fn assert_same(ours: &State, theirs: &State, what: &str) {
     assert_eq!(names(ours), names(theirs), "{what}");
     for (one, other) in ours.iter().zip(theirs) {
         let (ours, theirs) = (&one.2, &other.2);
-        let place = ours.iter().zip(theirs).position(|(one, other)| one != other).unwrap_or(ours.len().min(theirs.len()));
+        let place =
+            ours.iter().zip(theirs).position(|(one, other)| one != other).unwrap_or(ours.len().min(theirs.len()));
         let text = |told: &[Reply]| shown(format!("{:?}", told.get(place)).as_bytes());
         assert!(one == other, "{what}: {} of {}: {}\n{}", shown(&one.1), one.0, text(ours), text(theirs));
     }
@@ -161,19 +162,24 @@ fn setting(client: &mut Client, name: &str, value: &str) {
 
 /// A big value of each type, in each of the forms that Redis keeps them.
 fn write_big(client: &mut Client) {
+    let mut bytes = Vec::new();
     for number in 0..1500 {
-        let text = format!("member-{number}");
-        client.call(&["RPUSH", "big-l", &text]);
-        client.call(&["SADD", "big-set", &text]);
-        client.call(&["HSET", "big-h", &text, &text]);
-        client.call(&["ZADD", "big-z", &format!("{}", number / 7), &text]);
-        client.call(&["XADD", "big-x", &format!("{number}-1"), &text, "v"]);
-        if number == 0 {
-            client.call(&["XGROUP", "CREATE", "big-x", "g", "0"]);
+        let (text, id, score) = (format!("member-{number}"), format!("{number}-1"), (number / 7).to_string());
+        for words in [
+            &["RPUSH", "big-l", &text][..],
+            &["SADD", "big-set", &text],
+            &["HSET", "big-h", &text, &text],
+            &["ZADD", "big-z", &score, &text],
+            &["XADD", "big-x", &id, &text, "v"],
+        ] {
+            bytes.extend(command(words));
         }
     }
-    client.call(&["XREADGROUP", "GROUP", "g", "one", "COUNT", "400", "STREAMS", "big-x", ">"]);
-    client.call(&["XREADGROUP", "GROUP", "g", "two", "COUNT", "400", "STREAMS", "big-x", ">"]);
+    bytes.extend(command(&["XGROUP", "CREATE", "big-x", "g", "0"]));
+    for consumer in ["one", "two"] {
+        bytes.extend(command(&["XREADGROUP", "GROUP", "g", consumer, "COUNT", "400", "STREAMS", "big-x", ">"]));
+    }
+    client.exchange(&bytes);
 }
 
 /// An RDB file of Redis arrives whole, and the RDB file that is made of it is the same to Redis.
@@ -233,7 +239,7 @@ fn aofs_arrive_as_redis_loads_them() {
     setting(&mut theirs, "appendfsync", "always");
     theirs.call(&["SET", "last", "1"]);
     let folder = redis.dir.path().join("appendonlydir");
-    // What Redis itself makes of it: commands do not carry the number of entries that a group has
+    // Redis itself loads the files: commands do not carry the number of entries that a group has
     // read.
     let expect = state(&mut Redis::start_with(&["--appendonly", "yes"], Some(&folder)).client());
     assert!(expect.iter().any(|(_, key, _)| key == b"kept") && !expect.iter().any(|(_, key, _)| key == b"gone"));

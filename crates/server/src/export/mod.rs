@@ -3,10 +3,13 @@
 //! The version is the newest settled one when the export begins; keys that have expired then are
 //! left out. Elements are written as they are read. The file is one that Redis 7.0 loads.
 
-use super::value_out::{number_of, write_value};
+mod value_out;
+
+pub(crate) use value_out::{number_of, write_value};
+
 use crate::keyspace::{DATABASES, KeyError, KeySpan, Keyspace, Tables};
+use crate::options::REDIS_VERSION;
 use crate::rdb::{Output, VERSION, crc64};
-use crate::server_state::REDIS_VERSION;
 use everbyte_kv::Kv;
 use everbyte_media::{Damage, ErrorInfo, ErrorKind};
 use std::io::{self, Write};
@@ -79,7 +82,7 @@ impl ErrorInfo for ExportError {
 /// # Errors
 /// The file cannot be written, or the store cannot be read.
 pub fn export(kv: &Kv, to: &mut dyn Write, progress: &mut dyn FnMut(&Exported)) -> Result<Exported, ExportError> {
-    let tables = super::open(kv).map_err(ExportError::Open)?;
+    let tables = Tables::open(kv.clone()).map_err(ExportError::Open)?;
     write_keys(&tables, to, progress)
 }
 
