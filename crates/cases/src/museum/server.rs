@@ -267,9 +267,9 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "an import writes no mark: a crash leaves the batches that were committed, and elements of no key",
     ),
     exhibit(
-        "server-import-unnamed",
+        "server-import-name-early",
         "server",
         "server-import",
-        "an import beside other keys names no version: a crash leaves nothing to go back to",
+        "an import gives up the version to go back to before its mark: a crash between them leaves tables that no server opens",
     ),
 ];

@@ -89,9 +89,7 @@ impl Keyspace<'_> {
         let mark = match count {
             0 => EMPTIES,
             _ => {
-                if !seeded("server-import-unnamed") {
-                    self.kv.name_version(VERSION)?;
-                }
+                self.kv.name_version(VERSION)?;
                 RESTORES
             }
         };
@@ -103,6 +101,10 @@ impl Keyspace<'_> {
 
     /// Ends an import: everything of it is settled on return, and stays.
     pub(crate) fn end_import(&mut self) -> Result<()> {
+        if seeded("server-import-name-early") {
+            self.commit()?;
+            let _ = self.kv.remove_version(VERSION);
+        }
         self.remove_value(Place::State, MARK)?;
         self.settle_batch()?;
         match self.kv.remove_version(VERSION) {
