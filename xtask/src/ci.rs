@@ -1,9 +1,9 @@
 //! Every test of continuous integration, step by step, with the time each took.
 //!
-//! Steps: formatting; lints as errors; tidy; all tests of the workspace (with the crash explorer,
-//! the museum, the fuzz corpora and each bench in miniature among them); the Python package; the
-//! emulated persistent-memory machine. The first failure does not stop the steps after it, so one run
-//! tells everything.
+//! Steps: formatting; lints as errors; tidy; all tests of the workspace, with the crash explorer,
+//! the museum, the fuzz corpora and each bench in miniature among them; the Python package; the
+//! emulated persistent-memory machine. The first failure does not stop the steps after it, so one
+//! run tells everything.
 
 use crate::shell::{self, Result, cargo};
 use crate::{dax, python, tidy};
