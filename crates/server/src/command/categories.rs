@@ -21,7 +21,11 @@ pub(crate) const CATEGORIES: [Category; 21] = [
     ("geo", |flags| flags.contains(Flags::GEO)),
     ("stream", |flags| flags.contains(Flags::STREAM)),
     ("pubsub", |flags| flags.contains(Flags::PUBSUB)),
-    ("admin", |flags| flags.contains(Flags::ADMIN)),
+    // Dangerous commands that are fast and allowed while loading only tell something: to operators.
+    ("admin", |flags| {
+        let tells = Flags::LOADING.union(Flags::FAST).union(Flags::DANGEROUS);
+        flags.contains(Flags::ADMIN) || flags.contains(tells)
+    }),
     ("fast", |flags| flags.contains(Flags::FAST)),
     ("slow", |flags| !flags.contains(Flags::FAST)),
     ("blocking", |flags| flags.contains(Flags::BLOCKING)),
