@@ -81,6 +81,8 @@ pub(crate) struct TreeBatch<'t> {
     /// Commits though nothing was written, to give space back.
     pub(crate) reclaims: bool,
     pub(crate) horizon_fresh: bool,
+    /// An inner node of this number has more entries than a cut leaves (CROWD-1).
+    pub(crate) is_crowded: bool,
     pub(crate) doomed: bool,
     pub(crate) done: bool,
 }
@@ -138,6 +140,7 @@ impl<'t> TreeBatch<'t> {
             mended: Vec::new(),
             reclaims: false,
             horizon_fresh: false,
+            is_crowded: false,
             doomed: false,
             done: false,
         }
@@ -303,6 +306,9 @@ impl<'t> TreeBatch<'t> {
         self.doomed = true;
         let result = operation(self)?;
         self.doomed = false;
+        if std::mem::take(&mut self.is_crowded) && self.try_number() {
+            self.keep_number(); // CROWD-1
+        }
         if self.dirty.is_full() {
             self.flush_dirty();
         }

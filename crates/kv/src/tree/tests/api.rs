@@ -1,7 +1,7 @@
 //! The calls of a tree: versions, snapshots, batches, cursors, and what each refuses.
 
 use super::MAIN;
-use super::{put, tree};
+use super::{full, put, tree};
 use crate::Error;
 use crate::tree::{KEY_MAX, Tree, Version};
 
@@ -60,10 +60,6 @@ fn what_cannot_be_is_refused_and_costs_nothing() {
     tree.settle(commit).unwrap();
     assert_eq!(tree.get(MAIN, b"key").unwrap().as_deref(), Some(&b"other"[..]));
     assert_eq!((tree.check(), other.check()), (vec![], vec![]));
-}
-
-fn full(key: &[u8]) -> Vec<u8> {
-    [&MAIN.bytes()[..], key].concat()
 }
 
 /// A cursor stands where it was sent, and goes both ways.
