@@ -215,7 +215,11 @@ impl<'t> TreeBatch<'t> {
         let known = self.writer.prefetched.take(key);
         self.guarded(|batch| {
             let (path, leaf) = match known {
-                Some(at) => (None, Node::open(&batch.shared.media, at)?), // PREF-1
+                Some(at) => {
+                    let leaf = Node::open(&batch.shared.media, at)?; // PREF-1
+                    leaf.require_sealed()?;
+                    (None, leaf)
+                }
                 None => {
                     let (path, leaf) = batch.descend(key)?;
                     (Some(path), leaf)
@@ -320,6 +324,7 @@ impl<'t> TreeBatch<'t> {
         if self.shared.volatile { self.dirty.forget() } else { self.dirty.flush(&self.shared.media) }
     }
 
+    /// The way to the leaf of the full key `key`, whose header is sound (NODE-6).
     pub(crate) fn descend(&self, key: &[u8]) -> Result<(Path<'t>, Node<'t>)> {
         let media = &self.shared.media;
         let mut path = Path::with_capacity(8);
@@ -334,6 +339,7 @@ impl<'t> TreeBatch<'t> {
         (node.slot_at(node.base())..node.slot_at(node.count()))
             .step_by(LINE as usize)
             .for_each(|line| media.prefetch(line));
+        node.require_sealed()?;
         Ok((path, node))
     }
 

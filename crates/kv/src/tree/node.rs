@@ -13,6 +13,9 @@
 //!           long as the node lives.
 //!   NODE-5  What a look at a node found counts only if all of its pages could be read: a page that
 //!           could not reads as zeros.
+//!   NODE-6  A write stores where a node's header says, so it verifies the header's sum before its
+//!           first store to the node, and before it copies the node. Reads need no such look: each
+//!           record has a sum of its own.
 //!
 //! Threads: readers run beside the one writer. A slot's `start` is its sequence word: the writer
 //! empties it (0) at least one fence before anything else of the slot changes. A batch that is
@@ -29,7 +32,7 @@ use crate::tree::number::Version;
 use crate::tree::record::{count_fetched, record_sum};
 use crate::tree::sum::Sum;
 use crate::tree::version::View;
-use everbyte_media::{LINE, Media, Window, seeded};
+use everbyte_media::{Checked, LINE, Media, Window, seeded};
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -211,6 +214,13 @@ impl<'m> Node<'m> {
         let (prefix_len, base) = (prefix_len as u8, base as u16);
         let shape = Shape { at, level, base, size, base_end, prefix_len, heads: heads as u32, slots: slots as u32 };
         Ok(Node { shape, window, media })
+    }
+
+    /// Refuses a header of which a bit has flipped, for writes (NODE-6).
+    #[inline]
+    pub(crate) fn require_sealed(&self) -> Result<()> {
+        let header: NodeHeader = self.media.get(self.at);
+        if header.checksum_agrees() { Ok(()) } else { self.damaged("a node's header fails its checksum") }
     }
 
     /// Refuses a node of which a page could not be read: asked after looking, and before what was

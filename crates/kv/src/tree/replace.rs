@@ -71,6 +71,7 @@ impl<'t> TreeBatch<'t> {
     /// ended in it: the node vanishes without a dead entry of its own, so its dead entries must go
     /// on owning.
     pub(crate) fn gather(&mut self, node: &Node<'_>, key: &[u8], items: &mut Items) -> Result<usize> {
+        node.require_sealed()?;
         let (view, own) = (&self.view, node.birth() == self.view.version.get());
         let mut indexes = Vec::with_capacity(64);
         node.select(&mut indexes, |start, end| {
@@ -282,6 +283,7 @@ impl<'t> TreeBatch<'t> {
         index: usize,
         mut children: Vec<Child>,
     ) -> Result<()> {
+        parent.require_sealed()?;
         self.list_dead(&parent);
         let slot = parent.slot(index);
         // The first child covers everything below it; its successor says so outright, since it may
@@ -358,6 +360,7 @@ impl<'t> TreeBatch<'t> {
             }
             // Deepest first: in the graveyard a node's dead entries precede the node's own.
             for (node, index) in path[depth..].iter().rev() {
+                node.require_sealed()?;
                 self.list_dead(node);
                 self.bury(node, *index);
             }
