@@ -202,6 +202,11 @@ impl<'t> TreeBatch<'t> {
         self.doomed
     }
 
+    /// Spoils this batch: a write of several steps has failed behind its first one.
+    pub(crate) fn doom(&mut self) {
+        self.doomed = true;
+    }
+
     /// Binds `value` to `key`; returns whether the key was there.
     ///
     /// # Errors
