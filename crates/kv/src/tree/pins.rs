@@ -168,7 +168,7 @@ impl Pins {
     pub(crate) fn expire(&self) {
         let limit = self.limit.load(SeqCst);
         let newest = self.published().version.get();
-        if limit > 0 && self.oldest() + limit < newest {
+        if limit > 0 && self.oldest() < newest.saturating_sub(limit) {
             self.expired.fetch_max(newest - limit, SeqCst);
         }
     }

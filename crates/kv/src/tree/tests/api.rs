@@ -122,3 +122,15 @@ fn the_volatile_mode_is_the_same_tree() {
     fill(&tree, 1000);
     assert_eq!(tree.check(), []);
 }
+
+/// The largest limit of readers is none.
+#[test]
+fn any_limit_of_readers_may_be_set() {
+    let tree = tree();
+    put(&tree, &[(b"key", b"old")]);
+    tree.set_reader_limit(u64::MAX);
+    let snapshot = tree.snapshot();
+    put(&tree, &[(b"key", b"1")]);
+    put(&tree, &[(b"key", b"2")]);
+    assert_eq!(snapshot.get(MAIN, b"key").unwrap().as_deref(), Some(&b"old"[..]));
+}
