@@ -222,9 +222,7 @@ impl Tree {
     /// A poisoned store: whether the commit survives is unknown until the store is opened again. A
     /// commit of another tree, or of this one before it was opened again: nothing is settled.
     pub(crate) fn settle(&self, commit: Commit) -> Result<()> {
-        if commit.tree != self.shared.number {
-            return Err(Error::OtherTree);
-        }
+        self.require_own(commit)?;
         if commit.version.value <= self.shared.pins.published().version.get() {
             return Ok(());
         }
@@ -240,6 +238,11 @@ impl Tree {
             self.shared.pins.publish(newest);
         }
         Ok(())
+    }
+
+    /// Refuses a commit of another tree, or of this one before it was opened again.
+    pub(crate) fn require_own(&self, commit: Commit) -> Result<()> {
+        if commit.tree == self.shared.number { Ok(()) } else { Err(Error::OtherTree) }
     }
 
     /// Sets how many versions behind the newest a reader may be; 0: any number.
