@@ -56,6 +56,11 @@ impl HeldBatch {
 
 impl Drop for HeldBatch {
     fn drop(&mut self) {
+        // SAFETY: alive: see `begin`.
+        let kv = unsafe { self.kv.as_ref() };
+        if kv.store().require_here().is_err() {
+            return; // the batch of the parent of this process, over bytes that are not mapped here
+        }
         // SAFETY: dropped once, here; `commit` takes it and forgets the rest.
         unsafe { ManuallyDrop::drop(&mut self.batch) };
         // SAFETY: made by `Box::leak`, and the batch that borrowed it is gone.

@@ -195,6 +195,15 @@ static void batches(void) {
     MUST(!pthread_create(&thread, NULL, leaves_one, &kv) && !pthread_join(thread, NULL));
     FAILS(eb_kv_get(kv, "left", 4, NULL, 0, NULL), ENOENT);
     MUST(put(kv, "last", "one"));
+
+    /* A child of fork that exits leaves the batch of its parent alone. */
+    batch = eb_kv_begin(kv);
+    MUST(batch && eb_kv_batch_put(batch, 0, "before", 6, "fork", 4));
+    pid_t child = fork();
+    if (!child) exit(0);
+    int status = 1;
+    MUST(waitpid(child, &status, 0) == child && !status);
+    MUST(eb_kv_commit(batch) && is(kv, "before", "fork"));
     MUST(eb_kv_begin(kv)); /* given up at the end of the process */
 }
 
