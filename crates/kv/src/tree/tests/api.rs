@@ -134,3 +134,25 @@ fn any_limit_of_readers_may_be_set() {
     put(&tree, &[(b"key", b"2")]);
     assert_eq!(snapshot.get(MAIN, b"key").unwrap().as_deref(), Some(&b"old"[..]));
 }
+
+/// A reader is as far behind as there were commits, whatever number each of them had.
+#[test]
+fn a_limit_of_readers_counts_commits() {
+    let tree = tree();
+    put(&tree, &[(b"key", b"old")]);
+    tree.set_reader_limit(3);
+    let snapshot = tree.snapshot();
+    let mut batch = tree.batch();
+    for number in 0..20 {
+        batch.put(MAIN, b"key", &[number]).unwrap();
+        batch.savepoint().unwrap();
+    }
+    tree.settle(batch.commit().unwrap()).unwrap();
+    for _ in 0..3 {
+        // Each looks at those before it.
+        put(&tree, &[(b"key", b"newer")]);
+        assert_eq!(snapshot.get(MAIN, b"key").unwrap().as_deref(), Some(&b"old"[..]));
+    }
+    put(&tree, &[(b"key", b"newest")]);
+    assert!(matches!(snapshot.get(MAIN, b"key"), Err(Error::Expired { .. })));
+}
