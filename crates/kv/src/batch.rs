@@ -198,7 +198,7 @@ impl<'k> Batch<'k> {
         if catalogue::find(&self.tree, name)?.is_some() {
             return Err(Error::TableExists { object: self.kv.name().into(), name: name.into() });
         }
-        let record = catalogue::add(&mut self.tree, name)?;
+        let record = catalogue::add(&mut self.tree, name, &self.dropped)?;
         let open = Arc::new(OpenTable::pending(&record));
         self.made.push(Arc::clone(&open));
         Ok(KvTable { kv: self.kv.clone(), open, name: name.into() })
