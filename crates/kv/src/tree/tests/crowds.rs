@@ -1,34 +1,47 @@
-//! Batches that end many leaves which they have made themselves: dead entries that must stay in one
-//! inner node, with as many as a node can be read with.
+//! Batches that end many leaves which they have made themselves: their dead entries stay in one
+//! inner node.
 
 use super::*;
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering::Relaxed;
 
-/// The keys of a round lie below those of all rounds before and above the first ones.
-fn key(round: u64, number: u64) -> [u8; 8] {
-    ((1_u64 << 40) - (round << 10) + number).to_be_bytes()
-}
-
-/// Each round makes a leaf at the end of the tree and ends it, below the leaves ended before: the
-/// last leaf of the tree has all of their dead entries beside it, in the same node.
+/// Keys that descend split the last leaf of the tree over and over, and its upper half is deleted:
+/// the dead entries of all upper halves lie behind the last live entry of an inner node. Where that
+/// node is cut in two, so that the last live entry stays alone with all of them, the upper half is
+/// kept, and the keys go on inside it.
 #[test]
 fn a_batch_may_end_any_number_of_leaves_that_it_has_made() {
     let tree = tree();
     let mut batch = tree.batch();
-    for number in 0..200_u64 {
-        batch.put(MAIN, &number.to_be_bytes(), b"kept").unwrap();
-    }
+    let mut live = BTreeSet::new();
+    let (mut key, mut step, mut moves) = (1_u128 << 126, 1 << 110, 0);
     for round in 0..400 {
-        for number in 0..100 {
-            batch.put(MAIN, &key(round, number), b"not kept").unwrap();
+        let before = tree.shared.counts.splits.load(Relaxed);
+        while tree.shared.counts.splits.load(Relaxed) == before {
+            key -= step;
+            live.insert(key);
+            let put = batch.put(MAIN, &key.to_be_bytes(), b"value");
+            assert!(matches!(put, Ok(false)), "round {round}, {moves} moves: {put:?}");
         }
-        let (low, high) = (key(round, 0), [0xff; 9]);
-        let deleted = batch.delete_range(&full(&low), &full(&high)).unwrap();
-        assert_eq!(deleted, 100, "round {round}");
+        let last = full(&live.last().unwrap().to_be_bytes());
+        let (path, leaf) = batch.descend(&last).unwrap();
+        let (mut beside, mut entries) = (Vec::new(), Vec::new());
+        path.last().unwrap().0.visible(&batch.view, &mut beside).unwrap();
+        leaf.visible(&batch.view, &mut entries).unwrap();
+        let first = *live.iter().nth_back(entries.len() - 1).unwrap();
+        if beside.len() > 1 {
+            let gone = batch.delete_range(&full(&first.to_be_bytes()), &full(&[0xff; 17])).unwrap();
+            assert_eq!(gone as usize, entries.len());
+            live.split_off(&first);
+        } else {
+            (key, step, moves) = (first + step, step >> 12, moves + 1);
+            assert!(live.contains(&key));
+        }
     }
     tree.settle(batch.commit().unwrap()).unwrap();
-    assert_eq!((tree.len(), tree.check()), (200, vec![]));
-    for number in 0..200_u64 {
-        assert_eq!(tree.get(MAIN, &number.to_be_bytes()).unwrap().as_deref(), Some(&b"kept"[..]));
+    assert_eq!((tree.len(), tree.check()), (live.len() as u64, vec![]));
+    for key in &live {
+        assert_eq!(tree.get(MAIN, &key.to_be_bytes()).unwrap().as_deref(), Some(&b"value"[..]));
     }
     // What the batch has made for nothing is freed by the commits that follow.
     while tree.batch().has_garbage() {
