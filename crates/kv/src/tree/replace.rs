@@ -9,9 +9,9 @@
 //! whatever dies has exactly one dead entry that owns it (TREE-4), and a crash leaks nothing.
 //!
 //! Invariant CROWD-1: an inner node is written with at most [`INNER_BASE_LIMIT`] entries. A cut
-//! leaves at most [`INNER_BASE_MAX`] in a node, unless nearly all are dead ones of this batch, which
-//! stay with a live one. After an operation that wrote such a node the batch goes on under a new
-//! number: the next copy of the node carries none of its dead entries (SAVE-2).
+//! leaves at most [`INNER_BASE_MAX`] in a node, unless nearly all are dead ones of this batch,
+//! which stay with a live one. After an operation that wrote such a node the batch goes on under a
+//! new number: the next copy of the node carries none of its dead entries (SAVE-2).
 
 use crate::error::{Error, Result};
 use crate::tree::batch::{NewRecord, Path, TreeBatch};

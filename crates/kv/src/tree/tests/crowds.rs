@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Keys that descend split the last leaf of the tree over and over, and its upper half is deleted:
-/// the dead entries of all upper halves lie behind the last live entry of an inner node. Where that
-/// node is cut in two, so that the last live entry stays alone with all of them, the upper half is
-/// kept, and the keys go on inside it.
+/// the dead entries of all upper halves lie behind the last live entry of an inner node. A cut of
+/// that node leaves the last live entry alone with all of them: then the upper half is kept, and the
+/// keys go on inside it.
 #[test]
 fn a_batch_may_end_any_number_of_leaves_that_it_has_made() {
     let tree = tree();
@@ -34,7 +34,7 @@ fn a_batch_may_end_any_number_of_leaves_that_it_has_made() {
             assert_eq!(gone as usize, entries.len());
             live.split_off(&first);
         } else {
-            (key, step, moves) = (first + step, step >> 12, moves + 1);
+            (key, step, moves) = (first + step, step >> 16, moves + 1);
             assert!(live.contains(&key));
         }
     }
@@ -43,7 +43,7 @@ fn a_batch_may_end_any_number_of_leaves_that_it_has_made() {
     for key in &live {
         assert_eq!(tree.get(MAIN, &key.to_be_bytes()).unwrap().as_deref(), Some(&b"value"[..]));
     }
-    // What the batch has made for nothing is freed by the commits that follow.
+    // The commits that follow free the dead leaves.
     while tree.batch().has_garbage() {
         let mut batch = tree.batch();
         batch.set_reclaims();
