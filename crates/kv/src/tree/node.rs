@@ -32,7 +32,7 @@ use crate::tree::number::Version;
 use crate::tree::record::{count_fetched, record_sum};
 use crate::tree::sum::Sum;
 use crate::tree::version::View;
-use everbyte_media::{Checked, LINE, Media, Window, seeded};
+use everbyte_media::{LINE, Media, Window, seeded};
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -214,13 +214,6 @@ impl<'m> Node<'m> {
         let (prefix_len, base) = (prefix_len as u8, base as u16);
         let shape = Shape { at, level, base, size, base_end, prefix_len, heads: heads as u32, slots: slots as u32 };
         Ok(Node { shape, window, media })
-    }
-
-    /// Refuses a header of which a bit has flipped, for writes (NODE-6).
-    #[inline]
-    pub(crate) fn require_sealed(&self) -> Result<()> {
-        let header: NodeHeader = self.media.get(self.at);
-        if header.checksum_agrees() { Ok(()) } else { self.damaged("a node's header fails its checksum") }
     }
 
     /// Refuses a node of which a page could not be read: asked after looking, and before what was
