@@ -46,8 +46,8 @@ impl<'k> Batch<'k> {
         &mut self.tree
     }
 
-    /// Takes the steps of a write that follow its first one: an error among them would leave half of
-    /// the write, so the batch cannot be committed.
+    /// Takes the steps of a write that follow its first one: an error among them would leave half
+    /// of the write, so the batch cannot be committed.
     pub(crate) fn go_on<T>(&mut self, steps: impl FnOnce(&mut Batch<'k>) -> Result<T>) -> Result<T> {
         let result = steps(self);
         if result.is_err() {
