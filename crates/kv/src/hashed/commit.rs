@@ -15,8 +15,8 @@ impl HashBatch<'_> {
     ///
     /// # Errors
     /// Out of space; a page of the table that cannot be read: nothing happened. An error of the
-    /// barrier: the outcome is unknown until the next batch has begun, or, if the store is poisoned,
-    /// until it is reopened.
+    /// barrier: the outcome is unknown until the next batch has begun, or, if the store is
+    /// poisoned, until it is reopened.
     pub fn commit(mut self) -> Result<()> {
         if self.changes.is_empty() && !self.reclaims {
             return Ok(());

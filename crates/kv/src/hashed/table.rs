@@ -115,7 +115,8 @@ pub(crate) struct Writer {
     pub graves: VecDeque<Grave>,
     /// The bucket at which the search for entries that ended before the table was opened goes on.
     pub sweep: Option<u64>,
-    /// A commit that was made and could not be settled: the next batch settles and applies it first.
+    /// A commit that was made and could not be settled: the next batch settles and applies it
+    /// first.
     pub unsettled: Option<Committed>,
 }
 
