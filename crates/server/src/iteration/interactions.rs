@@ -1,6 +1,7 @@
 //! Commands that meet in one iteration, or in one EXEC: waiting, tracking, events, MONITOR, rights
 //! and pauses of clients, expired keys, and what is taken back.
 
+mod replies;
 mod rights;
 
 use crate::{Options, ServerScript};
