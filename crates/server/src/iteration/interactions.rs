@@ -1,8 +1,10 @@
 //! Commands that meet in one iteration, or in one EXEC: waiting, tracking, events, MONITOR, rights
-//! and pauses of clients, expired keys, and what is taken back.
+//! and pauses of clients, expired keys, and what is taken back. `rights` has key rights by the
+//! words of requests, `replies` the output limit, `words` option words and numbers at their bounds.
 
 mod replies;
 mod rights;
+mod words;
 
 use crate::{Options, ServerScript};
 use everbyte_kv::{Kv, ManualClock};
