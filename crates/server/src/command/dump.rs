@@ -10,6 +10,7 @@ use crate::rdb::{self, Input, Malformed, Output, Part, kind, read_value};
 use crate::resp::number::parse_integer;
 use crate::transfer::{Refusal, ValueIn};
 use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
 
 const BAD: Fail = Fail::text("ERR Bad data format");
 
@@ -104,13 +105,14 @@ fn check(call: &mut Call<'_, '_>, value: &[u8]) -> Outcome {
             failed = Some(error);
         }
     };
-    let mut read = read(value, &mut |part| {
+    let mut read = read(value, size_max, &mut |part| {
         match &part {
             Part::Member(name) | Part::Scored(name, _) | Part::Field(name, _) => short(name),
             Part::Group(name, ..) | Part::Consumer(name, _) => short(name),
             // Entries share the names of their fields in the payload, and not in the store.
-            Part::Entry(_, pairs) => {
-                size = pairs.iter().fold(size, |size, text| size.saturating_add(text.len()));
+            Part::Entry(_, fields) => {
+                const EACH: usize = 4; // as the store has them
+                fields.visit(&mut |text| size = size.saturating_add(text.len() + EACH));
                 if size > size_max {
                     return Err(Malformed { detail: "the entries are too long" });
                 }
@@ -126,10 +128,12 @@ fn check(call: &mut Call<'_, '_>, value: &[u8]) -> Outcome {
     failed.map_or(Ok(()), |error| Err(Fail::Store(error)))
 }
 
-/// Names and ids of a value, which come once each.
+/// Names and ids of a value, which come once each. Of each member 128 bits of hashes are kept, by
+/// keys that are drawn anew: members may be many, and no client finds two of one hash.
 #[derive(Default)]
 struct Seen {
-    members: HashSet<Vec<u8>>,
+    hashes: [RandomState; 2],
+    members: HashSet<[u64; 2]>,
     groups: HashSet<Vec<u8>>,
     consumers: HashSet<Vec<u8>>,
     /// Pending entries of the group that no consumer has yet.
@@ -139,7 +143,9 @@ struct Seen {
 impl Seen {
     fn note(&mut self, part: &Part<'_>) -> rdb::Result<()> {
         let new = match part {
-            Part::Member(name) | Part::Scored(name, _) | Part::Field(name, _) => self.members.insert(name.to_vec()),
+            Part::Member(name) | Part::Scored(name, _) | Part::Field(name, _) => {
+                self.members.insert(self.hashes.each_ref().map(|state| state.hash_one(name)))
+            }
             Part::Group(name, ..) => {
                 self.end_group()?;
                 self.consumers.clear();
@@ -161,10 +167,10 @@ impl Seen {
     }
 }
 
-/// Gives `each` the parts of a value behind its type.
-fn read(value: &[u8], each: &mut dyn FnMut(Part<'_>) -> rdb::Result<()>) -> rdb::Result<()> {
+/// Gives `each` the parts of a value behind its type, of which none has more than `size_max` bytes.
+fn read(value: &[u8], size_max: usize, each: &mut dyn FnMut(Part<'_>) -> rdb::Result<()>) -> rdb::Result<()> {
     let mut rest = value;
-    let mut input = Input::new(&mut rest);
+    let mut input = Input::new(&mut rest).with_strings_up_to(size_max);
     match input.byte()? {
         kind if kind > kind::PAYLOAD_MAX => Err(Malformed { detail: "a value has an unknown type" }),
         kind => read_value(kind, &mut input, each),
@@ -174,8 +180,9 @@ fn read(value: &[u8], each: &mut dyn FnMut(Part<'_>) -> rdb::Result<()>) -> rdb:
 /// Stores a value that was checked at a key that is absent.
 fn store(call: &mut Call<'_, '_>, key: &[u8], value: &[u8], deadline: u64) -> Outcome {
     let (mut new, mut failed) = (ValueIn::new(key, deadline, true), None);
+    let size_max = call.shared.options.bulk_size_max;
     let keys = &mut *call.keys;
-    let read = read(value, &mut |part| {
+    let read = read(value, size_max, &mut |part| {
         new.put(keys, part).map_err(|refusal| {
             failed = Some(refusal);
             Malformed { detail: "the value is refused" }

@@ -209,7 +209,11 @@ fn size_of(part: &Part<'_>) -> usize {
     match part {
         Part::String(text) | Part::Element(text) | Part::Member(text) | Part::Scored(text, _) => text.len(),
         Part::Field(field, value) => field.len() + value.len(),
-        Part::Entry(_, pairs) => pairs.iter().map(|text| text.len()).sum(),
+        Part::Entry(_, fields) => {
+            let mut size = 0;
+            fields.visit(&mut |text| size += text.len());
+            size
+        }
         Part::Group(name, ..) | Part::Consumer(name, _) => name.len(),
         Part::State { .. } | Part::Pending(..) | Part::Owned(_) => 0,
     }

@@ -4,7 +4,7 @@
 //! them a key's is written by `finish`; up to then they belong to no key, so all of it happens
 //! under one batch or under the mark of an import (IMPORT-1).
 
-use crate::keyspace::{Collection, End, EntryId, Keyspace, OpenGroup, Stream, ValueType, encode_fields, hashed};
+use crate::keyspace::{Collection, End, EntryId, Keyspace, OpenGroup, Stream, ValueType, hashed, push_field};
 use crate::rdb::{Malformed, Part};
 use everbyte_kv::Error;
 use std::collections::HashSet;
@@ -90,9 +90,11 @@ impl<'v> ValueIn<'v> {
                 keys.put_score(&mut set, member, None, score)?;
                 self.collection = Some(set);
             }
-            Part::Entry((ms, seq), pairs) => {
+            Part::Entry((ms, seq), fields) => {
                 let mut stream = self.stream(keys)?;
-                keys.add_entry(&mut stream, EntryId { ms, seq }, &encode_fields(pairs.iter().copied()))?;
+                let mut encoded = Vec::new();
+                fields.visit(&mut |text| push_field(&mut encoded, text));
+                keys.add_entry(&mut stream, EntryId { ms, seq }, &encoded)?;
                 self.stream = Some(stream);
             }
             Part::State { last, deleted, added } => {
