@@ -4,7 +4,7 @@ use crate::access::{self, Users};
 use crate::backups::Backups;
 use crate::channels::Channels;
 use crate::clients::Client;
-use crate::command::{Command, Flags};
+use crate::command::{Command, Flags, Scripts};
 use crate::cursor::Cursors;
 use crate::error::{Error, Result};
 use crate::keyspace::{Remembered, Tables};
@@ -104,6 +104,8 @@ pub(crate) struct ServerState {
     pub latency: Latency,
     /// Keyspace events that are told.
     pub events: Events,
+    /// Scripts and functions.
+    pub scripts: Scripts,
     /// Parameters that clients have changed.
     pub reconfigured: BTreeSet<&'static str>,
     /// The end of the command before, or the beginning of the first one of a client.
@@ -150,6 +152,7 @@ impl ServerState {
             slowlog: Slowlog::default(),
             latency: Latency::default(),
             events: Events::parse(options.notify_keyspace_events.as_bytes()).unwrap_or_default(),
+            scripts: Scripts::default(),
             reconfigured: BTreeSet::new(),
             mark: now,
             started: now,

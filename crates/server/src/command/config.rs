@@ -79,6 +79,17 @@ macro_rules! seconds {
     };
 }
 
+/// The time of a script, under one of its two names.
+const fn script_time(name: &'static str) -> Parameter {
+    number(
+        name,
+        0,
+        i64::MAX,
+        |shared| shared.options.script_time_max.as_millis().to_string(),
+        |shared, time| shared.options.script_time_max = Duration::from_millis(time.unsigned_abs()),
+    )
+}
+
 /// Every parameter. Those of Redis that have one fixed answer here are given it, because tools ask
 /// for them.
 const PARAMETERS: &[Parameter] = &[
@@ -87,6 +98,8 @@ const PARAMETERS: &[Parameter] = &[
     constant("bind", |shared| shared.address.ip().to_string()),
     count!("client-query-buffer-limit", 1 << 20, input_size_max),
     constant("databases", |_| DATABASES.to_string()),
+    script_time("busy-reply-threshold"),
+    script_time("lua-time-limit"),
     number(
         "latency-monitor-threshold",
         0,

@@ -25,6 +25,7 @@ mod dump;
 mod events;
 mod expiry;
 mod fail;
+mod functions;
 mod geo;
 mod geo_search;
 mod groups;
@@ -40,6 +41,8 @@ mod objects;
 mod pubsub;
 mod range;
 mod scan;
+mod script_host;
+mod scripts;
 mod server;
 mod set_operations;
 mod sets;
@@ -74,13 +77,14 @@ pub(crate) use fail::{Fail, Outcome, store_text};
 pub(crate) use key_places::{KeyPlace, key_places};
 pub(crate) use monitor::feed;
 pub(crate) use pubsub::listens;
+pub(crate) use scripts::Scripts;
 pub(crate) use tracking::{end_command, remember};
 pub(crate) use transaction::{discarded, may_change, may_write, queued, refused};
 
 bitflags::bitflags! {
     /// Properties of a command, in the words of `COMMAND INFO`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub struct Flags: u32 {
+    pub struct Flags: u64 {
         /// May change keys.
         const WRITE = 1;
         /// Reads keys.
@@ -111,6 +115,8 @@ bitflags::bitflags! {
         const PUBSUB_KIND = 1 << 13;
         /// Not in the log of slow commands: its parts are.
         const SKIP_SLOWLOG = 1 << 14;
+        /// Feeds MONITOR by itself, before it runs: scripts.
+        const SKIP_MONITOR = 1 << 15;
 
         /// Category: about keys of any type.
         const KEYSPACE = 1 << 16;
@@ -140,6 +146,13 @@ bitflags::bitflags! {
         const TRANSACTION = 1 << 28;
         /// Category: about streams.
         const STREAM = 1 << 29;
+
+        /// Category: about scripts.
+        const SCRIPTING = 1 << 30;
+        /// May be given no key, although it has key positions.
+        const NO_MANDATORY_KEYS = 1 << 32;
+        /// Reaches others, though it writes no key: not for scripts that only read.
+        const SPREADS = 1 << 33;
 
         /// Touches keys that its arguments do not name one by one: needs rights on all keys.
         const SPANS_KEYS = 1 << 31;

@@ -1,7 +1,7 @@
 //! The check of the server's tables: whether they keep the rules of their format.
 //!
 //! Steps, all at one version
-//!   1. the table of state: layout, next id
+//!   1. the table of state: layout, next id, libraries of functions (FUNCTION-1)
 //!   2. the table of keys: each record is well formed, not beside a plain string (KEYS-1), and
 //!      listed if it has a deadline (KEYS-2); collections are remembered by their ids, the lowest
 //!      first, as many as the bound of memory allows
@@ -24,10 +24,12 @@ mod groups;
 mod halves;
 
 use super::databases::Spaces;
+use super::functions::PREFIX;
 use super::record::{COLLECTION, HEADER, KeyRecord, ValueType};
 use super::tables::{self, DATABASES, LAYOUT, NAMES, SPACES, deadline_key, record_key};
 use elements::{Owners, Place};
-use everbyte_kv::{Error, Kv, Result, Snapshot, TableSnapshot};
+use crate::lua::Header;
+use everbyte_kv::{Entry, Error, Kv, Result, Snapshot, TableSnapshot};
 use everbyte_store::FindingKind;
 use std::fmt;
 
@@ -44,7 +46,7 @@ pub struct KeyspaceFinding {
     /// Its kind.
     pub kind: FindingKind,
     /// The rule of `docs/formats/server.md` that is broken: `KEYS-1` to `KEYS-4`, `LIST-1`,
-    /// `ZSET-1`, `STREAM-1` to `STREAM-3`, or `format`; `read` if bytes cannot be read.
+    /// `ZSET-1`, `STREAM-1` to `STREAM-3`, `FUNCTION-1`, or `format`; `read` if bytes cannot be read.
     pub rule: &'static str,
     /// The number of the database.
     pub space: Option<u8>,
@@ -203,6 +205,10 @@ impl Check<'_> {
         while let Some(Some(entry)) = self.read(range.next_entry()) {
             match self.read(entry.key()) {
                 Some(b"layout" | b"next id" | SPACES) | None => {}
+                Some(key) if let Some(name) = key.strip_prefix(PREFIX) => {
+                    let name = name.to_vec();
+                    self.library(&name, &entry);
+                }
                 Some(name) => {
                     let detail = format!("unknown entry \"{}\" in the table of state", name.escape_ascii());
                     self.tell(KeyspaceFinding::damage("format", detail));
@@ -223,6 +229,15 @@ impl Check<'_> {
                 self.tell(KeyspaceFinding::damage("format", format!("the number of the layout is {found}")));
                 false
             }
+        }
+    }
+
+    /// A library of functions: its first line has its name.
+    fn library(&mut self, name: &[u8], entry: &Entry<'_>) {
+        let Some((_, code)) = self.read(entry.read()) else { return };
+        if !matches!(Header::of_library(&code), Ok((found, _)) if found == name) {
+            let name = name.escape_ascii();
+            self.tell(KeyspaceFinding::damage("FUNCTION-1", format!("the library \"{name}\" has another first line")));
         }
     }
 

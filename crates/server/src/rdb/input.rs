@@ -76,7 +76,7 @@ impl<'s> Input<'s> {
     }
 
     /// A string.
-    pub(super) fn string(&mut self) -> Result<Vec<u8>> {
+    pub(crate) fn string(&mut self) -> Result<Vec<u8>> {
         let number = match self.length_or_form()? {
             Length::Plain(size) => return self.take(size),
             Length::Encoded(0) => i64::from(i8::from_le_bytes(self.array()?)),

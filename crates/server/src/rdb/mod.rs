@@ -69,6 +69,8 @@ pub(crate) mod kind {
     pub(crate) const SORTED_SET_LISTPACK: u8 = 17;
     pub(crate) const LIST_QUICKLIST_2: u8 = 18;
     pub(crate) const STREAM_2: u8 = 19;
+    /// A library of functions.
+    pub(crate) const LIBRARY: u8 = 245;
 }
 
 /// The type and the value of a payload, if version and checksum are right.
