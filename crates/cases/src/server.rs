@@ -511,12 +511,13 @@ fn scripts(explorer: Explorer) -> Result<Report, Box<Failure>> {
         program.settle();
         program.settle();
         // A call that does not fit is taken back by itself, and a transaction with its library.
-        let left = program.iteration(
+        program.iteration(
             START + 3000,
             &[(0, &["SET stays 1"]), (1, &[FULL]), (2, &["MULTI", "FUNCTION LOAD @never", "DEL l", FULL, "EXEC"])],
         );
         program.settle();
-        let _ = left;
+        let found = program.look(START + 3050, 2, "FCALL never 0 SET,x,1");
+        assert!(found.iter().all(is_error), "its library was taken back: {found:?}");
         program.iteration(START + 4000, &[(0, &["FCALL other 0 SET,d,4 SADD,s,o"]), (2, &["FUNCTION DELETE other"])]);
         program.settle();
         program.iteration(START + 5000, &[(1, &["MULTI", "FUNCTION FLUSH", "FUNCTION LOAD @each", "SET e 5", "EXEC"])]);

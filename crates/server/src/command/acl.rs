@@ -98,9 +98,13 @@ pub(super) fn permitted_to_script(client: &Client, shared: &mut ServerState, row
     Err(Fail::made(format!("ERR The user executing the script can't {reason}")))
 }
 
-/// Whether the client's user permits a request; a refusal is not noted.
-pub(super) fn permits(client: &Client, shared: &ServerState, row: usize, args: &Args<'_>) -> bool {
-    shared.users.get(client.user).is_some_and(|user| user.check(row, args, 0).is_ok())
+/// Whether the client's user permits a request, or a command whatever its arguments are; a refusal
+/// is not noted.
+pub(super) fn permits(client: &Client, shared: &ServerState, row: usize, args: Option<&Args<'_>>) -> bool {
+    shared.users.get(client.user).is_some_and(|user| match args {
+        Some(args) => user.check(row, args, 0).is_ok(),
+        None => user.permits_command(row),
+    })
 }
 
 /// Refuses what a client may not give at all before it has given a password.

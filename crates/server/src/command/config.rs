@@ -173,8 +173,14 @@ fn output_limits(shared: &ServerState) -> String {
 }
 
 /// Parameters that a file of settings may have.
-const IN_FILE: [&str; 5] =
-    ["latency-monitor-threshold", "maxclients", "notify-keyspace-events", "slowlog-log-slower-than", "slowlog-max-len"];
+const IN_FILE: [&str; 6] = [
+    "busy-reply-threshold",
+    "latency-monitor-threshold",
+    "maxclients",
+    "notify-keyspace-events",
+    "slowlog-log-slower-than",
+    "slowlog-max-len",
+];
 
 fn check_events(text: &[u8]) -> Result<(), &'static str> {
     const WRONG: &str = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";

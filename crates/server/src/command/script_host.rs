@@ -17,15 +17,18 @@ const NOT_ALLOWED: Fail = Fail::text("ERR This Redis command is not allowed from
 const READ_ONLY: Fail = Fail::text("ERR Write commands are not allowed from read-only scripts.");
 
 /// The row of a command.
-fn look_up(args: &Args<'_>) -> Result<usize, Fail> {
+fn find(args: &Args<'_>) -> Option<usize> {
     let table = CommandTable::get();
-    let mut row = table.find(args.get(0)).ok_or(UNKNOWN)?;
-    if !table.rows[row].subcommands.is_empty() && args.len() > 1 {
-        let full = [args.get(0), b"|", args.get(1)].concat();
-        row = table.find(&full).ok_or(UNKNOWN)?;
+    let row = table.find(args.get(0))?;
+    match table.rows[row].subcommands.is_empty() || args.len() == 1 {
+        true => Some(row),
+        false => table.find(&[args.get(0), b"|", args.get(1)].concat()),
     }
-    let (count, arity) = (args.len() as i64, i64::from(table.rows[row].arity));
-    if (arity > 0 && count != arity) || count < -arity { Err(ARITY) } else { Ok(row) }
+}
+
+fn has_arity(row: usize, args: &Args<'_>) -> bool {
+    let (count, arity) = (args.len() as i64, i64::from(CommandTable::get().rows[row].arity));
+    if arity > 0 { count == arity } else { count >= -arity }
 }
 
 /// A command's call that runs a script.
@@ -42,7 +45,10 @@ pub(super) struct ScriptHost<'h, 'c, 'k> {
 
 impl ScriptHost<'_, '_, '_> {
     fn execute(&mut self, args: Args<'_>, out: &mut Replies) -> Result<(), Fail> {
-        let row = look_up(&args)?;
+        let row = find(&args).ok_or(UNKNOWN)?;
+        if !has_arity(row, &args) {
+            return Err(ARITY);
+        }
         let command = CommandTable::get().rows[row];
         if command.flags.contains(Flags::NOSCRIPT) {
             return Err(NOT_ALLOWED);
@@ -91,8 +97,9 @@ impl Host for ScriptHost<'_, '_, '_> {
     }
 
     fn permits(&mut self, args: Args<'_>) -> Option<bool> {
-        // Arguments that are missing make no difference to what is not there.
-        let row = look_up(&args).ok()?;
-        Some(acl::permits(self.call.client, self.call.shared, row, &args))
+        let row = find(&args)?;
+        // Without its arguments a command is judged by its name.
+        let args = has_arity(row, &args).then_some(&args);
+        Some(acl::permits(self.call.client, self.call.shared, row, args))
     }
 }

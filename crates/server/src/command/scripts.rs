@@ -186,8 +186,8 @@ fn evaluate(call: &mut Call<'_, '_>, name: &str, read_only: bool, input: (Vec<&[
     }
     let Some(interpreter) = call.shared.scripts.interpreter.take() else { return Err(NO_SCRIPT) };
     let (keys, args) = input;
-    let (read_only, function) = (read_only || says_so, &script.function);
-    let result = run(call, Running { interpreter: &interpreter, function, name, keys, args, read_only, seed: 0 });
+    let (read_only, function, seed) = (read_only || says_so, &script.function, call.keys.random() as u32);
+    let result = run(call, Running { interpreter: &interpreter, function, name, keys, args, read_only, seed });
     call.shared.scripts.interpreter = Some(interpreter);
     result
 }

@@ -103,6 +103,6 @@ fn place(lua: &Lua, level: usize) -> Option<Option<(String, usize)>> {
         let source = frame.source().source?.into_owned();
         let line = frame.current_line()?;
         let own = SANDBOX == source || frame.is_tail_call() || source == "=[C]";
-        (!own).then_some((source.trim_start_matches('=').to_owned(), line))
+        (!own).then_some((source, line))
     })
 }

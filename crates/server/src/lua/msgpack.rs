@@ -279,7 +279,8 @@ pub(super) fn library(lua: &Lua) -> Result<Table> {
         let limit = offset(lua, &args, 2, "unpack_limit")?;
         let start = offset(lua, &args, 3, "unpack_limit")?;
         if limit < 0.0 {
-            let text = format!("Invalid request to unpack with offset of {start} and limit of {limit}.");
+            let size = args.get(0).and_then(bytes).unwrap_or_default().len();
+            let text = format!("Invalid request to unpack with offset of {start} and limit of {size}.");
             return Err(fault(lua, text));
         }
         unpack(lua, &args, "unpack_limit", limit as usize, Some(start))

@@ -1,4 +1,4 @@
-//! The random numbers of scripts: those of `lrand48`, so that they are Redis's.
+//! The random numbers of scripts: those of `lrand48`, so that `math.randomseed` chooses Redis's.
 
 /// The state: 48 bits.
 #[derive(Clone, Copy, Debug)]

@@ -140,7 +140,7 @@ fn replace(lua: &Lua, run: &Shared, args: &MultiValue) -> Result<MultiValue> {
     let with = args.get(2).cloned().unwrap_or(Value::Nil);
     let template = bytes(&with);
     if template.is_none() && !matches!(with, Value::Table(_) | Value::Function(_)) {
-        return Err(bad_argument(lua, 3, "gsub", "string/function/table", args.get(2)));
+        return Err(fault(lua, "bad argument #3 to 'gsub' (string/function/table expected)"));
     }
     let most = optional(lua, args, 4, "gsub")?.map_or(usize::MAX, |most| most.max(0.0) as usize);
     let anchored = pattern.first() == Some(&b'^');

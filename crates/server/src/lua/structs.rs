@@ -27,13 +27,15 @@ struct Item {
 /// A format that is read letter by letter.
 struct Format<'f> {
     text: &'f [u8],
+    /// The function that reads it, for errors.
+    function: &'static str,
     little: bool,
     alignment: usize,
 }
 
 impl<'f> Format<'f> {
-    fn new(text: &'f [u8]) -> Format<'f> {
-        Format { text, little: true, alignment: 1 }
+    fn new(text: &'f [u8], function: &'static str) -> Format<'f> {
+        Format { text, function, little: true, alignment: 1 }
     }
 
     fn digits(&mut self) -> Option<usize> {
@@ -61,7 +63,7 @@ impl<'f> Format<'f> {
                 b'!' => {
                     let found = self.digits().unwrap_or(ALIGNMENT);
                     if !found.is_power_of_two() {
-                        return Err(fault(lua, "alignment is not a power of 2"));
+                        return Err(fault(lua, format!("alignment {found} is not a power of 2")));
                     }
                     self.alignment = found;
                     continue;
@@ -80,7 +82,12 @@ impl<'f> Format<'f> {
                         return Err(fault(lua, text));
                     }
                 },
-                other => return Err(fault(lua, format!("invalid format option '{}'", char::from(other)))),
+                _ if self.function == "size" => continue,
+                other => {
+                    let (function, option) = (self.function, char::from(other));
+                    let text = format!("bad argument #1 to '{function}' (invalid format option '{option}')");
+                    return Err(fault(lua, text));
+                }
             };
             let aligned = size.min(self.alignment);
             let padding = match letter {
@@ -99,7 +106,7 @@ fn is_number(letter: u8) -> bool {
 }
 
 fn number_argument(lua: &Lua, args: &MultiValue, index: usize) -> Result<f64> {
-    let value = args.get(index - 1);
+    let value = args.get(index - 1).or(Some(&Value::Nil));
     value.and_then(number).ok_or_else(|| bad_argument(lua, index, "pack", "number", value))
 }
 
@@ -114,7 +121,7 @@ fn put(little: bool, bytes: &[u8], out: &mut Vec<u8>) {
 /// `struct.pack`
 fn pack(lua: &Lua, args: &MultiValue) -> Result<mlua::LuaString> {
     let text = args.get(0).and_then(bytes).ok_or_else(|| bad_argument(lua, 1, "pack", "string", args.get(0)))?;
-    let (mut format, mut out, mut index) = (Format::new(&text), Vec::new(), 2);
+    let (mut format, mut out, mut index) = (Format::new(&text, "pack"), Vec::new(), 2);
     while let Some(item) = format.next(lua, out.len())? {
         out.resize(out.len() + item.padding, 0);
         match item.letter {
@@ -132,7 +139,7 @@ fn pack(lua: &Lua, args: &MultiValue) -> Result<mlua::LuaString> {
             b'f' => put(item.little, &(number_argument(lua, args, index)? as f32).to_le_bytes(), &mut out),
             b'd' => put(item.little, &number_argument(lua, args, index)?.to_le_bytes(), &mut out),
             letter => {
-                let value = args.get(index - 1);
+                let value = args.get(index - 1).or(Some(&Value::Nil));
                 let text = value.and_then(bytes).ok_or_else(|| bad_argument(lua, index, "pack", "string", value))?;
                 let size = if letter == b's' || item.size == 0 { text.len() } else { item.size };
                 let part = text.get(..size).ok_or_else(|| {
@@ -159,7 +166,7 @@ fn unpack(lua: &Lua, args: &MultiValue) -> Result<MultiValue> {
     let data = args.get(1).and_then(bytes).ok_or_else(|| bad_argument(lua, 2, "unpack", "string", args.get(1)))?;
     let start = args.get(2).map_or(Some(1.0), number).filter(|start| *start >= 1.0);
     let start = start.ok_or_else(|| fault(lua, "bad argument #3 to 'unpack' (offset must be 1 or greater)"))?;
-    let (mut format, mut values, mut at) = (Format::new(&text), Vec::new(), (start - 1.0).min(u32::MAX as f64) as usize);
+    let (mut format, mut values, mut at) = (Format::new(&text, "unpack"), Vec::new(), (start - 1.0).min(u32::MAX as f64) as usize);
     while let Some(item) = format.next(lua, at)? {
         if values.len() >= VALUES_MAX {
             return Err(fault(lua, "too many results to unpack"));
@@ -207,7 +214,7 @@ fn unpack(lua: &Lua, args: &MultiValue) -> Result<MultiValue> {
                 let size = match item.size {
                     0 => match values.pop().as_ref().and_then(number) {
                         Some(size) if size >= 0.0 => size as usize,
-                        _ => return Err(fault(lua, "format `c0' needs a previous size")),
+                        _ => return Err(fault(lua, "format 'c0' needs a previous size")),
                     },
                     size => size,
                 };
@@ -228,12 +235,12 @@ const VALUES_MAX: usize = 7000;
 /// `struct.size`
 fn size(lua: &Lua, args: &MultiValue) -> Result<f64> {
     let text = args.get(0).and_then(bytes).ok_or_else(|| bad_argument(lua, 1, "size", "string", args.get(0)))?;
-    let (mut format, mut at) = (Format::new(&text), 0_usize);
+    let (mut format, mut at) = (Format::new(&text, "size"), 0_usize);
     while let Some(item) = format.next(lua, at)? {
         match item.letter {
-            b's' => return Err(fault(lua, "bad argument #1 to 'size' (variable-size format in call to 'size')")),
+            b's' => return Err(fault(lua, "bad argument #1 to 'size' (option 's' has no fixed size)")),
             b'c' if item.size == 0 => {
-                return Err(fault(lua, "bad argument #1 to 'size' (variable-size format in call to 'size')"));
+                return Err(fault(lua, "bad argument #1 to 'size' (option 'c0' has no fixed size)"));
             }
             _ => at = at.saturating_add(item.padding).saturating_add(item.size),
         }

@@ -23,7 +23,7 @@ pub(super) fn write(value: &Value, settings: &Settings, depth: usize, out: &mut 
         Value::Table(table) => {
             let depth = depth + 1;
             if depth > settings.write_depth_max {
-                return Err(format!("Cannot serialise, excessive depth ({depth})"));
+                return Err(format!("Cannot serialise, excessive nesting ({depth})"));
             }
             match array_length(table, settings)? {
                 Some(length) => array(table, length, settings, depth, out)?,
