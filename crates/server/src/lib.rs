@@ -60,7 +60,7 @@ mod waiting;
 mod watch;
 
 pub use error::{Error, Result};
-pub use fuzz::{fuzz_protocol, fuzz_rdb};
+pub use fuzz::{fuzz_lua, fuzz_protocol, fuzz_rdb};
 pub use keyspace::{KeyspaceFinding, KeyspaceSums, check};
 pub use options::{Options, SoftLimit};
 pub use password::Password;

@@ -29,7 +29,7 @@ use super::record::{COLLECTION, HEADER, KeyRecord, ValueType};
 use super::tables::{self, DATABASES, LAYOUT, NAMES, SPACES, deadline_key, record_key};
 use elements::{Owners, Place};
 use crate::lua::Header;
-use everbyte_kv::{Entry, Error, Kv, Result, Snapshot, TableSnapshot};
+use everbyte_kv::{Error, Kv, Result, Snapshot, TableSnapshot};
 use everbyte_store::FindingKind;
 use std::fmt;
 
@@ -203,13 +203,11 @@ impl Check<'_> {
         self.next_id = next_id.unwrap_or(1);
         let mut range = state.range::<[u8]>(..);
         while let Some(Some(entry)) = self.read(range.next_entry()) {
-            match self.read(entry.key()) {
-                Some(b"layout" | b"next id" | SPACES) | None => {}
-                Some(key) if let Some(name) = key.strip_prefix(PREFIX) => {
-                    let name = name.to_vec();
-                    self.library(&name, &entry);
-                }
-                Some(name) => {
+            let Some((name, value)) = self.read(entry.read()) else { continue };
+            match name {
+                b"layout" | b"next id" | SPACES => {}
+                name if name.starts_with(PREFIX) => self.library(&name[PREFIX.len()..], value),
+                name => {
                     let detail = format!("unknown entry \"{}\" in the table of state", name.escape_ascii());
                     self.tell(KeyspaceFinding::damage("format", detail));
                 }
@@ -233,9 +231,8 @@ impl Check<'_> {
     }
 
     /// A library of functions: its first line has its name.
-    fn library(&mut self, name: &[u8], entry: &Entry<'_>) {
-        let Some((_, code)) = self.read(entry.read()) else { return };
-        if !matches!(Header::of_library(&code), Ok((found, _)) if found == name) {
+    fn library(&mut self, name: &[u8], code: &[u8]) {
+        if !matches!(Header::of_library(code), Ok((found, _)) if found == name) {
             let name = name.escape_ascii();
             self.tell(KeyspaceFinding::damage("FUNCTION-1", format!("the library \"{name}\" has another first line")));
         }
