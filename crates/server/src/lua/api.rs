@@ -76,7 +76,16 @@ pub(super) fn reach(lua: &Lua, run: &Shared, host: &mut dyn Host, args: MultiVal
     }
     let protocol = run.lock().protocol;
     match host.command(args, protocol) {
-        Answer::Reply(reply) => Ok((reply.first() == Some(&b'-'), convert::read_reply(lua, &reply)?)),
+        Answer::Reply(reply) => {
+            let value = convert::read_reply(lua, &reply)?;
+            let collect_at = run.lock().collect_at;
+            if lua.used_memory() > collect_at {
+                lua.gc_collect()?;
+                let mut run = run.lock();
+                run.collect_at = collect_at.max(lua.used_memory() + run.collect_step);
+            }
+            Ok((reply.first() == Some(&b'-'), value))
+        }
         Answer::End => {
             run.lock().end.get_or_insert(super::End::Host);
             Err(Raised::Ended.into())

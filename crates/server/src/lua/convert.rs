@@ -136,7 +136,7 @@ fn write(value: &Value, protocol: Protocol, out: &mut Replies, size_max: usize, 
 }
 
 fn write_table(table: &Table, protocol: Protocol, out: &mut Replies, size_max: usize, depth: usize) -> Result<bool> {
-    let mut nested = |value: &Value, out: &mut Replies| write(value, protocol, out, size_max, depth + 1);
+    let nested = |value: &Value, out: &mut Replies| write(value, protocol, out, size_max, depth + 1);
     let field = |name: &str| table.raw_get::<Value>(name);
     // A number is a text here, as to Lua's own functions.
     let text = |name: &str| Ok::<_, mlua::Error>(numbers::bytes(&field(name)?));

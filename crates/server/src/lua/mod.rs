@@ -104,6 +104,10 @@ struct Run {
     end: Option<End>,
     /// The protocol of replies to commands.
     protocol: Protocol,
+    /// Memory at which a command collects garbage, and how far above the rest the next one does: the
+    /// interpreter's own steps are too short for large values.
+    collect_at: usize,
+    collect_step: usize,
     random: random::Random,
     json: json::Settings,
     failure: Option<Failure>,
@@ -165,6 +169,7 @@ pub(crate) struct Interpreter {
     run: Function,
     load_library: Function,
     clean: Function,
+    memory_max: usize,
 }
 
 /// What a run is given.
@@ -206,7 +211,7 @@ impl Interpreter {
             if ended(&watched) { Err(Raised::Ended.into()) } else { Ok(VmState::Continue) }
         })?;
         lua.set_memory_limit(memory_max)?;
-        Ok(Interpreter { lua, purpose, shared, globals, base, run, load_library, clean })
+        Ok(Interpreter { lua, purpose, shared, globals, base, run, load_library, clean, memory_max })
     }
 
     /// Bytes of memory that the state holds.
@@ -264,8 +269,9 @@ impl Interpreter {
 
     fn begin(&self, time_max: Option<Duration>, seed: u32) {
         let mut run = self.shared.lock();
-        run.deadline = time_max.map(|time| Instant::now() + time);
+        run.deadline = time_max.and_then(|time| Instant::now().checked_add(time));
         (run.end, run.failure, run.protocol) = (None, None, Protocol::Resp2);
+        (run.collect_at, run.collect_step) = (self.memory_max / 2, self.memory_max / 8);
         (run.random, run.json) = (random::Random::new(seed), json::Settings::default());
     }
 
@@ -290,8 +296,9 @@ impl Interpreter {
         }
     }
 
+    /// Memory above which garbage is collected between runs.
     fn memory_soft(&self) -> usize {
-        64 << 20
+        self.memory_max / 4
     }
 
     /// Runs the chunk of a library, which registers functions.

@@ -311,7 +311,7 @@ impl Replies {
     pub(crate) fn big_number(&mut self, digits: &[u8]) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(digits),
-            Protocol::Resp3 => [b"(", digits, b"\r\n"].into_iter().for_each(|part| self.raw(part)),
+            Protocol::Resp3 => [&b"("[..], digits, b"\r\n"].into_iter().for_each(|part| self.raw(part)),
         }
     }
 
@@ -322,7 +322,7 @@ impl Replies {
             Protocol::Resp3 => {
                 self.header(b'=', text.len() as i64 + 4);
                 let format: Vec<u8> = format.iter().copied().chain([b' '; 3]).take(3).collect();
-                [&format, &b":"[..], text, b"\r\n"].into_iter().for_each(|part| self.raw(part));
+                [&format[..], b":", text, b"\r\n"].into_iter().for_each(|part| self.raw(part));
             }
         }
     }
