@@ -56,9 +56,9 @@ impl Functions {
         };
         let compiled = interpreter.compile(&code[size..]);
         let chunk = compiled.map_err(|text| error(format!("Error compiling function: {text}")))?;
-        let functions = interpreter.load_library(&chunk).map_err(|text| {
-            Fail::made([b"ERR Error registering functions: ", &text[..]].concat())
-        })?;
+        let functions = interpreter
+            .load_library(&chunk)
+            .map_err(|text| Fail::made([b"ERR Error registering functions: ", &text[..]].concat()))?;
         if functions.is_empty() {
             return Err(error("No functions registered"));
         }
@@ -88,7 +88,10 @@ impl Functions {
 }
 
 /// Lets `work` use the libraries as the store has them.
-fn with<T>(call: &mut Call<'_, '_>, work: impl FnOnce(&mut Call<'_, '_>, &mut Functions) -> Result<T, Fail>) -> Result<T, Fail> {
+fn with<T>(
+    call: &mut Call<'_, '_>,
+    work: impl FnOnce(&mut Call<'_, '_>, &mut Functions) -> Result<T, Fail>,
+) -> Result<T, Fail> {
     call.keys.read_functions();
     let version = call.keys.functions_version();
     let known = call.shared.scripts.functions.take().filter(|functions| functions.version == version);

@@ -88,11 +88,15 @@ impl Scripts {
 
 /// An interpreter, or the reason why there is none.
 pub(super) fn new_interpreter(purpose: Purpose, memory_max: usize) -> Result<Interpreter, Fail> {
-    Interpreter::new(purpose, memory_max).map_err(|error| Fail::made(format!("ERR the interpreter of scripts: {error}")))
+    Interpreter::new(purpose, memory_max)
+        .map_err(|error| Fail::made(format!("ERR the interpreter of scripts: {error}")))
 }
 
 /// The keys and the other arguments of a request with a number of keys at argument 2.
-pub(super) fn keys_and_args<'c>(call: &Call<'c, '_>, not_a_number: Fail) -> Result<(Vec<&'c [u8]>, Vec<&'c [u8]>), Fail> {
+pub(super) fn keys_and_args<'c>(
+    call: &Call<'c, '_>,
+    not_a_number: Fail,
+) -> Result<(Vec<&'c [u8]>, Vec<&'c [u8]>), Fail> {
     let count = parse_integer(call.args.get(2)).ok_or(not_a_number)?;
     let mut keys: Vec<&[u8]> = call.args.from(3).collect();
     match usize::try_from(count) {

@@ -32,7 +32,10 @@ fn a_script_without_end_is_ended_and_taken_back() {
     let endless = "EVAL \"redis.call('SET','k','v') while true do pcall(redis.call,'INCR','n') end\" 0";
     let replies = turns.at(0, &[(1, &["SET other 1"]), (0, &[endless])]);
     assert!(replies[0].contains("ran for longer than busy-reply-threshold (50 ms)"), "{replies:?}");
-    assert_eq!(turns.ask(0, &["EXISTS k n other", "SCRIPT KILL"]), ":1\r\n-NOTBUSY No scripts in execution right now.\r\n");
+    assert_eq!(
+        turns.ask(0, &["EXISTS k n other", "SCRIPT KILL"]),
+        ":1\r\n-NOTBUSY No scripts in execution right now.\r\n"
+    );
     let found = turns.ask(0, &["MULTI", "SET c 1", endless, "EXEC", "EXISTS c k"]);
     assert!(found.contains("-EXECABORT") && found.ends_with(":0\r\n"), "{found}");
 }
@@ -43,14 +46,25 @@ fn a_script_has_the_rights_of_its_caller() {
     let mut turns = Turns::new();
     turns.ask(1, &["ACL SETUSER w on nopass ~a* +@all", "SET secret s"]);
     let get = ["AUTH w p", "EVAL \"return redis.call('GET','secret')\" 0"];
-    assert!(museum::with("server-acl-scripts", || turns.ask(2, &get)).ends_with("$1\r\ns\r\n"), "the seeded bug is seen");
+    assert!(
+        museum::with("server-acl-scripts", || turns.ask(2, &get)).ends_with("$1\r\ns\r\n"),
+        "the seeded bug is seen"
+    );
     turns.ask(1, &["ACL SETUSER u on nopass ~a* +@all -del", "SET secret s"]);
     let found = turns.ask(
         0,
-        &["AUTH u p", "EVAL \"return redis.call('GET','secret')\" 0", "EVAL \"return redis.call('DEL','a')\" 0", "EVAL \"return redis.call('SET','a','1')\" 0"],
+        &[
+            "AUTH u p",
+            "EVAL \"return redis.call('GET','secret')\" 0",
+            "EVAL \"return redis.call('DEL','a')\" 0",
+            "EVAL \"return redis.call('SET','a','1')\" 0",
+        ],
     );
     let lines: Vec<&str> = found.lines().collect();
-    assert!(lines[1].starts_with("-ERR The user executing the script can't access at least one of the keys"), "{found}");
+    assert!(
+        lines[1].starts_with("-ERR The user executing the script can't access at least one of the keys"),
+        "{found}"
+    );
     assert!(lines[2].starts_with("-ERR The user executing the script can't run this command"), "{found}");
     assert_eq!(lines[3], "+OK");
     let found = turns.ask(1, &["ACL LOG 1"]);
@@ -62,7 +76,8 @@ fn commands_of_scripts_reach_other_clients() {
     let mut turns = Turns::new();
     turns.ask(1, &["HELLO 3", "CLIENT TRACKING ON", "GET k"]);
     assert_eq!(turns.ask(2, &["BLPOP q 0"]), "");
-    let script = "EVAL \"redis.call('SET','k','v') redis.call('RPUSH','q','one','two') return redis.call('LLEN','q')\" 0";
+    let script =
+        "EVAL \"redis.call('SET','k','v') redis.call('RPUSH','q','one','two') return redis.call('LLEN','q')\" 0";
     let replies = turns.at(0, &[(0, &[script])]);
     assert_eq!(replies[0], ":2\r\n", "it sees both");
     assert!(replies[1].contains("invalidate"), "{replies:?}");
@@ -71,7 +86,10 @@ fn commands_of_scripts_reach_other_clients() {
     turns.ask(0, &["EVAL \"return redis.call('INCR',KEYS[1])\" 1 n", "EVAL \"redis.call('SET','k','w')\" 0"]);
     assert_eq!(turns.ask(2, &["EXEC"]), "*-1\r\n");
     // What a script has selected is its own affair.
-    assert_eq!(turns.ask(0, &["EVAL \"redis.call('SELECT',3) redis.call('SET','k','3')\" 0", "GET k"]), "$-1\r\n$1\r\nw\r\n");
+    assert_eq!(
+        turns.ask(0, &["EVAL \"redis.call('SELECT',3) redis.call('SET','k','3')\" 0", "GET k"]),
+        "$-1\r\n$1\r\nw\r\n"
+    );
 }
 
 #[test]
@@ -83,8 +101,7 @@ fn monitors_see_a_script_and_then_its_commands() {
     assert!(lines.len() == 2 && lines[0].contains("\"EVAL\"") && lines[1].contains("[0 lua] \"GET\" \"k\""), "{seen}");
 }
 
-const LIBRARY: &str =
-    "FUNCTION LOAD \"#!lua name=lib\\nredis.register_function{function_name='f', callback=function() return 7 end, flags={'no-writes'}}\"";
+const LIBRARY: &str = "FUNCTION LOAD \"#!lua name=lib\\nredis.register_function{function_name='f', callback=function() return 7 end, flags={'no-writes'}}\"";
 
 /// A library of an EXEC that is taken back is none.
 #[test]

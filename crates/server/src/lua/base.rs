@@ -1,7 +1,7 @@
 //! Functions of the sandbox that know which tables are protected (LUA-1), and how errors are
 //! caught (LUA-2).
 
-use super::fault::{Raised, fault, failure, raised, text};
+use super::fault::{Raised, failure, fault, raised, text};
 use super::{Shared, ended, numbers};
 use mlua::{Error, Function, Lua, MultiValue, Result, Table, Value};
 use std::sync::Arc;

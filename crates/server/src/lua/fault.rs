@@ -102,7 +102,7 @@ fn place(lua: &Lua, level: usize) -> Option<Option<(String, usize)>> {
     lua.inspect_stack(level, |frame| {
         let source = frame.source().source?.into_owned();
         let line = frame.current_line()?;
-        let own = SANDBOX == source || frame.is_tail_call() || source == "=[C]";
+        let own = SANDBOX == source || source == "=[C]";
         (!own).then_some((source, line))
     })
 }

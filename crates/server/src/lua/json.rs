@@ -60,7 +60,10 @@ fn whole(lua: &Lua, args: &MultiValue, index: usize, function: &str, range: (usi
         value => match value.and_then(number) {
             Some(found) if (range.0 as f64..=range.1 as f64).contains(&found) => Ok(Some(found as usize)),
             Some(_) => {
-                let text = format!("bad argument #{index} to '{function}' (expected integer between {} and {})", range.0, range.1);
+                let text = format!(
+                    "bad argument #{index} to '{function}' (expected integer between {} and {})",
+                    range.0, range.1
+                );
                 Err(fault(lua, text))
             }
             None => Err(bad_argument(lua, index, function, "number", value)),

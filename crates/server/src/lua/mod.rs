@@ -36,7 +36,7 @@ mod tests;
 use crate::resp::parse::Args;
 use crate::resp::reply::Protocol;
 use fault::Raised;
-use mlua::{ChunkMode, Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
+use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -224,7 +224,7 @@ impl Interpreter {
         if code.first() == Some(&0x1b) {
             return Err(format!("{}:1: unexpected symbol near '\u{1b}'", &self.purpose.chunk()[1..]));
         }
-        let chunk = self.lua.load(code).set_name(self.purpose.chunk()).set_mode(ChunkMode::Text);
+        let chunk = self.lua.load(code).set_name(self.purpose.chunk());
         match chunk.into_function() {
             Ok(function) => Ok(function),
             Err(mlua::Error::SyntaxError { message, .. }) => Err(message),

@@ -227,7 +227,10 @@ fn unpack(lua: &Lua, args: &MultiValue, name: &str, limit: usize, offset: Option
     };
     let start = offset.unwrap_or(0.0);
     if start < 0.0 {
-        return Err(fault(lua, format!("Invalid request to unpack with offset of {start} and limit of {}.", input.len())));
+        return Err(fault(
+            lua,
+            format!("Invalid request to unpack with offset of {start} and limit of {}.", input.len()),
+        ));
     }
     if start > input.len() as f64 {
         return Err(fault(lua, format!("Start offset {start} greater than input length {}.", input.len())));

@@ -142,9 +142,9 @@ fn pack(lua: &Lua, args: &MultiValue) -> Result<mlua::LuaString> {
                 let value = args.get(index - 1).or(Some(&Value::Nil));
                 let text = value.and_then(bytes).ok_or_else(|| bad_argument(lua, index, "pack", "string", value))?;
                 let size = if letter == b's' || item.size == 0 { text.len() } else { item.size };
-                let part = text.get(..size).ok_or_else(|| {
-                    fault(lua, format!("bad argument #{index} to 'pack' (string too short)"))
-                })?;
+                let part = text
+                    .get(..size)
+                    .ok_or_else(|| fault(lua, format!("bad argument #{index} to 'pack' (string too short)")))?;
                 out.extend_from_slice(part);
                 if letter == b's' {
                     out.push(0);
@@ -166,7 +166,8 @@ fn unpack(lua: &Lua, args: &MultiValue) -> Result<MultiValue> {
     let data = args.get(1).and_then(bytes).ok_or_else(|| bad_argument(lua, 2, "unpack", "string", args.get(1)))?;
     let start = args.get(2).map_or(Some(1.0), number).filter(|start| *start >= 1.0);
     let start = start.ok_or_else(|| fault(lua, "bad argument #3 to 'unpack' (offset must be 1 or greater)"))?;
-    let (mut format, mut values, mut at) = (Format::new(&text, "unpack"), Vec::new(), (start - 1.0).min(u32::MAX as f64) as usize);
+    let (mut format, mut values, mut at) =
+        (Format::new(&text, "unpack"), Vec::new(), (start - 1.0).min(u32::MAX as f64) as usize);
     while let Some(item) = format.next(lua, at)? {
         if values.len() >= VALUES_MAX {
             return Err(fault(lua, "too many results to unpack"));

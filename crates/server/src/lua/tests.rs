@@ -59,8 +59,14 @@ fn values_become_replies_and_back() {
         ("local t = redis.call('list') return {t[1], t[2], t[3]}", "*3\r\n:1\r\n$-1\r\n$1\r\nx\r\n"),
         ("return redis.pcall('fail')", "-ERR no\r\n"),
         ("return redis.call('fail')", "error: ERR no"),
-        ("local ok, e = pcall(redis.call, 'fail') return {tostring(ok), type(e), e}", "*3\r\n$5\r\nfalse\r\n$6\r\nstring\r\n$6\r\nERR no\r\n"),
-        ("return {tostring(redis.acl_check_cmd('may')), tostring(redis.acl_check_cmd('not'))}", "*2\r\n$4\r\ntrue\r\n$5\r\nfalse\r\n"),
+        (
+            "local ok, e = pcall(redis.call, 'fail') return {tostring(ok), type(e), e}",
+            "*3\r\n$5\r\nfalse\r\n$6\r\nstring\r\n$6\r\nERR no\r\n",
+        ),
+        (
+            "return {tostring(redis.acl_check_cmd('may')), tostring(redis.acl_check_cmd('not'))}",
+            "*2\r\n$4\r\ntrue\r\n$5\r\nfalse\r\n",
+        ),
         ("return redis.sha1hex('abc')", "$40\r\na9993e364706816aba3e25717850c26c9cd0d89d\r\n"),
         ("return 'x' .. nil", "error: ERR user_script:1: attempt to concatenate a nil value"),
         ("return +", "compile: user_script:1: unexpected symbol near '+'"),
@@ -91,16 +97,22 @@ fn scripts_leave_nothing_behind() {
         assert!(found.contains("Attempt to modify a readonly table"), "{code}: {found}");
     }
     // These write past metatables.
-    for code in ["table.insert(redis, 1)", "table.insert(_G, 'x') table.insert(cjson, 1)", "cjson.encode_number_precision(3)"] {
+    for code in
+        ["table.insert(redis, 1)", "table.insert(_G, 'x') table.insert(cjson, 1)", "cjson.encode_number_precision(3)"]
+    {
         run(code);
     }
     let found = run("return {tostring(redis[1]), tostring(rawget(cjson, 1)), cjson.encode(1/3)}");
     assert_eq!(found, "*3\r\n$3\r\nnil\r\n$3\r\nnil\r\n$16\r\n0.33333333333333\r\n");
-    for absent in ["io", "print", "dofile", "loadfile", "require", "package", "debug", "newproxy", "getfenv", "setfenv"] {
+    for absent in ["io", "print", "dofile", "loadfile", "require", "package", "debug", "newproxy", "getfenv", "setfenv"]
+    {
         let found = run(&format!("return {absent}"));
         assert!(found.contains("nonexistent global variable"), "{absent}: {found}");
     }
-    assert_eq!(run("return {type(os.clock()), tostring(os.getenv), tostring(os.exit)}"), "*3\r\n$6\r\nnumber\r\n$3\r\nnil\r\n$3\r\nnil\r\n");
+    assert_eq!(
+        run("return {type(os.clock()), tostring(os.getenv), tostring(os.exit)}"),
+        "*3\r\n$6\r\nnumber\r\n$3\r\nnil\r\n$3\r\nnil\r\n"
+    );
     assert_eq!(run("return loadstring(string.dump(function() end))"), "$-1\r\n");
     assert_eq!(run("local count = 0 for name in pairs(redis) do count = count + 1 end return count > 10"), ":1\r\n");
 }
@@ -194,16 +206,21 @@ fn libraries_register_functions() {
         let chunk = interpreter.compile(code.as_bytes()).unwrap();
         interpreter.load_library(&chunk).map_err(|text| String::from_utf8_lossy(&text).into_owned())
     };
-    let registered = load("redis.register_function('f', function(keys, args) return keys[1] .. args[1] .. #args end)").unwrap();
+    let registered =
+        load("redis.register_function('f', function(keys, args) return keys[1] .. args[1] .. #args end)").unwrap();
     assert_eq!(registered.len(), 1);
     let input = Input { keys: vec![b"k"], args: vec![b"a"], time_max: None, seed: 7 };
     match interpreter.run(&registered[0].function, &input, &mut Echo::default()) {
         Finished::Value(Value::String(text), _) => assert_eq!(&*text.as_bytes(), b"ka1"),
         _ => panic!("it returns a text"),
     }
-    let named = load("redis.register_function{function_name='g', callback=function() end, flags={'no-writes'}}").unwrap();
+    let named =
+        load("redis.register_function{function_name='g', callback=function() end, flags={'no-writes'}}").unwrap();
     assert_eq!(named[0].flags, ScriptFlags::NO_WRITES);
-    assert_eq!(load("string.rep('x', 3)").err().unwrap(), "ERR user_function:1: Script attempted to access nonexistent global variable 'string'");
+    assert_eq!(
+        load("string.rep('x', 3)").err().unwrap(),
+        "ERR user_function:1: Script attempted to access nonexistent global variable 'string'"
+    );
     assert_eq!(load("redis.register_function('a b', function() end)").err().unwrap(), format!("ERR {}", api::BAD_NAME));
     assert_eq!(load("while true do end").err().unwrap(), "ERR FUNCTION LOAD timeout");
 }

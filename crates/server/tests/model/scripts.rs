@@ -48,7 +48,10 @@ fn statement(random: &mut Random) -> String {
 
 /// A part of a script about its values alone.
 fn expression(random: &mut Random, depth: usize) -> String {
-    let atoms = ["1", "-2", "0.5", "1e15", "'text'", "'12'", "ARGV[1]", "KEYS[1]", "true", "false", "''", "'a.b%c'", "2^31", "'0x1f'"];
+    let atoms = [
+        "1", "-2", "0.5", "1e15", "'text'", "'12'", "ARGV[1]", "KEYS[1]", "true", "false", "''", "'a.b%c'", "2^31",
+        "'0x1f'",
+    ];
     if depth == 0 {
         return atoms[random.index(atoms.len())].into();
     }
@@ -116,7 +119,9 @@ fn libraries_go_from_one_server_to_the_other() {
     let (us, redis) = (Ours::start(), Redis::start());
     let (mut ours, mut theirs) = (us.client(), redis.client());
     let long = "-- a comment that is compressed ".repeat(50);
-    let code = |name: &str| format!("#!lua name={name}\n{long}\nredis.register_function('{name}_f', function(keys) return keys end)");
+    let code = |name: &str| {
+        format!("#!lua name={name}\n{long}\nredis.register_function('{name}_f', function(keys) return keys end)")
+    };
     for (one, other) in [(true, "ours"), (false, "theirs")] {
         let (from, to) = if one { (&mut ours, &mut theirs) } else { (&mut theirs, &mut ours) };
         for client in [&mut *from, &mut *to] {

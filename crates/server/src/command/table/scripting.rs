@@ -5,8 +5,7 @@ use crate::command::{functions, scripts, server};
 
 const KIND: Flags = Flags::SCRIPTING;
 const HIDDEN: Flags = Flags::NOSCRIPT.union(KIND);
-const RUN: Flags =
-    HIDDEN.union(Flags::STALE).union(Flags::SKIP_MONITOR).union(Flags::NO_MANDATORY_KEYS).union(MOVABLE);
+const RUN: Flags = HIDDEN.union(Flags::STALE).union(Flags::SKIP_MONITOR).union(Flags::NO_MANDATORY_KEYS).union(MOVABLE);
 const RUN_RO: Flags = RUN.union(READONLY);
 const CHANGE: Flags = WRITE.union(HIDDEN);
 const GROW: Flags = CHANGE.union(DENYOOM);

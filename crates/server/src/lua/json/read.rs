@@ -107,17 +107,24 @@ impl Reader<'_> {
         let begins = |word: &[u8]| body.len() >= word.len() && body[..word.len()].eq_ignore_ascii_case(word);
         for (word, value) in [(&b"infinity"[..], f64::INFINITY), (b"inf", f64::INFINITY), (b"nan", f64::NAN)] {
             if begins(word) {
-                let token = if self.settings.read_invalid { Token::Number(negative * value) } else { Token::Wrong("invalid number") };
+                let token = if self.settings.read_invalid {
+                    Token::Number(negative * value)
+                } else {
+                    Token::Wrong("invalid number")
+                };
                 return (token, sign + word.len());
             }
         }
         if begins(b"0x") {
             let digits = body[2..].iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-            let value = body[2..2 + digits].iter().fold(0.0, |value, digit| {
-                value * 16.0 + f64::from(char::from(*digit).to_digit(16).unwrap_or(0))
-            });
+            let value = body[2..2 + digits]
+                .iter()
+                .fold(0.0, |value, digit| value * 16.0 + f64::from(char::from(*digit).to_digit(16).unwrap_or(0)));
             let good = self.settings.read_invalid && digits > 0;
-            return (if good { Token::Number(negative * value) } else { Token::Wrong("invalid number") }, sign + 2 + digits);
+            return (
+                if good { Token::Number(negative * value) } else { Token::Wrong("invalid number") },
+                sign + 2 + digits,
+            );
         }
         let digits = |from: usize| body[from.min(body.len())..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         let mut end = digits(0);

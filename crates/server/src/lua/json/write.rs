@@ -47,9 +47,8 @@ fn array_length(table: &Table, settings: &Settings) -> Result<Option<usize>, Str
         let Some(index) = index else { return Ok(None) };
         (last, count) = (last.max(index), count + 1);
     }
-    let sparse = settings.sparse_ratio > 0
-        && last > count.saturating_mul(settings.sparse_ratio)
-        && last > settings.sparse_safe;
+    let sparse =
+        settings.sparse_ratio > 0 && last > count.saturating_mul(settings.sparse_ratio) && last > settings.sparse_safe;
     match sparse {
         true if settings.sparse_converts => Ok(None),
         true => Err("Cannot serialise table: excessively sparse array".into()),
