@@ -54,8 +54,8 @@ fn library(name: &str) -> String {
     )
 }
 
-/// The words of a line. A word such as `~700a` stands for 700 times `a`, and one such as `@each` for
-/// the code of a library.
+/// The words of a line. A word such as `~700a` stands for 700 times `a`, and one such as `@each`
+/// for the code of a library.
 pub(crate) fn words(line: &str) -> Vec<String> {
     let long = |word: &str| {
         let (count, letter) = word.strip_prefix('~')?.split_at_checked(word.len() - 2)?;

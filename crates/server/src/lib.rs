@@ -56,6 +56,7 @@ mod stream;
 mod tls;
 mod tracking;
 mod transaction;
+mod version;
 mod waiting;
 mod watch;
 
@@ -66,5 +67,5 @@ pub use options::{Options, SoftLimit};
 pub use password::Password;
 pub use script::ServerScript;
 pub use server::{Handle, Server};
-pub use server_state::REDIS_VERSION;
 pub use tls::{ClientCertificates, TlsOptions};
+pub use version::REDIS_VERSION;

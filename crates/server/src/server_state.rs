@@ -4,10 +4,11 @@ use crate::access::{self, Users};
 use crate::backups::Backups;
 use crate::channels::Channels;
 use crate::clients::Client;
-use crate::command::{Command, Flags, Scripts};
+use crate::command::{Command, Flags};
 use crate::cursor::Cursors;
 use crate::error::{Error, Result};
 use crate::keyspace::{Remembered, Tables};
+use crate::lua::Scripts;
 use crate::metrics::Metrics;
 use crate::notify::Events;
 use crate::options::Options;
@@ -26,9 +27,6 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
-
-/// The Redis version whose replies the server gives. Clients select features by it.
-pub const REDIS_VERSION: &str = "7.0.15";
 
 /// Limits of the kept places of SCAN: their number, and their bytes.
 const CURSORS_MAX: usize = 65_536;

@@ -6,86 +6,13 @@
 //! changed nothing.
 
 use super::monitor::feed_always;
-use super::scripts::{READS_ONLY, Running, keys_and_args, new_interpreter, run};
+use super::scripts::{READS_ONLY, Running, error, keys_and_args, run};
 use super::{Call, Fail, Outcome, describe, is_word};
 use crate::glob::{LetterCase, matches};
-use crate::lua::{Header, Interpreter, Purpose, Registered, ScriptFlags};
+use crate::lua::{Functions, Header, Registered, ScriptFlags};
 use crate::rdb::{self, Input, Output, kind};
-use std::collections::{BTreeMap, HashMap};
 
 const NO_LIBRARY: Fail = Fail::text("ERR Library not found");
-
-/// A library.
-struct Library {
-    code: Vec<u8>,
-    functions: Vec<Registered>,
-}
-
-/// The libraries, compiled.
-#[derive(Default)]
-pub(super) struct Functions {
-    /// Made with the first library.
-    interpreter: Option<Interpreter>,
-    libraries: BTreeMap<Vec<u8>, Library>,
-    /// Names of functions in lower case: the library, and the place in it.
-    index: HashMap<Vec<u8>, (Vec<u8>, usize)>,
-    /// The number of the change that made them (`Keyspace::functions_version`).
-    version: u64,
-}
-
-fn error(text: impl AsRef<str>) -> Fail {
-    Fail::made(format!("ERR {}", text.as_ref()))
-}
-
-impl Functions {
-    /// Bytes of memory, libraries and functions.
-    pub(super) fn figures(&self) -> [usize; 3] {
-        let memory = self.interpreter.as_ref().map_or(0, Interpreter::memory);
-        [memory, self.libraries.len(), self.index.len()]
-    }
-
-    /// Compiles a library, in place of one of its name if it `replaces`; returns the name.
-    fn add(&mut self, code: &[u8], replaces: bool, memory_max: usize) -> Result<Vec<u8>, Fail> {
-        let (name, size) = Header::of_library(code).map_err(error)?;
-        if !replaces && self.libraries.contains_key(&name) {
-            return Err(error(format!("Library '{}' already exists", String::from_utf8_lossy(&name))));
-        }
-        let interpreter = match &self.interpreter {
-            Some(interpreter) => interpreter,
-            None => &*self.interpreter.insert(new_interpreter(Purpose::Functions, memory_max)?),
-        };
-        let compiled = interpreter.compile(&code[size..]);
-        let chunk = compiled.map_err(|text| error(format!("Error compiling function: {text}")))?;
-        let functions = interpreter
-            .load_library(&chunk)
-            .map_err(|text| Fail::made([b"ERR Error registering functions: ", &text[..]].concat()))?;
-        if functions.is_empty() {
-            return Err(error("No functions registered"));
-        }
-        for function in &functions {
-            let there = self.index.get(&function.name.to_ascii_lowercase());
-            if there.is_some_and(|(library, _)| *library != name) {
-                return Err(error(format!("Function {} already exists", String::from_utf8_lossy(&function.name))));
-            }
-        }
-        self.remove(&name);
-        for (place, function) in functions.iter().enumerate() {
-            self.index.insert(function.name.to_ascii_lowercase(), (name.clone(), place));
-        }
-        self.libraries.insert(name.clone(), Library { code: code.to_vec(), functions });
-        Ok(name)
-    }
-
-    fn remove(&mut self, name: &[u8]) -> bool {
-        self.index.retain(|_, (library, _)| library != name);
-        self.libraries.remove(name).is_some()
-    }
-
-    fn function(&self, name: &[u8]) -> Option<&Registered> {
-        let (library, place) = self.index.get(&name.to_ascii_lowercase())?;
-        self.libraries.get(library)?.functions.get(*place)
-    }
-}
 
 /// Lets `work` use the libraries as the store has them.
 fn with<T>(
@@ -100,7 +27,7 @@ fn with<T>(
         None => {
             let mut functions = Functions::default();
             for (_, code) in call.keys.libraries()? {
-                functions.add(&code, false, call.shared.options.script_memory_max)?;
+                functions.add(&code, false, call.shared.options.script_memory_max).map_err(error)?;
             }
             functions.version = version;
             functions
@@ -123,7 +50,7 @@ pub(super) fn load(call: &mut Call<'_, '_>) -> Outcome {
         replaces = true;
     }
     let name = with(call, |call, functions| {
-        let name = functions.add(code, replaces, call.shared.options.script_memory_max)?;
+        let name = functions.add(code, replaces, call.shared.options.script_memory_max).map_err(error)?;
         let written = call.keys.put_library(&name, code);
         functions.version = call.keys.functions_version();
         written?;
@@ -233,11 +160,11 @@ pub(super) fn restore(call: &mut Call<'_, '_>) -> Outcome {
                 true => {
                     return Err(error(format!("Library {} already exists", String::from_utf8_lossy(name))));
                 }
-                false => drop(new.add(&library.code, false, memory_max)?),
+                false => drop(new.add(&library.code, false, memory_max).map_err(error)?),
             }
         }
         for code in &given {
-            new.add(code, false, memory_max)?;
+            new.add(code, false, memory_max).map_err(error)?;
         }
         become_these(call, functions, new)
     })?;
@@ -318,7 +245,7 @@ pub(super) fn help(call: &mut Call<'_, '_>) -> Outcome {
 fn call_function(call: &mut Call<'_, '_>, read_only: bool) -> Outcome {
     feed_always(call.shared, call.client, &call.args);
     with(call, |call, functions| {
-        let found = functions.function(call.args.get(1)).ok_or(Fail::text("ERR Function not found"))?;
+        let (interpreter, found) = functions.function(call.args.get(1)).ok_or(Fail::text("ERR Function not found"))?;
         let (keys, args) = keys_and_args(call, Fail::text("ERR Bad number of keys provided"))?;
         let says_so = found.flags.contains(ScriptFlags::NO_WRITES);
         if read_only && !says_so {
@@ -326,7 +253,6 @@ fn call_function(call: &mut Call<'_, '_>, read_only: bool) -> Outcome {
         }
         let name = String::from_utf8_lossy(&found.name).into_owned();
         let (seed, read_only) = (call.keys.random() as u32, read_only || says_so);
-        let Some(interpreter) = &functions.interpreter else { return Err(Fail::text("ERR Function not found")) };
         let function = &found.function;
         run(call, Running { interpreter, function, name: &name, keys, args, read_only, seed })
     })

@@ -2,7 +2,7 @@
 
 use super::{Call, CommandTable, Outcome, is_word, pubsub};
 use crate::keyspace::DATABASES;
-use crate::server_state::REDIS_VERSION;
+use crate::version::REDIS_VERSION;
 use everbyte_kv::raw::Raw as _;
 use std::fmt::Write;
 use std::time::UNIX_EPOCH;

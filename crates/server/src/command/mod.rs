@@ -77,7 +77,6 @@ pub(crate) use fail::{Fail, Outcome, store_text};
 pub(crate) use key_places::{KeyPlace, key_places};
 pub(crate) use monitor::feed;
 pub(crate) use pubsub::listens;
-pub(crate) use scripts::Scripts;
 pub(crate) use tracking::{end_command, remember};
 pub(crate) use transaction::{discarded, may_change, may_write, queued, refused};
 

@@ -1,95 +1,21 @@
 //! EVAL, EVALSHA and SCRIPT.
-//!
-//! Scripts are known by their SHA-1, until the server ends or SCRIPT FLUSH. Those that only EVAL
-//! has brought are forgotten when [`EVALUATED_MAX`] newer ones have come.
 
-use super::functions::Functions;
 use super::monitor::feed_always;
 use super::script_host::ScriptHost;
 use super::{Call, Fail, Outcome, describe, is_word};
-use crate::lua::{End, Failure, Finished, Header, Input, Interpreter, Purpose, ScriptFlags, write_value};
+use crate::lua::{End, Failure, Finished, Input, Interpreter, ScriptFlags, write_value};
 use crate::resp::number::parse_integer;
-use crate::sha1::sha1_hex;
 use mlua::Function;
-use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
-
-/// Scripts kept that only EVAL has brought.
-const EVALUATED_MAX: usize = 500;
 
 const NO_SCRIPT: Fail = Fail::text("NOSCRIPT No matching script. Please use EVAL.");
 const NOT_BUSY: Fail = Fail::text("NOTBUSY No scripts in execution right now.");
 const NOT_INTEGER: Fail = super::fail::NOT_INTEGER;
 pub(super) const READS_ONLY: Fail = Fail::text("ERR Can not execute a script with write flag using *_ro command.");
 
-/// A script that is known.
-#[derive(Clone)]
-struct Script {
-    function: Function,
-    header: Header,
-    /// Whether SCRIPT LOAD has brought it.
-    loaded: bool,
-}
-
-/// Scripts and functions of the server.
-#[derive(Default)]
-pub(crate) struct Scripts {
-    interpreter: Option<Interpreter>,
-    known: HashMap<String, Script>,
-    /// Those that EVAL has brought, the oldest first.
-    evaluated: VecDeque<String>,
-    /// Functions; `None`: not compiled yet.
-    pub(super) functions: Option<Functions>,
-}
-
-impl Scripts {
-    /// Scripts that are known, and bytes of memory of their interpreter.
-    pub(crate) fn figures(&self) -> [usize; 2] {
-        [self.known.len(), self.interpreter.as_ref().map_or(0, Interpreter::memory)]
-    }
-
-    /// Bytes of memory of the functions' interpreter, libraries and functions.
-    pub(crate) fn function_figures(&self) -> [usize; 3] {
-        self.functions.as_ref().map_or([0; 3], Functions::figures)
-    }
-
-    /// The interpreter of scripts.
-    fn interpreter(&mut self, memory_max: usize) -> Result<&Interpreter, Fail> {
-        match &mut self.interpreter {
-            Some(interpreter) => Ok(interpreter),
-            none => Ok(none.insert(new_interpreter(Purpose::Scripts, memory_max)?)),
-        }
-    }
-
-    /// Compiles a script if it is not known; returns its name.
-    fn load(&mut self, code: &[u8], memory_max: usize, loaded: bool) -> Result<String, Fail> {
-        let name = sha1_hex(code);
-        if let Some(script) = self.known.get_mut(&name) {
-            script.loaded |= loaded;
-            return Ok(name);
-        }
-        let header = Header::of_script(code).map_err(|text| Fail::made(format!("ERR {text}")))?;
-        let compiled = self.interpreter(memory_max)?.compile(&code[header.size..]);
-        let function =
-            compiled.map_err(|text| Fail::made(format!("ERR Error compiling script (new function): {text}")))?;
-        self.known.insert(name.clone(), Script { function, header, loaded });
-        if !loaded {
-            self.evaluated.push_back(name.clone());
-            if self.evaluated.len() > EVALUATED_MAX
-                && let Some(oldest) = self.evaluated.pop_front()
-                && self.known.get(&oldest).is_some_and(|script| !script.loaded)
-            {
-                self.known.remove(&oldest);
-            }
-        }
-        Ok(name)
-    }
-}
-
-/// An interpreter, or the reason why there is none.
-pub(super) fn new_interpreter(purpose: Purpose, memory_max: usize) -> Result<Interpreter, Fail> {
-    Interpreter::new(purpose, memory_max)
-        .map_err(|error| Fail::made(format!("ERR the interpreter of scripts: {error}")))
+/// An error's reply.
+pub(super) fn error(text: impl AsRef<str>) -> Fail {
+    Fail::made(format!("ERR {}", text.as_ref()))
 }
 
 /// The keys and the other arguments of a request with a number of keys at argument 2.
@@ -135,7 +61,7 @@ pub(super) fn run(call: &mut Call<'_, '_>, running: Running<'_>) -> Outcome {
     let finished = interpreter.run(function, &Input { keys, args, time_max, seed }, &mut host);
     let (changed, fatal) = (host.changed, host.fatal.take());
     (call.client.executing, call.client.scripting) = (executing, false);
-    // What the script has selected was for itself, and its time is its own.
+    // SELECT of a script is for itself; its time counts from its begin.
     (call.client.database, call.shared.mark) = (database, mark);
     call.keys.select(database);
     if changed {
@@ -183,7 +109,7 @@ fn error_text(failure: Failure, name: &str) -> Vec<u8> {
 
 /// Runs a known script.
 fn evaluate(call: &mut Call<'_, '_>, name: &str, read_only: bool, input: (Vec<&[u8]>, Vec<&[u8]>)) -> Outcome {
-    let script = call.shared.scripts.known.get(name).cloned().ok_or(NO_SCRIPT)?;
+    let script = call.shared.scripts.get(name).cloned().ok_or(NO_SCRIPT)?;
     let says_so = script.header.given && script.header.flags.contains(ScriptFlags::NO_WRITES);
     if read_only && script.header.given && !says_so {
         return Err(READS_ONLY);
@@ -200,7 +126,7 @@ fn evaluate_text(call: &mut Call<'_, '_>, read_only: bool) -> Outcome {
     feed_always(call.shared, call.client, &call.args);
     let input = keys_and_args(call, NOT_INTEGER)?;
     let memory_max = call.shared.options.script_memory_max;
-    let name = call.shared.scripts.load(call.args.get(1), memory_max, false)?;
+    let name = call.shared.scripts.load(call.args.get(1), memory_max, false).map_err(error)?;
     evaluate(call, &name, read_only, input)
 }
 
@@ -237,7 +163,7 @@ pub(super) fn evalsha_ro(call: &mut Call<'_, '_>) -> Outcome {
 /// `SCRIPT LOAD script`
 pub(super) fn load(call: &mut Call<'_, '_>) -> Outcome {
     let memory_max = call.shared.options.script_memory_max;
-    let name = call.shared.scripts.load(call.args.get(2), memory_max, true)?;
+    let name = call.shared.scripts.load(call.args.get(2), memory_max, true).map_err(error)?;
     call.out.bulk(name.as_bytes());
     Ok(())
 }
@@ -247,7 +173,7 @@ pub(super) fn exists(call: &mut Call<'_, '_>) -> Outcome {
     call.out.array(call.args.len() - 2);
     for name in call.args.from(2) {
         let name = String::from_utf8_lossy(name);
-        call.out.integer(i64::from(call.shared.scripts.known.contains_key(&*name)));
+        call.out.integer(i64::from(call.shared.scripts.get(&name).is_some()));
     }
     call.room()
 }
@@ -258,8 +184,7 @@ pub(super) fn flush(call: &mut Call<'_, '_>) -> Outcome {
     if !matches!(words[..], []) && !matches!(words[..], [word] if is_word(word, "sync") || is_word(word, "async")) {
         return Err(Fail::text("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
     }
-    let functions = call.shared.scripts.functions.take();
-    call.shared.scripts = Scripts { functions, ..Scripts::default() };
+    call.shared.scripts.flush();
     call.out.ok();
     Ok(())
 }

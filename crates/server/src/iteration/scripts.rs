@@ -85,7 +85,7 @@ fn commands_of_scripts_reach_other_clients() {
     turns.ask(2, &["WATCH k", "MULTI", "GET k"]);
     turns.ask(0, &["EVAL \"return redis.call('INCR',KEYS[1])\" 1 n", "EVAL \"redis.call('SET','k','w')\" 0"]);
     assert_eq!(turns.ask(2, &["EXEC"]), "*-1\r\n");
-    // What a script has selected is its own affair.
+    // SELECT of a script is for itself.
     assert_eq!(
         turns.ask(0, &["EVAL \"redis.call('SELECT',3) redis.call('SET','k','3')\" 0", "GET k"]),
         "$-1\r\n$1\r\nw\r\n"

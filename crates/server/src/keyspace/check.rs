@@ -46,7 +46,8 @@ pub struct KeyspaceFinding {
     /// Its kind.
     pub kind: FindingKind,
     /// The rule of `docs/formats/server.md` that is broken: `KEYS-1` to `KEYS-4`, `LIST-1`,
-    /// `ZSET-1`, `STREAM-1` to `STREAM-3`, `FUNCTION-1`, or `format`; `read` if bytes cannot be read.
+    /// `ZSET-1`, `STREAM-1` to `STREAM-3`, `FUNCTION-1`, or `format`; `read` if bytes cannot be
+    /// read.
     pub rule: &'static str,
     /// The number of the database.
     pub space: Option<u8>,

@@ -1,22 +1,22 @@
 //! The table `redis` of scripts.
 //!
-//! What needs the server goes through the function `reach`, which lives as long as a run: its first
-//! argument says what is asked.
+//! Questions to the server go through the function `reach`, which lives as long as a run: its first
+//! argument is the kind of question.
 
 use super::fault::{Raised, raised, refusal, text};
-use super::header::ScriptFlags;
-use super::{Answer, HOST, Host, Purpose, Registered, Shared, convert, numbers};
+use super::header::{BAD_NAME, ScriptFlags, is_name};
+use super::{Answer, HOST, Host, Purpose, Registered, SharedRun, convert, numbers};
 use crate::resp::parse::{Args, ArgumentSpan};
 use crate::resp::reply::Protocol;
-use crate::server_state::REDIS_VERSION;
 use crate::sha1::sha1_hex;
+use crate::version::REDIS_VERSION;
 use mlua::{Function, Lua, MultiValue, Result, Table, Value};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// Levels of `redis.log`.
 const LEVELS: [(&str, i64); 4] = [("LOG_DEBUG", 0), ("LOG_VERBOSE", 1), ("LOG_NOTICE", 2), ("LOG_WARNING", 3)];
-/// What `redis.set_repl` takes: nothing is replicated by script here.
+/// Arguments of `redis.set_repl`: nothing is replicated by script here.
 const REPLICATION: [(&str, i64); 5] =
     [("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)];
 /// The question of `redis.acl_check_cmd`.
@@ -57,7 +57,7 @@ impl Words {
 }
 
 /// Answers a question by the host of the run: whether the value is an error, and the value.
-pub(super) fn reach(lua: &Lua, run: &Shared, host: &mut dyn Host, args: MultiValue) -> Result<(bool, Value)> {
+pub(super) fn reach(lua: &Lua, run: &SharedRun, host: &mut dyn Host, args: MultiValue) -> Result<(bool, Value)> {
     let mut args = args.into_iter();
     let question = args.next();
     let words = match Words::read(args) {
@@ -147,7 +147,7 @@ fn log(_: &Lua, args: MultiValue) -> Result<()> {
 }
 
 /// The library of scripts.
-pub(super) fn library(lua: &Lua, shared: &Shared, purpose: Purpose) -> Result<Table> {
+pub(super) fn library(lua: &Lua, shared: &SharedRun, purpose: Purpose) -> Result<Table> {
     let library = lua.create_table()?;
     constants(lua, &library)?;
     for (name, value) in REPLICATION {
@@ -222,7 +222,7 @@ pub(super) fn library(lua: &Lua, shared: &Shared, purpose: Purpose) -> Result<Ta
 }
 
 /// The library while functions are registered.
-pub(super) fn loading(lua: &Lua, shared: &Shared) -> Result<Table> {
+pub(super) fn loading(lua: &Lua, shared: &SharedRun) -> Result<Table> {
     let library = lua.create_table()?;
     constants(lua, &library)?;
     let run = Arc::clone(shared);
@@ -230,15 +230,6 @@ pub(super) fn loading(lua: &Lua, shared: &Shared) -> Result<Table> {
     library.raw_set("register_function", register)?;
     Ok(library)
 }
-
-/// Whether a name is one that a library or a function may have.
-pub(crate) fn is_name(name: &[u8]) -> bool {
-    !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
-}
-
-/// The error of any other name.
-pub(crate) const BAD_NAME: &str =
-    "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long";
 
 /// `redis.register_function`
 fn register(run: &Mutex<super::Run>, args: &MultiValue) -> Result<()> {

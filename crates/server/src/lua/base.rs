@@ -2,7 +2,7 @@
 //! caught (LUA-2).
 
 use super::fault::{Raised, failure, fault, raised, text};
-use super::{Shared, ended, numbers};
+use super::{SharedRun, ended, numbers};
 use mlua::{Error, Function, Lua, MultiValue, Result, Table, Value};
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ fn table(lua: &Lua, args: &MultiValue, index: usize, function: &str) -> Result<T
 }
 
 /// The functions that `sandbox.lua` builds the globals from.
-pub(super) fn native(lua: &Lua, shared: &Shared) -> Result<Table> {
+pub(super) fn native(lua: &Lua, shared: &SharedRun) -> Result<Table> {
     let native = lua.create_table()?;
     let behind = lua.create_table()?;
     native.raw_set("behind", &behind)?;
@@ -169,7 +169,7 @@ fn caught(lua: &Lua, value: Value, as_text: bool) -> Result<Value> {
 }
 
 /// `math.random` and `math.randomseed`.
-fn numbers_of(lua: &Lua, native: &Table, shared: &Shared) -> Result<()> {
+fn numbers_of(lua: &Lua, native: &Table, shared: &SharedRun) -> Result<()> {
     let run = Arc::clone(shared);
     native.raw_set(
         "random",

@@ -35,7 +35,7 @@ impl From<Raised> for Error {
     }
 }
 
-/// What a function of the server has raised, if it was one.
+/// The error of a function of the server, if it was one.
 pub(super) fn raised(error: &Error) -> Option<&Raised> {
     error.downcast_ref()
 }

@@ -1,9 +1,16 @@
 //! The first line of a script or of a library: `#!lua` and options.
 
-use super::api::{BAD_NAME, is_name};
+/// Whether a name is one that a library or a function may have.
+pub(crate) fn is_name(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+}
+
+/// The error of any other name.
+pub(crate) const BAD_NAME: &str =
+    "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long";
 
 bitflags::bitflags! {
-    /// What a script or a function says about itself.
+    /// Properties that a script or a function declares.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub(crate) struct ScriptFlags: u8 {
         /// It does not write.

@@ -5,7 +5,7 @@
 mod read;
 mod write;
 
-use super::Shared;
+use super::SharedRun;
 use super::base::bad_argument;
 use super::fault::fault;
 use super::numbers::{bytes, number};
@@ -141,7 +141,7 @@ const SETTERS: [(&str, Setter); 7] = [
 ];
 
 /// The library.
-pub(super) fn library(lua: &Lua, shared: &Shared) -> Result<Table> {
+pub(super) fn library(lua: &Lua, shared: &SharedRun) -> Result<Table> {
     let library = lua.create_table()?;
     library.raw_set("_NAME", "cjson")?;
     library.raw_set("_VERSION", "2.1.0")?;

@@ -24,6 +24,8 @@ mod convert;
 mod fault;
 mod header;
 mod json;
+mod known;
+mod libraries;
 mod msgpack;
 mod numbers;
 mod patterns;
@@ -43,6 +45,8 @@ use std::time::{Duration, Instant};
 
 pub(crate) use convert::write_value;
 pub(crate) use header::{Header, ScriptFlags};
+pub(crate) use known::Scripts;
+pub(crate) use libraries::Functions;
 
 /// Instructions between two looks at the clock.
 const INSTRUCTIONS: u32 = 10_000;
@@ -104,8 +108,8 @@ struct Run {
     end: Option<End>,
     /// The protocol of replies to commands.
     protocol: Protocol,
-    /// Memory at which a command collects garbage, and how far above the rest the next one does: the
-    /// interpreter's own steps are too short for large values.
+    /// Memory at which a command collects garbage, and how far above the rest the next one does:
+    /// the interpreter's own steps are too short for large values.
     collect_at: usize,
     collect_step: usize,
     random: random::Random,
@@ -115,7 +119,7 @@ struct Run {
     registered: Vec<Registered>,
 }
 
-type Shared = Arc<Mutex<Run>>;
+type SharedRun = Arc<Mutex<Run>>;
 
 /// A function of a library.
 #[derive(Clone)]
@@ -161,8 +165,8 @@ impl Purpose {
 pub(crate) struct Interpreter {
     lua: Lua,
     purpose: Purpose,
-    shared: Shared,
-    /// What scripts see.
+    shared: SharedRun,
+    /// The globals as scripts see them.
     globals: Table,
     /// The table behind it.
     base: Table,
@@ -172,7 +176,7 @@ pub(crate) struct Interpreter {
     memory_max: usize,
 }
 
-/// What a run is given.
+/// Arguments of a run.
 pub(crate) struct Input<'i> {
     /// The keys.
     pub keys: Vec<&'i [u8]>,
@@ -189,7 +193,7 @@ impl Interpreter {
     pub(crate) fn new(purpose: Purpose, memory_max: usize) -> mlua::Result<Interpreter> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS;
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
-        let shared = Shared::default();
+        let shared = SharedRun::default();
         let native = base::native(&lua, &shared)?;
         let libraries = lua.create_table()?;
         libraries.raw_set("redis", api::library(&lua, &shared, purpose)?)?;
@@ -212,6 +216,11 @@ impl Interpreter {
         })?;
         lua.set_memory_limit(memory_max)?;
         Ok(Interpreter { lua, purpose, shared, globals, base, run, load_library, clean, memory_max })
+    }
+
+    /// The same; an error is a text.
+    pub(crate) fn make(purpose: Purpose, memory_max: usize) -> Result<Interpreter, String> {
+        Interpreter::new(purpose, memory_max).map_err(|error| format!("the interpreter of scripts: {error}"))
     }
 
     /// Bytes of memory that the state holds.

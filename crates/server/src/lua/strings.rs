@@ -5,7 +5,7 @@ use super::base::{bad_argument, type_name};
 use super::fault::{Raised, fault};
 use super::numbers::{bytes, number};
 use super::patterns::{Capture, Matcher, Refused, find_plain, is_plain};
-use super::{Shared, ended};
+use super::{SharedRun, ended};
 use mlua::{Error, Lua, MultiValue, Result, Table, Value};
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn all_captured(lua: &Lua, subject: &[u8], whole: (usize, usize), captures: &[Ca
 }
 
 /// `string.find` and `string.match`.
-fn search(lua: &Lua, run: &Shared, args: &MultiValue, finds: bool) -> Result<MultiValue> {
+fn search(lua: &Lua, run: &SharedRun, args: &MultiValue, finds: bool) -> Result<MultiValue> {
     let name = if finds { "find" } else { "match" };
     let (subject, pattern) = (text(lua, args, 1, name)?, text(lua, args, 2, name)?);
     let start = optional(lua, args, 3, name)?.unwrap_or(1.0);
@@ -82,7 +82,7 @@ fn search(lua: &Lua, run: &Shared, args: &MultiValue, finds: bool) -> Result<Mul
 }
 
 /// `string.gmatch`: the function that finds one match after the other.
-fn every(lua: &Lua, run: &Shared, args: &MultiValue) -> Result<mlua::Function> {
+fn every(lua: &Lua, run: &SharedRun, args: &MultiValue) -> Result<mlua::Function> {
     let (subject, pattern) = (text(lua, args, 1, "gmatch")?, text(lua, args, 2, "gmatch")?);
     let (run, mut next) = (Arc::clone(run), 0);
     lua.create_function_mut(move |lua, _: MultiValue| {
@@ -135,7 +135,7 @@ fn expanded(
 }
 
 /// `string.gsub`
-fn replace(lua: &Lua, run: &Shared, args: &MultiValue) -> Result<MultiValue> {
+fn replace(lua: &Lua, run: &SharedRun, args: &MultiValue) -> Result<MultiValue> {
     let (subject, pattern) = (text(lua, args, 1, "gsub")?, text(lua, args, 2, "gsub")?);
     let with = args.get(2).cloned().unwrap_or(Value::Nil);
     let template = bytes(&with);
@@ -194,7 +194,7 @@ fn replace(lua: &Lua, run: &Shared, args: &MultiValue) -> Result<MultiValue> {
         if anchored {
             break;
         }
-        // What is built here is outside of the interpreter's memory.
+        // The text that is built here is outside of the interpreter's memory.
         if out.len() > TEXT_MAX {
             return Err(fault(lua, "resulting string too large"));
         }
@@ -220,7 +220,7 @@ fn repeat(lua: &Lua, args: &MultiValue) -> Result<mlua::LuaString> {
 }
 
 /// The functions that replace the interpreter's own.
-pub(super) fn library(lua: &Lua, shared: &Shared) -> Result<Table> {
+pub(super) fn library(lua: &Lua, shared: &SharedRun) -> Result<Table> {
     let library = lua.create_table()?;
     let run = Arc::clone(shared);
     library.raw_set("find", lua.create_function(move |lua, args: MultiValue| search(lua, &run, &args, true))?)?;

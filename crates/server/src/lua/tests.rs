@@ -221,6 +221,9 @@ fn libraries_register_functions() {
         load("string.rep('x', 3)").err().unwrap(),
         "ERR user_function:1: Script attempted to access nonexistent global variable 'string'"
     );
-    assert_eq!(load("redis.register_function('a b', function() end)").err().unwrap(), format!("ERR {}", api::BAD_NAME));
+    assert_eq!(
+        load("redis.register_function('a b', function() end)").err().unwrap(),
+        format!("ERR {}", header::BAD_NAME)
+    );
     assert_eq!(load("while true do end").err().unwrap(), "ERR FUNCTION LOAD timeout");
 }

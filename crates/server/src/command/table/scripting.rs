@@ -44,7 +44,7 @@ const SCRIPT: &[Command] = &[
     Command { tips: EVERY_NODE, complexity: "O(N) where N is the number of scripts", ..plain("script|flush", -2, HIDDEN, "scripting", "2.6.0", "Forgets all scripts", scripts::flush) },
     Command { tips: ONE_DID, ..plain("script|kill", 2, HIDDEN.union(Flags::ALLOW_BUSY), "scripting", "2.6.0", "An error: no command comes while a script runs", scripts::kill) },
     plain("script|debug", 3, HIDDEN, "scripting", "3.2.0", "NO alone: there is no debugger", scripts::debug),
-    plain("script|help", 2, LOADING.union(KIND), "scripting", "5.0.0", "What there is", scripts::help),
+    plain("script|help", 2, LOADING.union(KIND), "scripting", "5.0.0", "The subcommands", scripts::help),
 ];
 
 #[rustfmt::skip]
@@ -57,5 +57,5 @@ const FUNCTION: &[Command] = &[
     Command { tips: ORDER, complexity: "O(N) where N is the number of functions", ..plain("function|list", -2, HIDDEN, "scripting", "7.0.0", "Libraries and their functions", functions::list) },
     Command { tips: SPECIAL, ..plain("function|stats", 2, HIDDEN.union(Flags::ALLOW_BUSY), "scripting", "7.0.0", "Numbers of libraries and functions", functions::stats) },
     Command { tips: ONE_DID, ..plain("function|kill", 2, HIDDEN.union(Flags::ALLOW_BUSY), "scripting", "7.0.0", "An error: no command comes while a function runs", scripts::kill) },
-    plain("function|help", 2, LOADING.union(KIND), "scripting", "7.0.0", "What there is", functions::help),
+    plain("function|help", 2, LOADING.union(KIND), "scripting", "7.0.0", "The subcommands", functions::help),
 ];
