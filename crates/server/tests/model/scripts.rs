@@ -61,7 +61,8 @@ fn expression(random: &mut Random, depth: usize) -> String {
         1 => format!("({one} + {two})"),
         2 => format!("({one} == {two})"),
         3 => format!("{{{one}, {two}}}"),
-        4 => format!("tostring({one})"),
+        // A table has its address as a text.
+        4 => format!("(type({one}) == 'table' and 't' or tostring({one}))"),
         5 => format!("cjson.encode({{{one}, {two}}})"),
         6 => format!("cjson.decode(cjson.encode({{{one}}}))"),
         7 => format!("cmsgpack.pack({one}, {two})"),
@@ -73,7 +74,7 @@ fn expression(random: &mut Random, depth: usize) -> String {
         13 => format!("string.gsub({one}, {two}, '<%0>')"),
         14 => format!("string.gsub({one}, '[%w.]', {{a = 1, t = 'T', x = false}})"),
         15 => format!("string.match({one}, '^(%w)(.-)([%d]*)$')"),
-        16 => format!("string.format('%s|%5s', {one}, tostring({two}))"),
+        16 => format!("string.format('%s|%5s', {one}, type({two}))"),
         17 => format!("string.rep({one}, 3)"),
         18 => format!("tonumber({one})"),
         19 => format!("select('#', {one}, {two})"),
