@@ -2,6 +2,7 @@
 //! from this file.
 
 mod access;
+mod bridge;
 mod domain;
 mod fs;
 mod kv;
@@ -10,6 +11,7 @@ mod object;
 mod store;
 
 pub(crate) use access::AccessArgs;
+pub(crate) use bridge::{BridgeArgs, BridgeCommand, BridgeCommands, BridgeNewArgs};
 pub(crate) use domain::{BrokerArgs, DomainCommand, DomainCommands};
 pub(crate) use fs::{
     FsCommand, FsCommands, FsDumpArgs, FsGrowArgs, FsLsArgs, FsStatArgs, FsckArgs, GetArgs, MkfsArgs, MountArgs,
@@ -76,6 +78,8 @@ pub(crate) enum Command {
     Restore(RestoreArgs),
     /// Writes typed pools as text and makes them of text
     Object(ObjectCommands),
+    /// Makes C++ headers of a library of persistent Rust types
+    Bridge(BridgeCommands),
     /// Reads and writes the ordered key-value store inside a store
     Kv(KvArgs),
     /// Makes file volumes, verifies them, and copies files in and out

@@ -110,6 +110,7 @@ from_errors!(
     everbyte::EngineError,
     everbyte::backup::Error,
     everbyte::MergeError,
+    everbyte_bridge::Error,
     everbyte_fs::Error,
     everbyte_fuse::Error,
     everbyte_heap::Error,

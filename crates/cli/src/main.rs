@@ -59,6 +59,7 @@ fn run(command: Command, output: &Output) -> Result<(), Failure> {
         Command::Store(args) => commands::store::run(&args, output),
         Command::Backup(args) => commands::backup::run(&args, output),
         Command::Restore(args) => commands::restore::run(&args, output),
+        Command::Bridge(args) => commands::bridge::run(&args, output),
         Command::Object(args) => commands::object::run(&args, output),
         Command::Fs(args) => commands::fs::run(&args, output),
         Command::Kv(args) => kv::run(args, output),

@@ -98,7 +98,7 @@ pub fn fuzz_rdb(bytes: &[u8]) -> String {
             Part::Scored(text, score) => ('z', text.len(), score.to_bits()),
             Part::Field(field, value) => ('f', field.len() + value.len(), 0),
             // Names that are shared count once.
-            Part::Entry(id, pairs) => ('x', 0, id.0 ^ id.1 ^ pairs.len() as u64),
+            Part::Entry(id, fields) => ('x', 0, id.0 ^ id.1 ^ fields.len() as u64),
             Part::State { last, deleted, added } => ('t', 0, last.0 ^ deleted.1 ^ added),
             Part::Group(name, last, read) => ('g', name.len(), last.0 ^ read.unwrap_or(0)),
             Part::Pending(id, time, times) => ('p', 0, id.0 ^ time ^ times),

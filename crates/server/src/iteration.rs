@@ -251,10 +251,10 @@ impl Iterations {
     pub(crate) fn iteration(&mut self) -> Result<()> {
         self.land()?;
         self.gather.begin_iteration(self.settler.as_ref().is_some_and(Settler::is_idle));
-        let mut budget = Budget {
-            commands: self.shared.options.iteration_commands_max,
-            size: self.shared.options.iteration_size_max,
-        };
+        let options = &self.shared.options;
+        // A command of this iteration may set another one for the next.
+        let commands_max = options.iteration_commands_max;
+        let mut budget = Budget { commands: commands_max, size: options.iteration_size_max };
         let tables = Arc::clone(&self.shared.tables);
         let (remembered, now) = (std::mem::take(&mut self.shared.remembered), self.shared.clock());
         let mut keys = Keyspace::new(&tables, remembered, now, self.careful > 0, !self.pending.is_empty());
@@ -280,7 +280,7 @@ impl Iterations {
                 }
             }
         }
-        let commands = self.shared.options.iteration_commands_max - budget.commands;
+        let commands = commands_max - budget.commands;
         if commands > 0 {
             self.shared.metrics.iterations += 1;
             self.shared.metrics.iteration_commands_max =

@@ -383,6 +383,12 @@ fn page() -> String {
         Unknown => E::Unknown { source_path: path(), name: object(), engine: Engine::None },
         Absent => E::Absent { name: object() },
     });
+    texts!(page, "bridge", everbyte_bridge::Error, {
+        Loader => E::Loader { detail: "libstock.so: cannot open shared object file".into() },
+        NoBridge => E::NoBridge { path: "libstock.so".into() },
+        Description => E::Description { line: 2, detail: "there is no line `library`".into() },
+        Header => E::Header { place: "counter::add".into(), detail: "`i256` has no form in C++".into() },
+    });
     writeln!(page, "\n# everbyte: engines").unwrap();
     line(&mut page, "EngineError", &everbyte::EngineError::new(store()));
     page

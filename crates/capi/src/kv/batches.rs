@@ -27,11 +27,18 @@ struct HeldBatch {
 }
 
 impl HeldBatch {
-    fn begin(of: u64, kv: Kv) -> HeldBatch {
+    fn begin(of: u64, kv: Kv) -> Result<HeldBatch> {
         let kv = NonNull::from(Box::leak(Box::new(kv)));
         // SAFETY: alive until `Drop`, which ends the batch first; no mutable reference exists.
         let lent: &'static Kv = unsafe { kv.as_ref() };
-        HeldBatch { of, batch: ManuallyDrop::new(lent.batch()), kv, savepoints: Vec::new() }
+        match lent.begin() {
+            Ok(batch) => Ok(HeldBatch { of, batch: ManuallyDrop::new(batch), kv, savepoints: Vec::new() }),
+            Err(error) => {
+                // SAFETY: made by `Box::leak`, and no batch borrows it.
+                drop(unsafe { Box::from_raw(kv.as_ptr()) });
+                Err(fault(error))
+            }
+        }
     }
 
     /// Commits and settles; the batch is over in any case.
@@ -49,6 +56,11 @@ impl HeldBatch {
 
 impl Drop for HeldBatch {
     fn drop(&mut self) {
+        // SAFETY: alive: see `begin`.
+        let kv = unsafe { self.kv.as_ref() };
+        if kv.store().require_here().is_err() {
+            return; // the batch of the parent of this process, over bytes that are not mapped here
+        }
         // SAFETY: dropped once, here; `commit` takes it and forgets the rest.
         unsafe { ManuallyDrop::drop(&mut self.batch) };
         // SAFETY: made by `Box::leak`, and the batch that borrowed it is gone.
@@ -87,7 +99,8 @@ pub(crate) extern "C" fn eb_kv_begin(kv: u64) -> u64 {
             return Err(own_batch());
         }
         let number = handles::number();
-        let held = HeldBatch::begin(kv, open);
+        // A batch that a load has taken out of the list is refused by the store.
+        let held = HeldBatch::begin(kv, open)?;
         BATCHES.with_borrow_mut(|batches| batches.insert(number, held));
         Ok(number)
     })

@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod backup;
+pub(crate) mod bridge;
 pub(crate) mod check;
 pub(crate) mod completion;
 #[cfg(feature = "crash")]

@@ -6,6 +6,7 @@
 mod common;
 
 mod backups;
+mod bridge;
 mod commands;
 mod control;
 mod copies;

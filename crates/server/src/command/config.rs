@@ -205,6 +205,7 @@ pub(super) fn get(call: &mut Call<'_, '_>) -> Outcome {
             }
         }
     }
+    call.room()?;
     call.out.map(wanted.len());
     for (name, parameter) in wanted {
         call.out.bulk(name);

@@ -114,6 +114,7 @@ fn tops() -> impl Iterator<Item = &'static Command> {
 
 /// `COMMAND`
 pub(super) fn all(call: &mut Call<'_, '_>) -> Outcome {
+    call.room()?;
     call.out.array(tops().count());
     tops().for_each(|command| describe(call.out, command));
     Ok(())
@@ -191,6 +192,7 @@ pub(super) fn list(call: &mut Call<'_, '_>) -> Outcome {
         },
         _ => return Err(super::fail::SYNTAX),
     };
+    call.room()?;
     call.out.array(chosen.len());
     chosen.iter().for_each(|command| call.out.bulk(command.name.as_bytes()));
     Ok(())
@@ -235,6 +237,7 @@ pub(super) fn get_keys(call: &mut Call<'_, '_>) -> Outcome {
 pub(super) fn help_of(call: &mut Call<'_, '_>, container: &str) -> Outcome {
     let Some(index) = CommandTable::get().find(container.as_bytes()) else { return Err(super::fail::SYNTAX) };
     let command = CommandTable::get().rows[index];
+    call.room()?;
     call.out.array(1 + 2 * command.subcommands.len());
     call.out.simple(&format!(
         "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",

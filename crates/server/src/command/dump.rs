@@ -6,12 +6,13 @@
 use super::fail::{NOT_INTEGER, SYNTAX};
 use super::{Call, Fail, Outcome, is_word};
 use crate::keyspace::{
-    Collection, ElementSpan, End, EntryId, EntrySpan, HASH, HashedMember, ScoreSpan, ValueType, decode_fields,
-    encode_fields, hashed,
+    Collection, ElementSpan, End, EntryId, EntrySpan, HASH, HashedMember, ScoreSpan, ValueType, decode_fields, hashed,
+    push_field,
 };
 use crate::rdb::{self, Input, Malformed, Output, Part, StreamOutput, kind, read_value};
 use crate::resp::number::parse_integer;
 use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
 
 const BAD: Fail = Fail::text("ERR Bad data format");
 
@@ -166,20 +167,27 @@ pub(super) fn restore(call: &mut Call<'_, '_>) -> Outcome {
 
 /// Reads all of a value before anything is changed.
 fn check(call: &mut Call<'_, '_>, value: &[u8]) -> Outcome {
-    let (mut seen, mut failed) = (HashSet::new(), None);
+    // Of each member 128 bits of hashes are kept, by keys that are drawn anew: members may be many,
+    // and no client finds two of one hash.
+    let (mut seen, mut failed, hashes) = (HashSet::new(), None, [RandomState::new(), RandomState::new()]);
     let keys = &call.keys;
     let mut new = |name: &[u8]| {
         if let Err(error) = keys.check_key(name) {
             failed = Some(error);
         }
-        if seen.insert(name.to_vec()) { Ok(()) } else { Err(Malformed { detail: "a member comes twice" }) }
+        if seen.insert(hashes.each_ref().map(|state| state.hash_one(name))) {
+            Ok(())
+        } else {
+            Err(Malformed { detail: "a member comes twice" })
+        }
     };
     let (mut groups, mut size, size_max) = (false, 0_usize, call.shared.options.bulk_size_max);
-    let read = read(value, &mut |part| match part {
+    let read = read(value, size_max, &mut |part| match part {
         Part::Member(member) | Part::Scored(member, _) | Part::Field(member, _) => new(member),
         // Entries share the names of their fields in the payload, and not in the store.
-        Part::Entry(_, pairs) => {
-            size = pairs.iter().fold(size, |size, text| size.saturating_add(text.len()));
+        Part::Entry(_, fields) => {
+            const EACH: usize = 4; // as the store has them
+            fields.visit(&mut |text| size = size.saturating_add(text.len() + EACH));
             if size > size_max { Err(Malformed { detail: "the entries are too long" }) } else { Ok(()) }
         }
         Part::Group(..) => {
@@ -195,16 +203,17 @@ fn check(call: &mut Call<'_, '_>, value: &[u8]) -> Outcome {
     failed.map_or(Ok(()), |error| Err(Fail::Store(error)))
 }
 
-/// Gives `each` the parts of a value behind its type.
-fn read(value: &[u8], each: &mut dyn FnMut(Part<'_>) -> rdb::Result<()>) -> rdb::Result<()> {
+/// Gives `each` the parts of a value behind its type, of which none has more than `size_max` bytes.
+fn read(value: &[u8], size_max: usize, each: &mut dyn FnMut(Part<'_>) -> rdb::Result<()>) -> rdb::Result<()> {
     let mut rest = value;
-    let mut input = Input::new(&mut rest);
+    let mut input = Input::new(&mut rest).with_strings_up_to(size_max);
     let kind = input.byte()?;
     read_value(kind, &mut input, each)
 }
 
 /// Stores a value that was checked at a key that is absent.
 fn store(call: &mut Call<'_, '_>, key: &[u8], value: &[u8]) -> Outcome {
+    let size_max = call.shared.options.bulk_size_max;
     let (mut made, mut stream, mut failed) = (None, None, None);
     let keys = &mut *call.keys;
     let mut put = |part: Part<'_>| -> everbyte_kv::Result<()> {
@@ -233,8 +242,10 @@ fn store(call: &mut Call<'_, '_>, key: &[u8], value: &[u8]) -> Outcome {
                 hash.count += u64::from(!keys.put_element(hash, &hashed(field), value)?);
                 Ok(())
             }
-            (Part::Entry((ms, seq), pairs), _, Some(stream)) => {
-                keys.add_entry(stream, EntryId { ms, seq }, &encode_fields(pairs.iter().copied()))
+            (Part::Entry((ms, seq), fields), _, Some(stream)) => {
+                let mut encoded = Vec::new();
+                fields.visit(&mut |text| push_field(&mut encoded, text));
+                keys.add_entry(stream, EntryId { ms, seq }, &encoded)
             }
             (Part::State { last, deleted, added }, _, Some(stream)) => {
                 let id = |(ms, seq)| EntryId { ms, seq };
@@ -244,7 +255,7 @@ fn store(call: &mut Call<'_, '_>, key: &[u8], value: &[u8]) -> Outcome {
             _ => Ok(()),
         }
     };
-    let read = read(value, &mut |part| match put(part) {
+    let read = read(value, size_max, &mut |part| match put(part) {
         Ok(()) => Ok(()),
         Err(error) => {
             failed = Some(error);

@@ -147,8 +147,9 @@ fn told(call: &mut Call<'_, '_>, of: impl Fn(i64, i64) -> i64) -> Outcome {
     Ok(())
 }
 
+/// The nearest number of seconds.
 fn seconds(millis: i64) -> i64 {
-    (millis + 500) / 1000
+    ((i128::from(millis) + 500) / 1000) as i64
 }
 
 /// `TTL key`

@@ -39,6 +39,7 @@ pub(super) fn info(call: &mut Call<'_, '_>) -> Outcome {
             section(&mut text, call)?;
         }
     }
+    call.room()?;
     call.out.text(&text);
     Ok(())
 }

@@ -233,12 +233,19 @@ pub(crate) struct Call<'c, 'k> {
 }
 
 impl Call<'_, '_> {
-    /// Fails when the replies waiting for this client are more than it may have.
+    /// Fails when the replies waiting for this client are more than it may have. Commands whose
+    /// replies have a size of their own, or go on at a cursor, ask before they reply, the others
+    /// behind.
     pub(crate) fn room(&self) -> Outcome {
         if self.out.pending() > self.shared.options.output_size_max {
             return Err(Fail::OutputLimit);
         }
         Ok(())
+    }
+
+    /// Bytes that the replies waiting for this client may still grow by.
+    pub(crate) fn room_left(&self) -> usize {
+        self.shared.options.output_size_max.saturating_sub(self.out.pending())
     }
 }
 

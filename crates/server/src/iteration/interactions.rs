@@ -1,5 +1,10 @@
 //! Commands that meet in one iteration, or in one EXEC: waiting, tracking, events, MONITOR, rights
-//! and pauses of clients, expired keys, and what is taken back.
+//! and pauses of clients, expired keys, and what is taken back. `rights` has key rights by the
+//! words of requests, `replies` the output limit, `words` option words and numbers at their bounds.
+
+mod replies;
+mod rights;
+mod words;
 
 use crate::{Options, ServerScript};
 use everbyte_kv::{Kv, ManualClock};
@@ -27,20 +32,25 @@ fn texts(replies: &[Vec<u8>]) -> Vec<String> {
 impl Turns {
     /// Three clients of an empty store of 4 MiB.
     pub(super) fn new() -> Turns {
-        Turns::with(false)
+        Turns::with(Options::default())
     }
 
     /// The same, and iterations stay pending until they are settled.
     pub(super) fn settling_later() -> Turns {
-        Turns::with(true)
+        Turns::made(true, Options::default())
     }
 
-    fn with(settles_later: bool) -> Turns {
+    /// The same, with options.
+    fn with(options: Options) -> Turns {
+        Turns::made(false, options)
+    }
+
+    fn made(settles_later: bool, options: Options) -> Turns {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let create = CreateOptions { max: 4 << 20, ..CreateOptions::default() };
         let kv = Kv::open_or_create(&Store::create(&folder.path().join("store"), &create).unwrap(), "kv").unwrap();
         let clock = ManualClock::default();
-        let options = Options { clock: Arc::new(clock.clone()), ..Options::default() };
+        let options = Options { clock: Arc::new(clock.clone()), ..options };
         Turns { server: ServerScript::open(kv, 3, settles_later, options).unwrap(), clock, _folder: folder }
     }
 

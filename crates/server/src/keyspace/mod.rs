@@ -54,7 +54,7 @@ pub(crate) use lists::End;
 pub(crate) use ranges::{KeySpan, Visited};
 pub(crate) use record::{Collection, ValueType, damaged};
 pub(crate) use sorted_sets::{ScoreSpan, decode_score, encode_score};
-pub(crate) use streams::{EntryId, EntrySpan, Stream, decode_fields, encode_fields};
+pub(crate) use streams::{EntryId, EntrySpan, Stream, decode_fields, encode_fields, push_field};
 pub(crate) use tables::{DATABASES, Remembered, Tables};
 
 /// Bytes of a key at most: what the tables put before one has room.

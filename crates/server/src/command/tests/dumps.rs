@@ -59,6 +59,41 @@ fn damaged_payloads_are_refused_or_restored_whole() {
     assert!(refused > 500, "{refused} of 1500");
 }
 
+/// A string that is compressed counts with the bytes that it has: a payload may grow 88 times.
+#[test]
+fn strings_above_the_limit_are_not_restored() {
+    const SIZE: usize = 1 << 20;
+    let mut desk = Desk::new(Options { bulk_size_max: SIZE, ..Options::default() });
+    // A literal, then copies of 264 bytes from one before.
+    let string = |copies: usize| {
+        let packed = [&[0, b'a'][..], &[0xe0, 255, 0].repeat(copies)].concat();
+        let size = (1 + 264 * copies) as u32;
+        let mut value = vec![crate::rdb::kind::STRING, 0xc3, 0x80];
+        value.extend_from_slice(&(packed.len() as u32).to_be_bytes());
+        value.push(0x80);
+        value.extend_from_slice(&size.to_be_bytes());
+        value.extend_from_slice(&packed);
+        wrap_payload(value)
+    };
+    let (fits, above) = (string(SIZE / 264 - 1), string(SIZE / 264 + 1));
+    let ends = desk.iteration(&[&[b"RESTORE", b"k", b"0", &fits], &[b"RESTORE", b"l", b"0", &above]]);
+    assert_eq!(ends, [Ok(()), Err("ERR Bad data format".to_string())]);
+}
+
+/// The number of entries ever added stays a number that can grow.
+#[test]
+fn a_stream_of_too_many_entries_is_not_restored() {
+    let mut desk = Desk::new(Options::default());
+    let payload = |added| {
+        let stream = crate::rdb::StreamOutput::default().finish((1, 1), (0, 0), added);
+        wrap_payload(stream.into_bytes())
+    };
+    let (most, above) = (payload(i64::MAX as u64), payload(u64::MAX));
+    let ends = desk.iteration(&[&[b"RESTORE", b"k", b"0", &most], &[b"RESTORE", b"l", b"0", &above]]);
+    assert_eq!(ends, [Ok(()), Err("ERR Bad data format".to_string())]);
+    assert!(replies(&mut desk, &[b"XADD", b"k", b"2-1", b"f", b"v"]).ends_with("2-1\r\n"));
+}
+
 /// A payload of this server has no place for groups: they would be lost.
 #[test]
 fn streams_with_groups_are_not_dumped() {
