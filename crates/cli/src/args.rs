@@ -428,6 +428,9 @@ pub(crate) struct RedisArgs {
     /// Milliseconds from which on LATENCY keeps an event; 0: none [default: 0]
     #[arg(long = "latency-monitor-threshold", env = "EVERBYTE_LATENCY_MONITOR_THRESHOLD", value_name = "MILLISECONDS")]
     pub latency_threshold: Option<u64>,
+    /// Milliseconds after which a script is ended and taken back; 0: never [default: 5000]
+    #[arg(long = "busy-reply-threshold", env = "EVERBYTE_BUSY_REPLY_THRESHOLD", value_name = "MILLISECONDS")]
+    pub script_time_max: Option<u64>,
 }
 
 /// `everbyte media ..`.

@@ -87,6 +87,8 @@ pub(crate) struct Client {
     pub monitors: bool,
     /// Whether its EXEC is under way.
     pub executing: bool,
+    /// Whether its script is under way.
+    pub scripting: bool,
     /// Whether the command under way has written pushes alone, which no mode takes away.
     pub told: bool,
     /// Whether it waits for an element, or for the reply that tells of it: its next command comes
@@ -143,6 +145,7 @@ impl Client {
             watches: false,
             monitors: false,
             executing: false,
+            scripting: false,
             told: false,
             waiting: false,
             waiting_memory: 0,

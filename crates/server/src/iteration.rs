@@ -787,4 +787,6 @@ impl Iterations {
 #[cfg(test)]
 mod interactions;
 #[cfg(test)]
+mod scripts;
+#[cfg(test)]
 mod tests;

@@ -38,6 +38,7 @@ mod glob;
 mod hyperloglog;
 mod iteration;
 mod keyspace;
+mod lua;
 mod metrics;
 mod notify;
 mod options;
@@ -50,6 +51,7 @@ mod script;
 mod server;
 mod server_state;
 mod settler;
+mod sha1;
 mod slowlog;
 mod sockets;
 mod stream;
@@ -57,14 +59,15 @@ mod tls;
 mod tracking;
 mod transaction;
 mod transfer;
+mod version;
 mod waiting;
 mod watch;
 
 pub use error::{Error, Result};
 pub use export::{ExportError, Exported, export};
-pub use fuzz::{fuzz_protocol, fuzz_rdb};
+pub use fuzz::{fuzz_lua, fuzz_protocol, fuzz_rdb};
 pub use keyspace::{KeyspaceFinding, KeyspaceSums, check};
-pub use options::{Options, REDIS_VERSION, SoftLimit};
+pub use options::{Options, SoftLimit};
 pub use password::Password;
 pub use script::ServerScript;
 pub use server::{Handle, Server};
@@ -73,3 +76,4 @@ pub use transfer::{
     ImportError, ImportFault, ImportOptions, ImportPhase, ImportProgress, ImportSource, Imported, Kept, RedisServer,
     import,
 };
+pub use version::REDIS_VERSION;

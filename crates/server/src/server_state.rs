@@ -8,6 +8,7 @@ use crate::command::{Command, Flags};
 use crate::cursor::Cursors;
 use crate::error::{Error, Result};
 use crate::keyspace::{Remembered, Tables};
+use crate::lua::Scripts;
 use crate::metrics::Metrics;
 use crate::notify::Events;
 use crate::options::Options;
@@ -104,6 +105,8 @@ pub(crate) struct ServerState {
     pub latency: Latency,
     /// Keyspace events that are told.
     pub events: Events,
+    /// Scripts and functions.
+    pub scripts: Scripts,
     /// Parameters that clients have changed.
     pub reconfigured: BTreeSet<&'static str>,
     /// The end of the command before, or the beginning of the first one of a client.
@@ -151,6 +154,7 @@ impl ServerState {
             slowlog: Slowlog::default(),
             latency: Latency::default(),
             events: Events::parse(options.notify_keyspace_events.as_bytes()).unwrap_or_default(),
+            scripts: Scripts::default(),
             reconfigured: BTreeSet::new(),
             mark: now,
             started: now,

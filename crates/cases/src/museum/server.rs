@@ -67,6 +67,24 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
     ),
     exhibit("server-flush-partly", "server", "server-databases", "FLUSHDB leaves the table of deadlines as it was"),
     exhibit(
+        "server-script-split",
+        "server",
+        "server-scripts",
+        "the batch is committed between the commands of a script: a crash leaves some of them",
+    ),
+    exhibit(
+        "server-functions-volatile",
+        "server",
+        "server-scripts",
+        "FUNCTION LOAD compiles a library and does not write it: after a crash an acknowledged one is gone",
+    ),
+    exhibit(
+        "server-functions-kept",
+        "server",
+        "server-scripts",
+        "a library stays compiled although the transaction that loaded it was taken back",
+    ),
+    exhibit(
         "server-exec-split",
         "server",
         "server-transactions",

@@ -32,8 +32,7 @@ pub(crate) const CATEGORIES: [Category; 21] = [
     ("dangerous", |flags| flags.intersects(Flags::ADMIN.union(Flags::DANGEROUS))),
     ("connection", |flags| flags.contains(Flags::CONNECTION)),
     ("transaction", |flags| flags.contains(Flags::TRANSACTION)),
-    // There are no scripts.
-    ("scripting", |_| false),
+    ("scripting", |flags| flags.contains(Flags::SCRIPTING)),
 ];
 
 /// The category called `name`, in any case.

@@ -80,6 +80,17 @@ macro_rules! seconds {
     };
 }
 
+/// The time of a script, under one of its two names.
+const fn script_time(name: &'static str) -> Parameter {
+    number(
+        name,
+        0,
+        i64::MAX,
+        |shared| shared.options.script_time_max.as_millis().to_string(),
+        |shared, time| shared.options.script_time_max = Duration::from_millis(time.unsigned_abs()),
+    )
+}
+
 /// Every parameter. Those of Redis that have one fixed answer here are given it, because tools ask
 /// for them.
 const PARAMETERS: &[Parameter] = &[
@@ -88,6 +99,8 @@ const PARAMETERS: &[Parameter] = &[
     constant("bind", |shared| shared.address.ip().to_string()),
     count!("client-query-buffer-limit", 1 << 20, input_size_max),
     constant("databases", |_| DATABASES.to_string()),
+    script_time("busy-reply-threshold"),
+    script_time("lua-time-limit"),
     number(
         "latency-monitor-threshold",
         0,
@@ -169,8 +182,14 @@ fn output_limits(shared: &ServerState) -> String {
 }
 
 /// Parameters that a file of settings may have.
-const IN_FILE: [&str; 5] =
-    ["latency-monitor-threshold", "maxclients", "notify-keyspace-events", "slowlog-log-slower-than", "slowlog-max-len"];
+const IN_FILE: [&str; 6] = [
+    "busy-reply-threshold",
+    "latency-monitor-threshold",
+    "maxclients",
+    "notify-keyspace-events",
+    "slowlog-log-slower-than",
+    "slowlog-max-len",
+];
 
 fn check_events(text: &[u8]) -> Result<(), &'static str> {
     const WRONG: &str = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";

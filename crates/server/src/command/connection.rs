@@ -7,11 +7,11 @@ use super::{
 };
 use crate::access::DEFAULT;
 use crate::clients::{Client, Closing};
-use crate::options::REDIS_VERSION;
 use crate::resp::number::parse_integer;
 use crate::resp::parse::Args;
 use crate::resp::reply::Protocol;
 use crate::server_state::ServerState;
+use crate::version::REDIS_VERSION;
 
 /// `PING [text]`
 pub(super) fn ping(call: &mut Call<'_, '_>) -> Outcome {

@@ -2,7 +2,7 @@
 
 use super::{Call, CommandTable, Outcome, is_word, pubsub};
 use crate::keyspace::DATABASES;
-use crate::options::REDIS_VERSION;
+use crate::version::REDIS_VERSION;
 use everbyte_kv::raw::Raw as _;
 use std::fmt::Write;
 use std::time::UNIX_EPOCH;
@@ -88,6 +88,15 @@ fn memory(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     line(text, "used_memory_rss", resident);
     line(text, "used_memory_peak", peak);
     line(text, "mem_clients_normal", clients);
+    let ([scripts, vm_eval], [vm_functions, libraries, functions]) =
+        (call.shared.scripts.figures(), call.shared.scripts.function_figures());
+    line(text, "used_memory_vm_eval", vm_eval);
+    line(text, "used_memory_lua", vm_eval);
+    line(text, "used_memory_vm_functions", vm_functions);
+    line(text, "used_memory_vm_total", vm_eval + vm_functions);
+    line(text, "number_of_cached_scripts", scripts);
+    line(text, "number_of_functions", functions);
+    line(text, "number_of_libraries", libraries);
     line(text, "maxmemory", 0);
     line(text, "maxmemory_policy", "noeviction");
     Ok(())

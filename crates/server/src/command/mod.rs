@@ -25,6 +25,7 @@ mod dump;
 mod events;
 mod expiry;
 mod fail;
+mod functions;
 mod geo;
 mod geo_search;
 mod groups;
@@ -41,6 +42,8 @@ mod pubsub;
 mod range;
 mod save;
 mod scan;
+mod script_host;
+mod scripts;
 mod server;
 mod set_operations;
 mod sets;
@@ -82,7 +85,7 @@ pub(crate) use transaction::{discarded, may_change, may_write, queued, refused};
 bitflags::bitflags! {
     /// Properties of a command, in the words of `COMMAND INFO`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub struct Flags: u32 {
+    pub struct Flags: u64 {
         /// May change keys.
         const WRITE = 1;
         /// Reads keys.
@@ -115,6 +118,8 @@ bitflags::bitflags! {
         const SKIP_SLOWLOG = 1 << 14;
         /// Not while a snapshot is loaded beside the keys.
         const NO_ASYNC_LOADING = 1 << 15;
+        /// Feeds MONITOR by itself, before it runs: scripts.
+        const SKIP_MONITOR = 1 << 34;
 
         /// Category: about keys of any type.
         const KEYSPACE = 1 << 16;
@@ -144,6 +149,13 @@ bitflags::bitflags! {
         const TRANSACTION = 1 << 28;
         /// Category: about streams.
         const STREAM = 1 << 29;
+
+        /// Category: about scripts.
+        const SCRIPTING = 1 << 30;
+        /// May be given no key, although it has key positions.
+        const NO_MANDATORY_KEYS = 1 << 32;
+        /// Reaches others, though it writes no key: not for scripts that only read.
+        const SPREADS = 1 << 33;
 
         /// Touches keys that its arguments do not name one by one: needs rights on all keys.
         const SPANS_KEYS = 1 << 31;

@@ -8,8 +8,8 @@ mod value_out;
 pub(crate) use value_out::{number_of, write_value};
 
 use crate::keyspace::{DATABASES, KeyError, KeySpan, Keyspace, Tables};
-use crate::options::REDIS_VERSION;
 use crate::rdb::{Output, VERSION, crc64};
+use crate::version::REDIS_VERSION;
 use everbyte_kv::Kv;
 use everbyte_media::{Damage, ErrorInfo, ErrorKind};
 use std::io::{self, Write};

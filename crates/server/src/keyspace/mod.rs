@@ -30,6 +30,7 @@
 mod check;
 mod collections;
 mod databases;
+mod functions;
 mod groups;
 mod imports;
 mod keys;
@@ -175,6 +176,7 @@ impl<'k> Keyspace<'k> {
     ) -> Keyspace<'k> {
         let mut remembered = remembered;
         remembered.spaces.begin(behind);
+        remembered.functions.begin(behind);
         Keyspace {
             kv: &tables.kv,
             tables,
@@ -344,6 +346,11 @@ impl<'k> Keyspace<'k> {
         if seeded("server-exec-split") && self.written {
             let _ = self.commit_batch();
         }
+    }
+
+    /// The part under way has changed something: a script, whose commands are parts themselves.
+    pub(crate) fn note_part_changed(&mut self) {
+        self.changed_by_part = true;
     }
 
     /// Whether that command has changed something, or spoiled the batch.

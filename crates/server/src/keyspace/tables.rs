@@ -8,7 +8,7 @@
 //! | `server/keys` | space, key | a record (`record.rs`) |
 //! | `server/elements` | space, id of a collection, element | of the type's own |
 //! | `server/deadlines` | space, deadline, key | nothing |
-//! | `server/state` | a name | `layout`, `next id`, `spaces`, `import` (`imports.rs`) |
+//! | `server/state` | a name | `layout`, `next id`, `spaces`, `import` (`imports.rs`), `function ` and the name of a library |
 //!
 //! A space is a byte: that of a database (`databases.rs`). Ids and deadlines are 8 bytes,
 //! big-endian.
@@ -22,6 +22,7 @@
 //! Format: `docs/formats/server.md`.
 
 use super::databases::Spaces;
+use super::functions::FunctionChanges;
 use super::{stored_key, unstored_key};
 use crate::error::{Error, Result};
 use everbyte_kv::{Error as KvError, Kv, KvTable};
@@ -95,6 +96,8 @@ pub(crate) struct Remembered {
     pub id_end: u64,
     /// The spaces of the databases.
     pub spaces: Spaces,
+    /// Changes of functions.
+    pub functions: FunctionChanges,
     /// The state of the random numbers.
     random: u64,
 }
@@ -103,7 +106,8 @@ impl Default for Remembered {
     fn default() -> Remembered {
         let random = RandomState::new().build_hasher().finish();
         let counts = [None; DATABASES];
-        Remembered { counts, single: None, next_id: 0, id_end: 0, spaces: Spaces::default(), random }
+        let (spaces, functions) = (Spaces::default(), FunctionChanges::default());
+        Remembered { counts, single: None, next_id: 0, id_end: 0, spaces, functions, random }
     }
 }
 
@@ -129,6 +133,7 @@ impl Remembered {
             self.single = None;
         }
         self.spaces.forget();
+        self.functions.forget();
         if seeded("server-ids-after-loss") {
             return;
         }

@@ -75,6 +75,8 @@ pub(crate) mod kind {
     pub(crate) const STREAM_3: u8 = 21;
     /// The newest type of payloads; files have newer ones, too.
     pub(crate) const PAYLOAD_MAX: u8 = STREAM_2;
+    /// A library of functions.
+    pub(crate) const LIBRARY: u8 = 245;
 }
 
 /// The type and the value of a payload, if version and checksum are right.

@@ -20,6 +20,7 @@ mod lists;
 mod password;
 mod programs;
 mod pubsub;
+mod scripts;
 mod sets;
 mod sort;
 mod sorted_sets;
@@ -233,6 +234,7 @@ fn commands_are_described_byte_for_byte() {
         &["host:", "post", "acl", "client", "config", "command", "backup", "pubsub"],
         &["xgroup", "xinfo"],
         &["object", "memory", "slowlog", "latency"],
+        &["script", "function"],
     ]
     .concat();
     let names: Vec<Vec<u8>> =

@@ -12,6 +12,7 @@ mod hyperloglog;
 mod keys;
 mod lists;
 mod pubsub;
+mod scripting;
 mod server;
 mod sets;
 mod sorted_sets;
@@ -137,4 +138,5 @@ pub(super) static GROUPS: &[&[Command]] = &[
     connection::ROWS,
     server::ROWS,
     acl::ROWS,
+    scripting::ROWS,
 ];
