@@ -27,18 +27,11 @@ struct HeldBatch {
 }
 
 impl HeldBatch {
-    fn begin(of: u64, kv: Kv) -> Result<HeldBatch> {
+    fn begin(of: u64, kv: Kv) -> HeldBatch {
         let kv = NonNull::from(Box::leak(Box::new(kv)));
         // SAFETY: alive until `Drop`, which ends the batch first; no mutable reference exists.
         let lent: &'static Kv = unsafe { kv.as_ref() };
-        match lent.begin() {
-            Ok(batch) => Ok(HeldBatch { of, batch: ManuallyDrop::new(batch), kv, savepoints: Vec::new() }),
-            Err(error) => {
-                // SAFETY: made by `Box::leak`, and no batch borrows it.
-                drop(unsafe { Box::from_raw(kv.as_ptr()) });
-                Err(fault(error))
-            }
-        }
+        HeldBatch { of, batch: ManuallyDrop::new(lent.batch()), kv, savepoints: Vec::new() }
     }
 
     /// Commits and settles; the batch is over in any case.
@@ -70,6 +63,8 @@ impl Drop for HeldBatch {
 
 thread_local! {
     static BATCHES: RefCell<BTreeMap<u64, HeldBatch>> = const { RefCell::new(BTreeMap::new()) };
+    /// The stores whose batches loads have taken out of that list, the innermost load last.
+    static LOADING: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
 fn with<T>(batch: u64, call: impl FnOnce(&mut HeldBatch) -> Result<T>) -> Result<T> {
@@ -95,12 +90,12 @@ pub(super) fn close(batch: u64) -> Result<bool> {
 pub(crate) extern "C" fn eb_kv_begin(kv: u64) -> u64 {
     handle(|| {
         let open = handles::kv(kv)?;
-        if BATCHES.with_borrow(|batches| batches.values().any(|held| held.of == kv)) {
+        let is_loading = LOADING.with_borrow(|loading| loading.contains(&kv));
+        if is_loading || BATCHES.with_borrow(|batches| batches.values().any(|held| held.of == kv)) {
             return Err(own_batch());
         }
         let number = handles::number();
-        // A batch that a load has taken out of the list is refused by the store.
-        let held = HeldBatch::begin(kv, open)?;
+        let held = HeldBatch::begin(kv, open);
         BATCHES.with_borrow_mut(|batches| batches.insert(number, held));
         Ok(number)
     })
@@ -222,6 +217,7 @@ pub(crate) unsafe extern "C" fn eb_kv_batch_load(
         let table = if table == 0 { None } else { Some(handles::table(table)?) };
         // Out of the list meanwhile: `next` may call this library.
         let mut held = BATCHES.with_borrow_mut(|batches| batches.remove(&batch)).ok_or_else(|| bad(batch))?;
+        LOADING.with_borrow_mut(|loading| loading.push(held.of));
         let loaded = caught(|| match &table {
             // SAFETY: the caller's promise.
             None => unsafe { fill(held.batch.begin_load().map_err(fault)?, next, context) },
@@ -231,6 +227,7 @@ pub(crate) unsafe extern "C" fn eb_kv_batch_load(
                 unsafe { fill(table.begin_load().map_err(fault)?, next, context) }
             }
         });
+        LOADING.with_borrow_mut(Vec::pop);
         BATCHES.with_borrow_mut(|batches| batches.insert(batch, held));
         // SAFETY: the caller's promise.
         unsafe { store(count, loaded?) };

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Keys that descend split the last leaf of the tree over and over, and its upper half is deleted:
 /// the dead entries of all upper halves lie behind the last live entry of an inner node. A cut of
-/// that node leaves the last live entry alone with all of them: then the upper half is kept, and the
-/// keys go on inside it.
+/// that node leaves the last live entry alone with all of them: then the upper half is kept, and
+/// the keys go on inside it.
 #[test]
 fn a_batch_may_end_any_number_of_leaves_that_it_has_made() {
     let tree = tree();
