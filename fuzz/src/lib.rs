@@ -106,7 +106,32 @@ pub const TARGETS: &[Target] = &[
         run: everbyte_server::fuzz_rdb,
         seeds: || vec![b"HYLL\x01".to_vec(), vec![0x12, 1, 2, 0]],
     },
+    Target {
+        name: "import",
+        what: "an RDB file or an AOF, imported into a store and exported again",
+        run: targets::import::run,
+        seeds: targets::import::seeds,
+    },
+    Target {
+        name: "lua",
+        what: "scripts, and what the libraries of scripts read: JSON, MessagePack, formats, patterns",
+        run: everbyte_server::fuzz_lua,
+        seeds: lua_seeds,
+    },
 ];
+
+/// One of each kind.
+fn lua_seeds() -> Vec<Vec<u8>> {
+    let seeds: [&[u8]; 6] = [
+        b"\x00local t = redis.call('get', ARGV[1]) return {t, #t, string.rep('x', 3)}",
+        b"\x01[1, {\"a\": \"\\u00e9\"}, null, -1.5e3]",
+        b"\x02\x93\x01\xa1a\x81\xa1k\xcb\x3f\xf8\0\0\0\0\0\0",
+        b"\x03>i2Bs!4c0|\x01\x02\x03abc\0",
+        b"\x04(%w+)%s*=-[^a-c]?%f[%d]%b()|key = (3)",
+        b"\x05return coroutine.wrap(function(...) for i = 1, 3 do coroutine.yield(i) end end)()",
+    ];
+    seeds.map(<[u8]>::to_vec).to_vec()
+}
 
 /// The server's own samples of its protocol.
 fn protocol_seeds() -> Vec<Vec<u8>> {

@@ -79,13 +79,6 @@ pub(crate) fn plots(words: &[&str]) -> Result {
     release("everbyte-bench", &[&["--plot", "docs/plots"], words].concat())
 }
 
-/// Each bench case in miniature: it runs, and prints what it should.
-/// Built as tests are, because a release build would take most of the time.
-pub(crate) fn bench_smoke() -> Result {
-    let run = ["run", "--quiet", "--locked", "--package", "everbyte-bench", "--", "all", "--smoke"];
-    shell::run(&mut cargo(&run))
-}
-
 /// Installs what the rivals need.
 pub(crate) fn rivals(_words: &[&str]) -> Result {
     println!("rivals: installing {}", RIVALS.join(" "));

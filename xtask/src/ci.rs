@@ -1,12 +1,12 @@
 //! Every test of continuous integration, step by step, with the time each took.
 //!
-//! Steps: formatting; lints as errors; tidy; all tests of the workspace (with the crash explorer,
-//! the museum and the fuzz corpora among them); the Python package; the emulated persistent-memory
-//! machine; each bench in miniature. The first failure does not stop the steps after it, so one run
-//! tells everything.
+//! Steps: formatting; lints as errors; tidy; all tests of the workspace, with the crash explorer,
+//! the museum, the fuzz corpora and each bench in miniature among them; the Python package; the
+//! emulated persistent-memory machine. The first failure does not stop the steps after it, so one
+//! run tells everything.
 
 use crate::shell::{self, Result, cargo};
-use crate::{chores, dax, python, tidy};
+use crate::{dax, python, tidy};
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::time::Instant;
@@ -20,7 +20,6 @@ const STEPS: &[Step] = &[
     ("test", test),
     ("python", |_| python::run(&[])),
     ("dax", |_| dax::run(&[])),
-    ("bench", |_| chores::bench_smoke()),
 ];
 
 /// Counts of all `test result:` lines.
@@ -75,6 +74,7 @@ fn lint() -> Result {
 
 fn test(tally: &mut Tally) -> Result {
     let mut command = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
+    command.env("EVERBYTE_PROGRAMS_BUILT", "1"); // by this command, before the tests run
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| format!("cargo test: {error}"))?;
     let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     for line in lines.map_while(std::result::Result::ok) {

@@ -4,6 +4,7 @@
 use crate::Case;
 use crate::fs::{NOW, Timed, append, case, directory, image, link, make, observe, open, path, step, write};
 use crate::fs_sequences::add;
+use crate::fs_share::clone;
 use everbyte_fs::model::{self, Op};
 use everbyte_fs::{Allocate, layout};
 use everbyte_media::Media;
@@ -12,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 pub(crate) const CASES: &[Case] = &[case(
     "fs-refused",
-    "calls at the limits of their owner leave a group of inodes, a page of names and one of a chain",
+    "calls at the limits of their owner leave a group of inodes, pages of names and chains, and flags",
     3000,
     refused,
 )];
@@ -25,6 +26,8 @@ fn refused(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let grow = Op::Allocate { path: path("sparse"), at: 4096, len: 4096, mode: Allocate::Grow };
     add(&mut sum, explore(explorer.clone(), 0, &[make("d/new"), grow])?);
     add(&mut sum, explore(explorer.clone(), 0, &[write("sparse", 4096, 10, 2)])?);
+    // Two pages are marked as shared before the quota refuses them.
+    add(&mut sum, explore(explorer.clone(), 0, &[clone("sparse", 0, "m/6", 0, 16_384)])?);
     add(&mut sum, explore(explorer, layout::GROUP_INODES, &[make("new")])?);
     Ok(sum.expect("three of them"))
 }

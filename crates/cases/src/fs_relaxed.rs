@@ -3,6 +3,7 @@
 
 use crate::Case;
 use crate::fs::{NOW, Timed, append, case, directory, image, make, observe, path, rename, resize, unlink, write};
+use crate::fs_share::{remove_snapshot, snapshot};
 use everbyte_fs::model::{self, Op};
 use everbyte_fs::{Allocate, OpenVolume, Rename, Volume};
 use everbyte_media::Media;
@@ -47,8 +48,16 @@ fn steps(volume: &Volume, twin: &Twin<'_, Timed>, ops: &[Op]) {
 }
 
 fn relaxed(explorer: Explorer) -> Result<Report, Box<Failure>> {
-    let before = [make("a"), append("a", 9000, 1), make("b"), make("small"), append("small", 20, 2), directory("d")];
-    let ops: [&[Op]; 6] = [
+    let before = [
+        make("a"),
+        append("a", 9000, 1),
+        make("b"),
+        make("small"),
+        append("small", 20, 2),
+        directory("d"),
+        snapshot("s"),
+    ];
+    let ops: [&[Op]; 7] = [
         &[append("a", 500, 3), write("a", 8000, 1400, 4), append("b", 5000, 5), make("d/new")],
         &[append("small", 30, 6), append("small", 40, 7), write("small", 5, 60, 8), append("d/new", 100, 9)],
         &[resize("a", 20_000), append("a", 10, 10), resize("a", 4000), resize("a", 9000), append("a", 5000, 11)],
@@ -70,6 +79,7 @@ fn relaxed(explorer: Explorer) -> Result<Report, Box<Failure>> {
             resize("b", 5000),
         ],
         &[append("b", 3000, 17), resize("b", 6000), resize("b", 7000)], // in one page
+        &[append("b", 3000, 18), remove_snapshot("s")],
     ];
     let (image, tree) = image(&before);
     let run = |media: Media, twin: &Twin<'_, Timed>| {

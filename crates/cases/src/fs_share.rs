@@ -13,7 +13,7 @@ pub(crate) const CASES: &[Case] = &[
     case("fs-snapshot-again", "snapshots take the inodes of removed ones", 6000, snapshots_again),
 ];
 
-fn clone(from: &str, at: u64, to: &str, to_at: u64, len: u64) -> Op {
+pub(crate) fn clone(from: &str, at: u64, to: &str, to_at: u64, len: u64) -> Op {
     Op::Clone { path: path(from), at, to: path(to), to_at, len }
 }
 
@@ -64,11 +64,11 @@ fn tail(explorer: Explorer) -> Result<Report, Box<Failure>> {
     explore(explorer, &before, &ops)
 }
 
-fn snapshot(name: &str) -> Op {
+pub(crate) fn snapshot(name: &str) -> Op {
     Op::Snapshot { name: name.as_bytes().to_vec() }
 }
 
-fn remove_snapshot(name: &str) -> Op {
+pub(crate) fn remove_snapshot(name: &str) -> Op {
     Op::RemoveSnapshot { name: name.as_bytes().to_vec() }
 }
 

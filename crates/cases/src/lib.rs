@@ -75,6 +75,7 @@ mod redo;
 mod report;
 mod server;
 mod server_groups;
+mod server_import;
 mod server_model;
 mod server_replica;
 mod server_script;
@@ -174,6 +175,7 @@ pub fn cases() -> Vec<Case> {
         backup::CASES,
         merge::CASES,
         server::CASES,
+        server_import::CASES,
         server_replica::CASES,
     ]
     .concat()

@@ -80,6 +80,13 @@ pub(crate) const CASES: &[Case] = &[
         program: transactions,
     },
     Case {
+        name: "server-scripts",
+        crate_name: "server",
+        about: "functions are kept, replaced and called, some refused by a full store: each call is whole, as its library is",
+        total: TOTAL,
+        program: scripts,
+    },
+    Case {
         name: "server-pending",
         crate_name: "server",
         about: "iterations that build on pending ones, settled by another thread: no reply before its settlement",
@@ -93,10 +100,10 @@ const TOTAL: u64 = 1200;
 /// The clock as a script begins.
 const START: u64 = 1_000_000_000_000;
 /// Bytes of a store at most.
-const MAX: u64 = 4 << 20;
+pub(crate) const MAX: u64 = 4 << 20;
 
 /// A store that has served these lines, and what it holds.
-fn served(max: u64, lines: &[&str]) -> (Image, Databases) {
+pub(crate) fn served(max: u64, lines: &[&str]) -> (Image, Databases) {
     let image = image_up_to(max, &|kv| {
         let mut server = Server::open(kv, false).expect("room");
         let lines = Vec::from_iter(lines.iter().map(|line| line.to_string()));
@@ -480,6 +487,43 @@ fn transactions(explorer: Explorer) -> Result<Report, Box<Failure>> {
         program.iteration(START + 7000, &[(0, &["SADD s n"]), (1, &["MULTI", "LPUSH l a", FULL, "EXEC"])]);
     };
     explore(explorer, start, run, false)
+}
+
+fn scripts(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    // The old record goes before the new one turns out not to fit.
+    const FULL: &str = "FCALL each 0 SET,never,1 SETRANGE,big,3500000,x";
+    let start = served(
+        MAX,
+        &["SET a 0", "RPUSH l x", "SET big 0 PXAT 1000000009000", "FUNCTION LOAD @each", "FUNCTION LOAD @gone"],
+    );
+    let run = |program: &mut Program<'_>| {
+        program.iteration(
+            START + 1000,
+            &[
+                (0, &["FCALL each 0 SET,a,1 RPUSH,l,y HSET,h,f,v", "FUNCTION LOAD @other"]),
+                (1, &["FUNCTION DELETE gone", "SET b 2"]),
+            ],
+        );
+        program.settle();
+        // A call that builds on a library that is not settled.
+        program.iteration(START + 2000, &[(0, &["FUNCTION LOAD REPLACE @late"]), (1, &["SET c 3"])]);
+        program.iteration(START + 2050, &[(2, &["FCALL late 0 SADD,s,m,n RPUSH,l,z"])]);
+        program.settle();
+        program.settle();
+        // A call that does not fit is taken back by itself, and a transaction with its library.
+        program.iteration(
+            START + 3000,
+            &[(0, &["SET stays 1"]), (1, &[FULL]), (2, &["MULTI", "FUNCTION LOAD @never", "DEL l", FULL, "EXEC"])],
+        );
+        program.settle();
+        let found = program.look(START + 3050, 2, "FCALL never 0 SET,x,1");
+        assert!(found.iter().all(is_error), "its library was taken back: {found:?}");
+        program.iteration(START + 4000, &[(0, &["FCALL other 0 SET,d,4 SADD,s,o"]), (2, &["FUNCTION DELETE other"])]);
+        program.settle();
+        program.iteration(START + 5000, &[(1, &["MULTI", "FUNCTION FLUSH", "FUNCTION LOAD @each", "SET e 5", "EXEC"])]);
+        program.settle();
+    };
+    explore(explorer, start, run, true)
 }
 
 fn pending(explorer: Explorer) -> Result<Report, Box<Failure>> {

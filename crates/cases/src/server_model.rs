@@ -41,13 +41,28 @@ impl Value {
     }
 }
 
-/// The words of a line. A word such as `~700a` stands for 700 times `a`.
+/// The database of the model in which the libraries of functions are, which no client can select.
+pub(crate) const LIBRARIES: u8 = u8::MAX;
+
+/// A library of one function, which gives each of its arguments as a command; a comma is between
+/// the words of one.
+fn library(name: &str) -> String {
+    format!(
+        "#!lua name={name}\nredis.register_function('{name}', function(_, commands) for _, line in ipairs(commands) do \
+         local words = {{}} for word in string.gmatch(line, '[^,]+') do words[#words + 1] = word end \
+         redis.call(unpack(words)) end return 'done' end)"
+    )
+}
+
+/// The words of a line. A word such as `~700a` stands for 700 times `a`, and one such as `@each`
+/// for the code of a library.
 pub(crate) fn words(line: &str) -> Vec<String> {
     let long = |word: &str| {
         let (count, letter) = word.strip_prefix('~')?.split_at_checked(word.len() - 2)?;
         Some(letter.repeat(count.parse().ok()?))
     };
-    line.split(' ').map(|word| long(word).unwrap_or_else(|| word.into())).collect()
+    let expanded = |word: &str| word.strip_prefix('@').map(library).or_else(|| long(word));
+    line.split(' ').map(|word| expanded(word).unwrap_or_else(|| word.into())).collect()
 }
 
 /// Every key whose deadline has passed goes.
@@ -116,7 +131,7 @@ pub(crate) fn apply(all: &mut Databases, space: u8, words: &[String]) {
     let text = |word: &String| Held { deadline: 0, value: Value::Text(word.clone()) };
     let Some(key) = words.get(1) else {
         match words[0].as_str() {
-            "FLUSHALL" => all.clear(),
+            "FLUSHALL" => all.retain(|(of, _), _| *of == LIBRARIES),
             "FLUSHDB" => all.retain(|(of, _), _| *of != space),
             _ => {}
         }
@@ -130,6 +145,23 @@ pub(crate) fn apply(all: &mut Databases, space: u8, words: &[String]) {
     }
     let at = here(key);
     match words[0].as_str() {
+        "FUNCTION" => {
+            let name = |code: &str| code.lines().next().and_then(|line| Some(line.split_once('=')?.1.to_string()));
+            match (words[1].as_str(), words.last()) {
+                ("LOAD", Some(code)) => {
+                    all.insert((LIBRARIES, name(code).expect("a name")), text(code));
+                }
+                ("DELETE", Some(name)) => drop(all.remove(&(LIBRARIES, name.clone()))),
+                ("FLUSH", _) => all.retain(|(of, _), _| *of != LIBRARIES),
+                _ => {}
+            }
+        }
+        "FCALL" => {
+            for line in words.iter().skip(3) {
+                let words: Vec<String> = line.split(',').map(str::to_string).collect();
+                apply(all, space, &words);
+            }
+        }
         "SET" => {
             let deadline = match words.get(3).map(String::as_str) {
                 Some("PXAT") => words[4].parse().expect("a time"),

@@ -2,7 +2,7 @@
 //! what a server holds.
 
 use crate::server_groups::{Group, Stream, id};
-use crate::server_model::{Databases, Held, Value, apply, expire, sweep, words};
+use crate::server_model::{Databases, Held, LIBRARIES, Value, apply, expire, sweep, words};
 use everbyte_kv::raw::Raw as _;
 use everbyte_kv::{Kv, ManualClock};
 use everbyte_media::Media;
@@ -94,7 +94,7 @@ impl Server {
 
     /// The contents of all databases at `now`.
     pub(crate) fn read(&mut self, now: u64) -> Result<Databases, String> {
-        let mut all = Databases::new();
+        let mut all = self.read_libraries(now)?;
         for space in SPACES {
             let found = self.ask(now, &[format!("SELECT {space}"), "KEYS *".into()])?;
             let [_, Reply::List(keys)] = &found[..] else { return Err(format!("KEYS: {found:?}")) };
@@ -133,6 +133,19 @@ impl Server {
 }
 
 impl Server {
+    /// The libraries of functions.
+    fn read_libraries(&mut self, now: u64) -> Result<Databases, String> {
+        let found = self.ask(now, &["FUNCTION LIST WITHCODE".into()])?.swap_remove(0);
+        let Reply::List(list) = found else { return Err(format!("libraries: {found:?}")) };
+        let mut all = Databases::new();
+        for facts in list {
+            let facts = texts(facts)?;
+            let (Some(name), Some(code)) = (facts.get(1), facts.last()) else { return Err(format!("{facts:?}")) };
+            all.insert((LIBRARIES, name.clone()), Held { deadline: 0, value: Value::Text(code.clone()) });
+        }
+        Ok(all)
+    }
+
     /// The groups of a stream of the database at hand.
     fn read_groups(&mut self, now: u64, key: &str, stream: &mut Stream) -> Result<(), String> {
         let found = self.ask(now, &[format!("XINFO GROUPS {key}")])?.swap_remove(0);

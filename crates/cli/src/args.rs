@@ -2,15 +2,18 @@
 //! from this file.
 
 mod access;
+mod bridge;
 mod domain;
 mod fs;
 mod kv;
 mod names;
 mod object;
+mod redis;
 mod replication;
 mod store;
 
 pub(crate) use access::AccessArgs;
+pub(crate) use bridge::{BridgeArgs, BridgeCommand, BridgeCommands, BridgeNewArgs};
 pub(crate) use domain::{BrokerArgs, DomainCommand, DomainCommands};
 pub(crate) use fs::{
     FsCommand, FsCommands, FsDumpArgs, FsGrowArgs, FsLsArgs, FsStatArgs, FsckArgs, GetArgs, MkfsArgs, MountArgs,
@@ -19,6 +22,7 @@ pub(crate) use fs::{
 pub(crate) use kv::{KvDumpArgs, KvLoadArgs, KvRepairArgs};
 pub(crate) use names::{ChmodArgs, ChownArgs, InStore, Limit, LimitArgs, LsArgs, MvArgs, NamesArgs, Owner};
 pub(crate) use object::{DumpArgs, LoadArgs, ObjectCommand, ObjectCommands};
+pub(crate) use redis::{RedisExportArgs, RedisImportArgs};
 pub(crate) use replication::ReplicationArgs;
 pub(crate) use store::{BackupArgs, CloneArgs, MergeArgs, RestoreArgs, StoreCommand, StoreCommands};
 
@@ -78,12 +82,18 @@ pub(crate) enum Command {
     Restore(RestoreArgs),
     /// Writes typed pools as text and makes them of text
     Object(ObjectCommands),
+    /// Makes C++ headers of a library of persistent Rust types
+    Bridge(BridgeCommands),
     /// Reads and writes the ordered key-value store inside a store
     Kv(KvArgs),
     /// Makes file volumes, verifies them, and copies files in and out
     Fs(FsCommands),
     /// Serves a store to Redis clients
     Serve(Box<ServeArgs>),
+    /// Imports keys from Redis: an RDB file, an AOF, or a running server, of which it is a replica
+    Import(RedisImportArgs),
+    /// Writes the keys of a store to an RDB file, which Redis loads
+    Export(RedisExportArgs),
     /// Serves domains (stores whose rights the kernel enforces) to programs of several users
     Broker(BrokerArgs),
     /// Lists, creates and removes the domains of a broker, and changes their rights
@@ -422,6 +432,9 @@ pub(crate) struct RedisArgs {
     /// Milliseconds from which on LATENCY keeps an event; 0: none [default: 0]
     #[arg(long = "latency-monitor-threshold", env = "EVERBYTE_LATENCY_MONITOR_THRESHOLD", value_name = "MILLISECONDS")]
     pub latency_threshold: Option<u64>,
+    /// Milliseconds after which a script is ended and taken back; 0: never [default: 5000]
+    #[arg(long = "busy-reply-threshold", env = "EVERBYTE_BUSY_REPLY_THRESHOLD", value_name = "MILLISECONDS")]
+    pub script_time_max: Option<u64>,
 }
 
 /// `everbyte media ..`.

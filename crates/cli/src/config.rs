@@ -129,6 +129,9 @@ pub(crate) struct Config {
     /// Milliseconds from which on an event is kept for LATENCY; 0: none is.
     #[serde(rename = "latency-monitor-threshold")]
     pub latency_threshold: u64,
+    /// Milliseconds after which a script is ended; 0: never.
+    #[serde(rename = "busy-reply-threshold")]
+    pub script_time_max: u64,
     /// The directory of backups that clients may ask for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backups: Option<PathBuf>,
@@ -161,6 +164,7 @@ impl Default for Config {
             slowlog_threshold: server.slowlog_threshold,
             slowlog_len: server.slowlog_len,
             latency_threshold: server.latency_threshold,
+            script_time_max: server.script_time_max.as_millis() as u64,
             backups: None,
             mounts: Vec::new(),
             access: AccessArgs::default(),
@@ -197,6 +201,7 @@ impl Config {
             slowlog_threshold: args.redis.slowlog_threshold.unwrap_or(base.slowlog_threshold),
             slowlog_len: args.redis.slowlog_len.unwrap_or(base.slowlog_len),
             latency_threshold: args.redis.latency_threshold.unwrap_or(base.latency_threshold),
+            script_time_max: args.redis.script_time_max.unwrap_or(base.script_time_max),
             backups: args.backups.clone().or(base.backups),
             access: args.access.clone().or(base.access),
             replication: args.replication.clone().or(base.replication),

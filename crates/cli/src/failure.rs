@@ -110,6 +110,7 @@ from_errors!(
     everbyte::EngineError,
     everbyte::backup::Error,
     everbyte::MergeError,
+    everbyte_bridge::Error,
     everbyte_fs::Error,
     everbyte_fuse::Error,
     everbyte_heap::Error,
@@ -117,6 +118,8 @@ from_errors!(
     everbyte_media::Error,
     everbyte_object::Error,
     everbyte_server::Error,
+    everbyte_server::ExportError,
+    everbyte_server::ImportError,
     everbyte_store::Error
 );
 

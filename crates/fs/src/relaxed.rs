@@ -7,7 +7,8 @@
 //!
 //! Invariants
 //!   FS-40  The first fence of a call that changes the volume follows a flush, by its thread, of
-//!          each size that a thread had left unfenced when the call began.
+//!          each size that a thread had left unfenced when the call began, and of the size of a
+//!          file that it copies from, when it has that file's lock.
 //!
 //! Threads: any. A thread leaves at most one size, in the slot of its number; threads whose numbers
 //! share a slot take turns, with a fence. Elsewhere: the sizes that are left (`file`).

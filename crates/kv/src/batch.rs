@@ -46,6 +46,16 @@ impl<'k> Batch<'k> {
         &mut self.tree
     }
 
+    /// Takes the steps of a write that follow its first one: an error among them would leave half
+    /// of the write, so the batch cannot be committed.
+    pub(crate) fn go_on<T>(&mut self, steps: impl FnOnce(&mut Batch<'k>) -> Result<T>) -> Result<T> {
+        let result = steps(self);
+        if result.is_err() {
+            self.tree.doom();
+        }
+        result
+    }
+
     /// The table of this number is dropped when the batch commits.
     pub(crate) fn note_dropped(&mut self, number: TableNumber) {
         self.dropped.push(number);
@@ -193,7 +203,7 @@ impl<'k> Batch<'k> {
         if catalogue::find(&self.tree, name)?.is_some() {
             return Err(Error::TableExists { object: self.kv.name().into(), name: name.into() });
         }
-        let record = catalogue::add(&mut self.tree, name)?;
+        let record = catalogue::add(&mut self.tree, name, &self.dropped)?;
         let open = Arc::new(OpenTable::pending(&record));
         self.made.push(Arc::clone(&open));
         Ok(KvTable { kv: self.kv.clone(), open, name: name.into() })
@@ -344,5 +354,51 @@ impl<'k> BatchTable<'_, 'k> {
     /// The entries whose keys begin with `prefix`, this batch's writes included.
     pub fn prefix(&self, prefix: &[u8]) -> Range<'_> {
         Range::new(self.batch.tree.cursor(), Bounds::prefix(self.table.open.number, prefix))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Error, ExpiringTable, Kv, SystemClock, TableTypes};
+    use everbyte_media::{ErrorInfo, ErrorKind, Media, Options};
+    use everbyte_store::{FormatOptions, Store};
+    use std::time::Duration;
+
+    type Four<T> = (T, T, T, T);
+    type Many = Four<Four<Four<(String, u64, Vec<u8>, bool)>>>;
+
+    /// Reserves all blocks above `least` bytes.
+    fn fill(kv: &Kv, least: u64) {
+        for size in (0..21).rev().map(|shift| 1 << shift).filter(|&size| size > least).chain([least]) {
+            while kv.tree.heap().reserve(size).is_ok() {}
+        }
+    }
+
+    /// A write of several steps that runs out of space behind the first leaves no half of it.
+    #[test]
+    fn half_a_write_is_not_committed() {
+        let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+        let store = Store::format(media, &FormatOptions::default()).unwrap();
+        let kv = Kv::create(&store, "kv").unwrap();
+        let expiring = ExpiringTable::open_or_create(&kv, "sessions", SystemClock).unwrap();
+        assert!(TableTypes::of::<Many, Many>().to_bytes().unwrap().len() > 512);
+        fill(&kv, 257);
+        let full = |error: Error| assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+        let mut batch = kv.batch();
+        full(batch.create_typed::<Many, Many>("typed").map(drop).unwrap_err());
+        assert!(batch.is_doomed() && matches!(batch.commit(), Err(Error::Doomed)));
+        assert!(matches!(kv.open_typed::<Many, Many>("typed").map(drop), Err(Error::NoTable { .. })));
+        let mut batch = kv.batch();
+        let mut sessions = expiring.in_batch(&mut batch).unwrap();
+        full(sessions.put_for(&[7; 250], b"", Duration::from_secs(60)).unwrap_err());
+        assert!(batch.is_doomed() && matches!(batch.commit(), Err(Error::Doomed)));
+        assert_eq!((expiring.check().unwrap(), kv.check()), (vec![], vec![]));
+        // An error of the first step leaves the batch as it was.
+        let mut batch = kv.batch();
+        let mut sessions = expiring.in_batch(&mut batch).unwrap();
+        full(sessions.put_for(&[7; 20], &[7; 5000], Duration::from_secs(60)).unwrap_err());
+        sessions.put_for(&[7; 20], b"", Duration::from_secs(60)).unwrap();
+        kv.settle(batch.commit().unwrap()).unwrap();
+        assert_eq!((expiring.len().unwrap(), expiring.check().unwrap()), (1, vec![]));
     }
 }

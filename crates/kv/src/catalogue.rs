@@ -197,8 +197,9 @@ pub(crate) fn find(tree: &TreeBatch<'_>, name: &str) -> Result<Option<TableRecor
     tree.get(TableNumber::CATALOGUE, name.as_bytes())?.as_deref().map(parse).transpose()
 }
 
-/// Gives a new table its number and its record.
-pub(crate) fn add(tree: &mut TreeBatch<'_>, name: &str) -> Result<TableRecord> {
+/// Gives a new table its number and its record. Numbers of tables that the batch has `dropped` are
+/// not free before its commit.
+pub(crate) fn add(tree: &mut TreeBatch<'_>, name: &str, dropped: &[TableNumber]) -> Result<TableRecord> {
     let catalogue = TableNumber::CATALOGUE;
     let last = tree.get(catalogue, b"")?.and_then(|value| Some(u32::from_le_bytes(*value.first_chunk()?)));
     let next = last.map_or(NUMBERS.start, |last| last.saturating_add(1));
@@ -206,7 +207,8 @@ pub(crate) fn add(tree: &mut TreeBatch<'_>, name: &str) -> Result<TableRecord> {
         tree.put(catalogue, b"", &next.to_le_bytes())?;
         next
     } else {
-        let used = numbers(tree)?;
+        let mut used = numbers(tree)?;
+        used.extend(dropped.iter().map(|dropped| dropped.0));
         let free = NUMBERS.into_iter().find(|number| !used.contains(number));
         free.ok_or(Error::TablesExhausted { max: NUMBERS.len() as u32 })?
     };
@@ -228,9 +230,10 @@ pub(crate) fn description(tree: &TreeBatch<'_>, name: &str) -> Result<Option<Vec
     Ok(value.and_then(|value| value.get(size_of::<TableRecord>()..).map(<[u8]>::to_vec)).filter(|it| !it.is_empty()))
 }
 
-/// As [`add`], with a description as it was stored before. Returns the number.
+/// As [`add`], in a batch that drops no table, with a description as it was stored before. Returns
+/// the number.
 pub(crate) fn add_described(tree: &mut TreeBatch<'_>, name: &str, description: &[u8]) -> Result<TableNumber> {
-    let record = add(tree, name)?;
+    let record = add(tree, name, &[])?;
     if !description.is_empty() {
         describe(tree, name, description)?;
     }
@@ -281,4 +284,35 @@ fn numbers(tree: &TreeBatch<'_>) -> Result<std::collections::HashSet<u32>> {
         }
     }
     Ok(used)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kv;
+    use everbyte_media::{Media, Options};
+    use everbyte_store::{FormatOptions, Store};
+
+    /// Once every number was used, a batch does not give a new table the number of one that it
+    /// drops: commits tell tables apart by their numbers.
+    #[test]
+    fn a_number_is_free_only_behind_the_batch_that_drops_its_table() {
+        let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+        let store = Store::format(media, &FormatOptions::default()).unwrap();
+        let kv = Kv::create(&store, "kv").unwrap();
+        let old = kv.create_table("old").unwrap();
+        let mut batch = kv.batch();
+        batch.tree_mut().put(TableNumber::CATALOGUE, b"", &(NUMBERS.end - 1).to_le_bytes()).unwrap();
+        kv.settle(batch.commit().unwrap()).unwrap();
+        let mut batch = kv.batch();
+        batch.drop_table("old").unwrap();
+        let new = batch.create_table("new").unwrap();
+        batch.table(&new).unwrap().put(b"key", b"value").unwrap();
+        kv.settle(batch.commit().unwrap()).unwrap();
+        assert_eq!(new.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+        assert!(old.get(b"key").is_err());
+        // Its number is free now.
+        let again = kv.create_table("again").unwrap();
+        assert_eq!((again.open.number, kv.check()), (old.open.number, vec![]));
+    }
 }

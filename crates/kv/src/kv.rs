@@ -273,12 +273,12 @@ impl Kv {
         store.as_store().create_copy(name, object, least.next_power_of_two(), fill).map(drop)
     }
 
-    /// Sets how many versions behind the newest one a snapshot or a range may be; `None`, as after
-    /// opening: any number. The next commit gives the space of what only older readers see back,
-    /// and every read of such a reader is [`Error::Expired`] from then on. Versions with names are
-    /// not concerned. `stats().version - stats().oldest` is how far the last reader is behind.
-    pub fn set_reader_limit(&self, versions: Option<NonZeroU64>) {
-        self.tree.set_reader_limit(versions.map_or(0, NonZeroU64::get));
+    /// Sets how many commits behind the newest version a snapshot or a range may be; `None`, as
+    /// after opening: any number. Commits before this call do not count. The next commit gives the
+    /// space of what only older readers see back, and every read of such a reader is
+    /// [`Error::Expired`] from then on. Versions with names are not concerned.
+    pub fn set_reader_limit(&self, commits: Option<NonZeroU64>) {
+        self.tree.set_reader_limit(commits.map_or(0, NonZeroU64::get));
     }
 
     /// Gives space back: one step, as a commit does it, for a table that is not written to. Returns

@@ -161,8 +161,7 @@ impl<'a> Range<'a> {
             return Ok(());
         }
         self.open_front()?;
-        self.front.as_mut().expect("set above").skip(count)?;
-        self.done = false;
+        self.done = !self.front.as_mut().expect("set above").skip(count)?;
         Ok(())
     }
 
@@ -175,8 +174,7 @@ impl<'a> Range<'a> {
             return Ok(());
         }
         self.open_back()?;
-        self.back.as_mut().expect("set above").skip_back(count)?;
-        self.done = false;
+        self.done = !self.back.as_mut().expect("set above").skip_back(count)?;
         Ok(())
     }
 

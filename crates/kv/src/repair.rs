@@ -219,7 +219,10 @@ impl Copy<'_> {
             if names.contains_key(&table.0) {
                 continue;
             }
-            let name = format!("recovered-{}", table.0);
+            let free = |name: &String| !names.values().any(|taken| taken == name);
+            let name = Some(format!("recovered-{}", table.0)).filter(free);
+            let name = name.or_else(|| (1..).map(|more| format!("recovered-{}-{more}", table.0)).find(free));
+            let name = name.expect("fewer tables than numbers");
             catalogue::put_record(&mut batch, &name, *table)?;
             self.salvaged.renamed.push(name.clone());
             names.insert(table.0, name);

@@ -6,7 +6,7 @@
 //! Steps
 //!   1. a thread asks for a commit and gets its ticket
 //!   2. the settler settles the newest requested commit, and publishes its ticket
-//!   3. it calls the notification, and wakes the futures up to that ticket
+//!   3. it wakes the futures up to that ticket, and calls the notification
 //!
 //! Invariants
 //!   SETTLER-1  `settled` reaches a ticket only after its commit, and all before, have been
@@ -112,20 +112,24 @@ impl Settler {
     }
 
     /// Asks for a commit to be settled, and with it all before; returns its ticket. Tickets grow.
-    pub fn ask(&self, commit: Commit) -> u64 {
+    ///
+    /// # Errors
+    /// A commit of another store, or of this one before it was opened again.
+    pub fn ask(&self, commit: Commit) -> Result<u64> {
+        self.shared.kv.tree.require_own(commit)?;
         let mut task = self.shared.task.lock();
         task.ticket += 1;
         let ticket = task.ticket;
         if self.thread.is_none() {
             self.shared.settled.store(ticket, SeqCst); // a fence has settled it
-            return ticket;
+            return Ok(ticket);
         }
         // SETTLER-2: of two commits the newer one settles both.
         let newest = task.wanted.map(|(_, wanted)| wanted).filter(|wanted| wanted.version() > commit.version());
         task.wanted = Some((ticket, newest.unwrap_or(commit)));
         drop(task);
         self.shared.changed.notify_one();
-        ticket
+        Ok(ticket)
     }
 
     /// The newest ticket that is settled.
@@ -144,9 +148,10 @@ impl Settler {
     }
 
     /// A future that is resolved when `commit`, and all before, are durable and visible to readers.
-    /// The commit is settled whether or not the future is polled.
+    /// The commit is settled whether or not the future is polled. The future of a commit that
+    /// [`Settler::ask`] refuses has the same error.
     pub fn future(&self, commit: Commit) -> Settled {
-        let ticket = self.ask(commit);
+        let ticket = self.ask(commit).ok();
         Settled { shared: Arc::clone(&self.shared), commit, ticket }
     }
 
@@ -199,8 +204,8 @@ impl Handoff {
             let later = task.waiting.split_off(&(ticket + 1));
             std::mem::replace(&mut task.waiting, later)
         };
+        wake(woken);
         (self.notify)();
-        woken.into_values().for_each(Waker::wake);
     }
 
     /// Ends settling.
@@ -211,8 +216,16 @@ impl Handoff {
             self.failed.store(true, SeqCst);
             std::mem::take(&mut task.waiting)
         };
-        (self.notify)();
-        woken.into_values().for_each(Waker::wake);
+        wake(woken);
+        // It may be the one whose panic ended the thread.
+        let _ = catch_unwind(AssertUnwindSafe(|| (self.notify)()));
+    }
+}
+
+/// Wakes futures. The panic of a waker costs no other its wake-up.
+fn wake(woken: BTreeMap<u64, Waker>) {
+    for waker in woken.into_values() {
+        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }
 }
 
@@ -231,7 +244,8 @@ impl Drop for Settler {
 pub struct Settled {
     shared: Arc<Handoff>,
     commit: Commit,
-    ticket: u64,
+    /// `None`: it is of another store.
+    ticket: Option<u64>,
 }
 
 impl Settled {
@@ -253,8 +267,9 @@ impl Future for Settled {
     type Output = Result<()>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        let Some(ticket) = self.ticket else { return Poll::Ready(self.shared.kv.settle(self.commit)) };
         let mut task = self.shared.task.lock();
-        if self.shared.settled.load(SeqCst) >= self.ticket {
+        if self.shared.settled.load(SeqCst) >= ticket {
             return Poll::Ready(Ok(()));
         }
         if self.shared.failed.load(SeqCst) {
@@ -262,13 +277,15 @@ impl Future for Settled {
             // The store is poisoned and says so; after a panic of the thread this settles.
             return Poll::Ready(self.shared.kv.settle(self.commit));
         }
-        task.waiting.insert(self.ticket, context.waker().clone());
+        task.waiting.insert(ticket, context.waker().clone());
         Poll::Pending
     }
 }
 
 impl Drop for Settled {
     fn drop(&mut self) {
-        self.shared.task.lock().waiting.remove(&self.ticket);
+        if let Some(ticket) = self.ticket {
+            self.shared.task.lock().waiting.remove(&ticket);
+        }
     }
 }

@@ -217,3 +217,24 @@ fn a_lost_value_is_named_by_its_key() {
     good.pairs.remove(&(String::new(), lost));
     assert!(pairs == good.pairs);
 }
+
+/// A table whose name is lost gets one that no other table has.
+#[test]
+fn a_lost_table_takes_the_name_of_no_other() {
+    let from = store();
+    let kv = Kv::create(&from, "kv").unwrap();
+    let (lost, whole) = (kv.create_table("its name is lost").unwrap(), kv.create_table("recovered-1").unwrap());
+    lost.put(b"key", b"of the first").unwrap();
+    whole.put(b"key", b"of the second").unwrap();
+    drop((lost, whole, kv));
+    from.close().unwrap();
+    let mut bytes = from.media().read_vec(0, LEN as usize);
+    let name = b"its name is lost";
+    let places: Vec<usize> = (0..bytes.len() - name.len()).filter(|&at| bytes[at..].starts_with(name)).collect();
+    assert!(!places.is_empty());
+    places.iter().for_each(|&at| bytes[at] ^= 1);
+    let (salvaged, pairs) = saved(&bytes, &store());
+    assert_eq!(salvaged.renamed, ["recovered-1-1"]);
+    let pair = |table: &str, value: &[u8]| ((table.to_string(), b"key".to_vec()), value.to_vec());
+    assert_eq!(pairs, Pairs::from([pair("recovered-1", b"of the second"), pair("recovered-1-1", b"of the first")]));
+}

@@ -31,6 +31,9 @@ use std::time::{Duration, Instant};
 /// Bits of a thread's word that count its open sections; the others name the gate.
 const DEPTH: u64 = 0xffff;
 
+/// Looks at a closing gate before its thread sleeps: about 20 us.
+const SPINS: u32 = 1000;
+
 /// Gates that close or are closed.
 static CLOSING: AtomicUsize = AtomicUsize::new(0);
 /// Ids of gates.
@@ -127,6 +130,8 @@ impl Gate {
         // In a forked child the lock may be held by a thread that does not exist there.
         while self.closing.load(SeqCst) && !self.birth.is_child() {
             word.0.store(0, Release);
+            // Most gates open within some microseconds; to sleep and be woken takes tens of them.
+            (0..SPINS).take_while(|_| self.closing.load(Acquire)).for_each(|_| std::hint::spin_loop());
             drop(self.lock.read_recursive());
             word.0.store(self.id << 16 | 1, Relaxed);
             barriers::light();

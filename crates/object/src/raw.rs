@@ -1,7 +1,36 @@
-//! The way from an open pool to its store: for tools, and for tests that damage it.
+//! Ways around the typed interface: from an open pool to its store, for tools and for tests that
+//! damage it; and, for other languages, to addresses in a pool and to the running transaction.
 
-use crate::{PSafe, PoolTag, Root};
+use crate::description::described;
+use crate::transaction::running;
+use crate::{Journal, MemPool, PSafe, PoolTag, Root};
 use everbyte_store::Store;
+
+/// The number of this thread's running transaction under `G`, which no other transaction has that
+/// runs at the same time; 0 if there is none.
+pub fn running_number<G: PoolTag>() -> u64 {
+    running::with_current::<G, _>(|running| running.map_or(0, |running| running.id()))
+}
+
+/// The address from which the offsets of a pool's pointers count, while the pool is open.
+pub fn base_of<R: PSafe<crate::Out<G>>, G: PoolTag>(root: &Root<R, crate::Out<G>>) -> *const u8 {
+    root.inner.base
+}
+
+/// Logs `len` bytes at `at`, which code of another language is about to change in this transaction.
+///
+/// # Panics
+/// If they do not lie in the pool.
+pub fn log<P: MemPool>(j: &Journal<P>, at: *const u8, len: usize) {
+    assert!(j.running().contains(at, len), "bytes of another place than the pool");
+    j.running().log(at, len);
+}
+
+/// The first difference between two descriptions of a root, the one that a pool has and the
+/// program's.
+pub fn difference(found: &str, wanted: &str) -> String {
+    described::difference(found, wanted)
+}
 
 /// Leads to the store, whose safe functions change any byte of it: see [`everbyte_store::raw`]. The
 /// crate `everbyte` does not export this trait.

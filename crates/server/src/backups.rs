@@ -103,7 +103,7 @@ impl Drop for Backups {
 }
 
 /// The file of a backup.
-fn file(directory: &Path, name: &[u8]) -> Result<PathBuf, Refusal> {
+pub(crate) fn file(directory: &Path, name: &[u8]) -> Result<PathBuf, Refusal> {
     let name = std::str::from_utf8(name).map_err(|_| Refusal::Name)?;
     let plain = !name.contains(['/', '\\']) && !name.contains(char::is_control);
     if plain && !name.is_empty() && !name.starts_with('.') && name.len() <= NAME_MAX {

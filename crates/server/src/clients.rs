@@ -89,6 +89,8 @@ pub(crate) struct Client {
     pub replica: bool,
     /// Whether its EXEC is under way.
     pub executing: bool,
+    /// Whether its script is under way.
+    pub scripting: bool,
     /// Whether the command under way has written pushes alone, which no mode takes away.
     pub told: bool,
     /// Whether it waits for an element, or for the reply that tells of it: its next command comes
@@ -146,6 +148,7 @@ impl Client {
             monitors: false,
             replica: false,
             executing: false,
+            scripting: false,
             told: false,
             waiting: false,
             waiting_memory: 0,

@@ -2,6 +2,7 @@
 
 use crate::glob::{LetterCase, literal_prefix, matches};
 use crate::hyperloglog::Estimate;
+use crate::lua;
 use crate::rdb::{Input, Part, read_value};
 use crate::resp::double::{double_text, parse_double, parse_double_loosely};
 use crate::resp::extended::{Extended, TEXT_SIZE_MAX};
@@ -97,7 +98,7 @@ pub fn fuzz_rdb(bytes: &[u8]) -> String {
             Part::Scored(text, score) => ('z', text.len(), score.to_bits()),
             Part::Field(field, value) => ('f', field.len() + value.len(), 0),
             // Names that are shared count once.
-            Part::Entry(id, pairs) => ('x', 0, id.0 ^ id.1 ^ pairs.len() as u64),
+            Part::Entry(id, fields) => ('x', 0, id.0 ^ id.1 ^ fields.len() as u64),
             Part::State { last, deleted, added } => ('t', 0, last.0 ^ deleted.1 ^ added),
             Part::Group(name, last, read) => ('g', name.len(), last.0 ^ read.unwrap_or(0)),
             Part::Pending(id, time, times) => ('p', 0, id.0 ^ time ^ times),
@@ -123,4 +124,20 @@ pub fn fuzz_rdb(bytes: &[u8]) -> String {
         Err(malformed) => malformed.to_string(),
     };
     format!("{kinds} {end} {estimate}")
+}
+
+/// Runs `bytes` as a script, or hands them to a library of scripts: the first byte chooses. Returns
+/// the class of what happened. Panics only for a bug of ours.
+#[doc(hidden)]
+pub fn fuzz_lua(bytes: &[u8]) -> String {
+    let Some((choice, rest)) = bytes[..bytes.len().min(SIZE_MAX)].split_first() else { return String::new() };
+    let code: &[u8] = match choice % 6 {
+        0 => rest,
+        1 => b"return cjson.encode(cjson.decode(ARGV[1]))",
+        2 => b"return cmsgpack.pack(cmsgpack.unpack(ARGV[1]))",
+        3 => b"local format, data = string.match(ARGV[1], '^(.-)|(.*)$') return {struct.unpack(format, data)}",
+        4 => b"local pattern, text = string.match(ARGV[1], '^(.-)|(.*)$') return {string.gsub(text, pattern, '%1')}",
+        _ => b"local f = loadstring(ARGV[1]) return {pcall(f)}",
+    };
+    lua::fuzz(code, rest)
 }

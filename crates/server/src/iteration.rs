@@ -34,7 +34,7 @@
 use crate::clients::{Clients, Closing, ReplyMode};
 use crate::command::{
     Call, CommandTable, Fail, admitted, discarded, end_command, feed, listens, may_write, queued, refused, remember,
-    store_text, tell_changes,
+    store_text, tell_changes, waits_for_settled,
 };
 use crate::connection::{Connection, Pool, ReadEnd};
 use crate::error::{Error, Result};
@@ -120,6 +120,8 @@ enum Done {
     Lost(Vec<u8>),
     /// It is not executed yet: clients are paused.
     Postponed,
+    /// It is executed in the client's next iteration, when all before it is settled.
+    Later,
 }
 
 /// An iteration whose replies wait for its settlement.
@@ -254,12 +256,12 @@ impl Iterations {
     pub(crate) fn iteration(&mut self) -> Result<()> {
         self.land()?;
         self.gather.begin_iteration(self.settler.as_ref().is_some_and(Settler::is_idle));
-        let mut budget = Budget {
-            commands: self.shared.options.iteration_commands_max,
-            size: self.shared.options.iteration_size_max,
-        };
         self.reload_origin();
         self.replicate();
+        let options = &self.shared.options;
+        // A command of this iteration may set another one for the next.
+        let commands_max = options.iteration_commands_max;
+        let mut budget = Budget { commands: commands_max, size: options.iteration_size_max };
         let tables = Arc::clone(&self.shared.tables);
         let (remembered, now) = (std::mem::take(&mut self.shared.remembered), self.shared.clock());
         let mut keys = Keyspace::new(&tables, remembered, now, self.careful > 0, !self.pending.is_empty());
@@ -289,7 +291,7 @@ impl Iterations {
                 }
             }
         }
-        let commands = self.shared.options.iteration_commands_max - budget.commands;
+        let commands = commands_max - budget.commands;
         if commands > 0 {
             self.shared.metrics.iterations += 1;
             self.shared.metrics.iteration_commands_max =
@@ -340,6 +342,7 @@ impl Iterations {
     /// store takes no more. The clock is read only when there is something to settle.
     fn finish(&mut self, mut keys: Keyspace<'_>) -> everbyte_kv::Result<()> {
         if !keys.unsettled() {
+            self.shared.saves.begin(&self.shared.tables, None);
             let mut waiting = self.pack();
             match self.pending.back_mut() {
                 Some(last) => {
@@ -362,6 +365,7 @@ impl Iterations {
         if let Some(commit) = &commit {
             self.shared.replication.committed(commit.version().get(), keys.take_commits());
         }
+        self.shared.saves.begin(&self.shared.tables, commit);
         let mut waiting = self.pack();
         self.shared.remembered = keys.into_remembered();
         // No client can come before this is settled, or settling takes no time: the loop does it by
@@ -528,15 +532,18 @@ impl Iterations {
             match connection.next(self.shared.lacks_password(&connection.client)) {
                 Ok(Some(used)) => {
                     self.prefetched = self.prefetched.saturating_sub(1);
-                    let done = self.command(connection, keys);
+                    let done = self.command(connection, keys, served.commands == 0);
                     if matches!(done, Done::Postponed) {
                         connection.postpone();
+                        return;
+                    }
+                    if matches!(done, Done::Later) {
                         return;
                     }
                     connection.advance(used);
                     match done {
                         Done::Lost(reason) => self.lost(connection, served, &reason),
-                        Done::Kept | Done::Postponed => served.commands += 1,
+                        Done::Kept | Done::Postponed | Done::Later => served.commands += 1,
                     }
                     budget.commands -= 1;
                     budget.size = budget.size.saturating_sub(used);
@@ -552,8 +559,9 @@ impl Iterations {
         }
     }
 
-    /// Executes one request and writes its reply.
-    fn command(&mut self, connection: &mut Connection, keys: &mut Keyspace<'_>) -> Done {
+    /// Executes one request and writes its reply; whether it is the `first` of its client in this
+    /// iteration.
+    fn command(&mut self, connection: &mut Connection, keys: &mut Keyspace<'_>, first: bool) -> Done {
         let (args, client, out) = connection.request();
         let position = out.position();
         if client.reply_mode == ReplyMode::SkipNext {
@@ -570,6 +578,9 @@ impl Iterations {
             client.postponed = true;
             self.shared.postponed += 1;
             return Done::Postponed;
+        }
+        if matches!(found, Ok(index) if !first && waits_for_settled(CommandTable::get().rows[index])) {
+            return Done::Later;
         }
         let (mut told, switching) = (false, std::mem::take(&mut client.switching));
         let found = found.and_then(|index| {
@@ -790,5 +801,7 @@ impl Iterations {
 
 #[cfg(test)]
 mod interactions;
+#[cfg(test)]
+mod scripts;
 #[cfg(test)]
 mod tests;

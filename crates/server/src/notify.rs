@@ -6,6 +6,7 @@
 //! order of the changes, and not at all if the change is taken back.
 
 use crate::keyspace::Touch;
+use crate::resp::number::parse_integer;
 use crate::resp::parse::Args;
 
 bitflags::bitflags! {
@@ -224,7 +225,6 @@ pub(crate) fn events(args: &Args<'_>, touched: &[Touch], is_there: &mut dyn FnMu
         .collect();
     let (Some(&(database, _)), true) = (changed.last(), args.len() > 1) else { return Vec::new() };
     let name = args.get(0).to_ascii_lowercase();
-    let has = |words: &[&str]| (2..args.len()).any(|at| words.iter().any(|word| is(args, at, word)));
     let mut events = Vec::new();
     let mut add = |kind, name, database, key: &[u8]| events.push(Event::new(kind, name, database, key));
     const GENERIC: Events = Events::GENERIC;
@@ -269,7 +269,9 @@ pub(crate) fn events(args: &Args<'_>, touched: &[Touch], is_there: &mut dyn FnMu
         }
         b"lmpop" | b"blmpop" | b"zmpop" | b"bzmpop" => {
             let scored = name.ends_with(b"zmpop");
-            let (kind, popped) = match (scored, has(&["left", "min"])) {
+            let end = behind_keys(args, if name.starts_with(b"b") { 2 } else { 1 });
+            let first = ["left", "min"].iter().any(|word| is(args, end, word));
+            let (kind, popped) = match (scored, first) {
                 (false, true) => (Events::LIST, "lpop"),
                 (false, false) => (Events::LIST, "rpop"),
                 (true, true) => (Events::SORTED_SET, "zpopmin"),
@@ -284,19 +286,20 @@ pub(crate) fn events(args: &Args<'_>, touched: &[Touch], is_there: &mut dyn FnMu
         }
         b"getex" => {
             let (database, key) = (database, args.get(1));
-            let told = if has(&["persist"]) { "persist" } else { "expire" };
+            let told = if is(args, 2, "persist") { "persist" } else { "expire" };
             add(GENERIC, if is_there(database, key) { told } else { "del" }, database, key);
         }
         plain_name => {
             let Some((kind, told)) = plain(plain_name) else { return events };
-            let told = if told == "zadd" && has(&["incr"]) { "zincr" } else { told };
+            let told = if plain_name == b"zadd" && increments(args) { "zincr" } else { told };
             let expires = match plain_name {
                 b"setex" | b"psetex" => true,
                 b"set" => (3..args.len()).any(|at| ["ex", "px", "exat", "pxat"].iter().any(|word| is(args, at, word))),
                 _ => false,
             };
             each_once(&changed, &mut |database, key| {
-                let there = is_there(database, key);
+                // A deadline that has passed is told later, when the key is removed.
+                let there = is_there(database, key) || expires;
                 if there || removes(told) {
                     add(kind, told, database, key);
                 }
@@ -310,6 +313,20 @@ pub(crate) fn events(args: &Args<'_>, touched: &[Touch], is_there: &mut dyn FnMu
         }
     }
     events
+}
+
+/// The argument behind the keys whose number is the argument `at`.
+fn behind_keys(args: &Args<'_>, at: usize) -> usize {
+    let count = if at < args.len() { parse_integer(args.get(at)) } else { None };
+    at + 1 + count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0).min(args.len())
+}
+
+/// Whether the options of ZADD have INCR: scores and members follow them, and may be called so.
+fn increments(args: &Args<'_>) -> bool {
+    const OTHERS: [&str; 5] = ["nx", "xx", "gt", "lt", "ch"];
+    let options =
+        (2..args.len()).take_while(|at| is(args, *at, "incr") || OTHERS.iter().any(|word| is(args, *at, word)));
+    options.into_iter().any(|at| is(args, at, "incr"))
 }
 
 fn is(args: &Args<'_>, at: usize, word: &str) -> bool {

@@ -89,6 +89,11 @@ pub struct Options {
     /// Events of so many milliseconds or more are kept for LATENCY, as Redis's
     /// `latency-monitor-threshold`; 0: none.
     pub latency_threshold: u64,
+    /// A script that runs for longer is ended, and what it did taken back, as Redis's
+    /// `busy-reply-threshold`; zero: none is.
+    pub script_time_max: Duration,
+    /// Bytes of memory of the interpreter of scripts, and of that of functions.
+    pub script_memory_max: usize,
     /// The keyspace events that are told, in Redis's letters (`notify-keyspace-events`).
     pub notify_keyspace_events: String,
     /// The file of settings that CONFIG REWRITE changes; `None`: there is none.
@@ -151,6 +156,8 @@ impl Default for Options {
             slowlog_threshold: 10_000,
             slowlog_len: 128,
             latency_threshold: 0,
+            script_time_max: Duration::from_secs(5),
+            script_memory_max: 256 << 20,
             notify_keyspace_events: String::new(),
             settings: None,
             backups: None,

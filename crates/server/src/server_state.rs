@@ -8,12 +8,14 @@ use crate::command::{Command, Flags};
 use crate::cursor::Cursors;
 use crate::error::{Error, Result};
 use crate::keyspace::{Remembered, Tables};
+use crate::lua::Scripts;
 use crate::metrics::Metrics;
 use crate::notify::Events;
 use crate::options::Options;
 use crate::outbox::Outbox;
 use crate::replication::{PrimaryAddress, Replication, Request, Target};
 use crate::resp::parse::Args;
+use crate::saves::Saves;
 use crate::slowlog::{Latency, SlowCommand, Slowlog, range_of};
 use crate::tls::configure;
 use crate::tracking::Tracking;
@@ -27,9 +29,6 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
-
-/// The Redis version whose replies the server gives. Clients select features by it.
-pub const REDIS_VERSION: &str = "7.0.15";
 
 /// Limits of the kept places of SCAN: their number, and their bytes.
 const CURSORS_MAX: usize = 65_536;
@@ -72,6 +71,8 @@ pub(crate) struct ServerState {
     pub metrics: Metrics,
     /// Backups.
     pub backups: Backups,
+    /// RDB files.
+    pub saves: Saves,
     /// Places of SCAN.
     pub cursors: Cursors,
     /// Watched keys.
@@ -107,6 +108,8 @@ pub(crate) struct ServerState {
     pub latency: Latency,
     /// Keyspace events that are told.
     pub events: Events,
+    /// Scripts and functions.
+    pub scripts: Scripts,
     /// Parameters that clients have changed.
     pub reconfigured: BTreeSet<&'static str>,
     /// The end of the command before, or the beginning of the first one of a client.
@@ -143,6 +146,7 @@ impl ServerState {
             users: Users::new(options.password.as_ref()),
             ends: Vec::new(),
             backups: Backups::new(options.backups.clone()),
+            saves: Saves::new(options.backups.clone()),
             address,
             metrics: Metrics::new(),
             cursors: Cursors::new(CURSORS_MAX, CURSORS_SIZE_MAX),
@@ -154,6 +158,7 @@ impl ServerState {
             slowlog: Slowlog::default(),
             latency: Latency::default(),
             events: Events::parse(options.notify_keyspace_events.as_bytes()).unwrap_or_default(),
+            scripts: Scripts::default(),
             reconfigured: BTreeSet::new(),
             mark: now,
             started: now,

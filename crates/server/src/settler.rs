@@ -75,7 +75,7 @@ impl Settler {
     /// Asks for a commit to be settled, and with it all before.
     pub(crate) fn ask(&mut self, commit: Commit) {
         self.ticket = match &mut self.worker {
-            Worker::Thread(settler) => settler.ask(commit),
+            Worker::Thread(settler) => settler.ask(commit).expect("a commit of the server's own store"),
             Worker::Hand(_, asked, _) => {
                 *asked = Some(commit);
                 self.ticket + 1

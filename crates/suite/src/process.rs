@@ -18,10 +18,17 @@ pub fn everbyte() -> PathBuf {
     program("everbyte-cli", "everbyte")
 }
 
-/// A program of a package, beside the running test, built now if it is not.
+/// A program of a package, beside the running test, built now if it is not. With the variable
+/// `EVERBYTE_PROGRAMS_BUILT` it is there already: tests of the whole workspace build all programs,
+/// and building one package again, with its features alone, would compile most crates anew.
 pub fn program(package: &str, name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let folder = test.parent().and_then(Path::parent).expect("target/PROFILE/deps/TEST");
+    if std::env::var_os("EVERBYTE_PROGRAMS_BUILT").is_some() {
+        let program = folder.join(name);
+        assert!(program.exists(), "{} was not built with the tests", program.display());
+        return program;
+    }
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "--package", package, "--bin", name, "--manifest-path"]);
     build.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml"));

@@ -360,6 +360,33 @@ fn page() -> String {
         Refused => E::Refused { path: path(), detail: detail() },
         Busy => E::Busy { path: path(), detail: detail() },
     });
+    texts!(page, "server imports", everbyte_server::ImportFault, {
+        Read => E::Read { name: "dump.rdb".into(), offset: AT, source: io::ErrorKind::PermissionDenied.into() },
+        Damaged => E::Damaged { name: "dump.rdb".into(), offset: AT, detail: detail() },
+        Unsupported => E::Unsupported { name: "dump.rdb".into(), offset: AT, detail: detail() },
+        Exists => E::Exists { database: 3, key: b"key".to_vec() },
+        NotEmpty => E::NotEmpty,
+        Refused => E::Refused {
+            name: "appendonly.aof".into(),
+            offset: AT,
+            command: b"EVAL".to_vec(),
+            reply: b"ERR unknown command".to_vec(),
+        },
+        Connection => E::Connection {
+            address: "127.0.0.1:6379".into(),
+            action: "connect",
+            source: io::ErrorKind::ConnectionRefused.into(),
+        },
+        Answer => E::Answer { address: "127.0.0.1:6379".into(), request: "PING", reply: b"NOAUTH".to_vec() },
+        Open => E::Open { source: everbyte_server::Error::Settler },
+        Store => E::Store { source: everbyte_kv::Error::KeyTooLong { len: 20 << 20, max: 16 << 20 } },
+        Stopped => E::Stopped,
+    });
+    texts!(page, "server exports", everbyte_server::ExportError, {
+        Write => E::Write(io::ErrorKind::StorageFull.into()),
+        Open => E::Open(everbyte_server::Error::Settler),
+        Store => E::Store(everbyte_kv::Error::KeyTooLong { len: 20 << 20, max: 16 << 20 }),
+    });
     texts!(page, "server", everbyte_server::Error, {
         Listen => E::Listen { address: "127.0.0.1:6380".into(), source: io::Error::from(io::ErrorKind::AddrInUse) },
         Exposed => E::Exposed { address: "0.0.0.0:6380".into() },
@@ -382,6 +409,12 @@ fn page() -> String {
         Present => E::Present { source_path: path(), name: object(), target: "b".into() },
         Unknown => E::Unknown { source_path: path(), name: object(), engine: Engine::None },
         Absent => E::Absent { name: object() },
+    });
+    texts!(page, "bridge", everbyte_bridge::Error, {
+        Loader => E::Loader { detail: "libstock.so: cannot open shared object file".into() },
+        NoBridge => E::NoBridge { path: "libstock.so".into() },
+        Description => E::Description { line: 2, detail: "there is no line `library`".into() },
+        Header => E::Header { place: "counter::add".into(), detail: "`i256` has no form in C++".into() },
     });
     writeln!(page, "\n# everbyte: engines").unwrap();
     line(&mut page, "EngineError", &everbyte::EngineError::new(store()));

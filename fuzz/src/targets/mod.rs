@@ -3,6 +3,7 @@
 pub(crate) mod backup;
 pub(crate) mod dump;
 pub(crate) mod file;
+pub(crate) mod import;
 pub(crate) mod journal;
 pub(crate) mod kv;
 pub(crate) mod kv_dump;

@@ -34,6 +34,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const TESTED: &[&str] = &["members", "media", "store", "heap", "tx", "kv"];
 /// Test programs that run whole each time: crate and program. No other machine has protection keys.
 const KEYED: &[(&str, &str)] = &[("media", "write_windows"), ("fs", "windows")];
+/// The program that writes until it is killed, and compares.
+const WRITER: &str = "suite-writer";
 const IMAGE_LEN: u64 = 512 << 20;
 /// The stream of batches that the writer follows.
 const SEED: &str = "20260517";
@@ -69,7 +71,8 @@ pub(crate) fn run(words: &[&str]) -> Result {
         image::blank(&nvdimm, IMAGE_LEN)?;
         tests(&kernel, &archive, &nvdimm)?;
     }
-    if kill { kills(&kernel, &archive, &nvdimm) } else { Ok(()) }
+    let writer = programs.iter().find(|program| program.name == WRITER).ok_or("the tests build no writer")?;
+    if kill { kills(&writer.path, &kernel, &archive, &nvdimm) } else { Ok(()) }
 }
 
 /// First boot: the crates' own tests on a DAX file system.
@@ -100,7 +103,7 @@ fn tests(kernel: &Kernel, archive: &Path, nvdimm: &Path) -> Result {
 }
 
 /// More boots: a writer acknowledges batches until the machine is killed, and the host compares.
-fn kills(kernel: &Kernel, archive: &Path, nvdimm: &Path) -> Result {
+fn kills(writer: &Path, kernel: &Kernel, archive: &Path, nvdimm: &Path) -> Result {
     let mut acked = 0;
     for (round, (batches, then_ms)) in KILLS.iter().enumerate() {
         let start = Instant::now();
@@ -120,9 +123,8 @@ fn kills(kernel: &Kernel, archive: &Path, nvdimm: &Path) -> Result {
             return Err(machine.report(&format!("round {round}: {acked} batches acknowledged, and the store is gone")));
         };
         for backend in ["file", "shm"] {
-            let mut verify =
-                cargo(&["run", "--quiet", "--package", "everbyte-suite", "--bin", "suite-writer", "--", "verify"]);
-            verify.arg(copy(&store, backend)?).args([
+            let mut verify = Command::new(writer);
+            verify.arg("verify").arg(copy(&store, backend)?).args([
                 "--backend",
                 backend,
                 "--seed",
@@ -197,7 +199,7 @@ fn programs(part: Option<u64>) -> Result<Vec<Program>> {
         let opens_files = body.contains("tempfile::") && !body.contains("CARGO_MANIFEST_DIR");
         let is_keyed = KEYED.contains(&(&*crate_, target));
         let tests = kind == "test" && (TESTED.contains(&&*crate_) && opens_files || is_keyed);
-        let writer = kind == "bin" && target == "suite-writer";
+        let writer = kind == "bin" && target == WRITER;
         if tests && message["profile"]["test"] == true {
             let part = part.filter(|_| !is_keyed);
             let (name, tests) = (format!("tests-{crate_}-{target}"), tests_of(path, part)?);

@@ -49,6 +49,11 @@ impl HeldBatch {
 
 impl Drop for HeldBatch {
     fn drop(&mut self) {
+        // SAFETY: alive: see `begin`.
+        let kv = unsafe { self.kv.as_ref() };
+        if kv.store().require_here().is_err() {
+            return; // the batch of the parent of this process, over bytes that are not mapped here
+        }
         // SAFETY: dropped once, here; `commit` takes it and forgets the rest.
         unsafe { ManuallyDrop::drop(&mut self.batch) };
         // SAFETY: made by `Box::leak`, and the batch that borrowed it is gone.
@@ -58,6 +63,8 @@ impl Drop for HeldBatch {
 
 thread_local! {
     static BATCHES: RefCell<BTreeMap<u64, HeldBatch>> = const { RefCell::new(BTreeMap::new()) };
+    /// The stores whose batches loads have taken out of that list, the innermost load last.
+    static LOADING: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
 fn with<T>(batch: u64, call: impl FnOnce(&mut HeldBatch) -> Result<T>) -> Result<T> {
@@ -83,7 +90,8 @@ pub(super) fn close(batch: u64) -> Result<bool> {
 pub(crate) extern "C" fn eb_kv_begin(kv: u64) -> u64 {
     handle(|| {
         let open = handles::kv(kv)?;
-        if BATCHES.with_borrow(|batches| batches.values().any(|held| held.of == kv)) {
+        let is_loading = LOADING.with_borrow(|loading| loading.contains(&kv));
+        if is_loading || BATCHES.with_borrow(|batches| batches.values().any(|held| held.of == kv)) {
             return Err(own_batch());
         }
         let number = handles::number();
@@ -209,6 +217,7 @@ pub(crate) unsafe extern "C" fn eb_kv_batch_load(
         let table = if table == 0 { None } else { Some(handles::table(table)?) };
         // Out of the list meanwhile: `next` may call this library.
         let mut held = BATCHES.with_borrow_mut(|batches| batches.remove(&batch)).ok_or_else(|| bad(batch))?;
+        LOADING.with_borrow_mut(|loading| loading.push(held.of));
         let loaded = caught(|| match &table {
             // SAFETY: the caller's promise.
             None => unsafe { fill(held.batch.begin_load().map_err(fault)?, next, context) },
@@ -218,6 +227,7 @@ pub(crate) unsafe extern "C" fn eb_kv_batch_load(
                 unsafe { fill(table.begin_load().map_err(fault)?, next, context) }
             }
         });
+        LOADING.with_borrow_mut(Vec::pop);
         BATCHES.with_borrow_mut(|batches| batches.insert(batch, held));
         // SAFETY: the caller's promise.
         unsafe { store(count, loaded?) };

@@ -99,6 +99,7 @@ static void calls(void) {
 struct source {
     int next, end, step;
     eb_kv_batch batch;
+    eb_kv kv;
 };
 
 static int numbers(void *context, const void **key, size_t *key_len, const void **value, size_t *value_len) {
@@ -107,6 +108,7 @@ static int numbers(void *context, const void **key, size_t *key_len, const void 
     if (source->next == source->end) return 0;
     FAILS(eb_kv_batch_put(source->batch, 0, "a", 1, "b", 1), EBADF);
     FAILS(eb_kv_commit(source->batch), EBADF);
+    FAILS(eb_kv_begin(source->kv), EBUSY);
     snprintf(text, sizeof text, "%06d", source->next);
     *key = text, *key_len = 6;
     *value = text + 4, *value_len = 2;
@@ -119,7 +121,8 @@ static void loads(void) {
     eb_kv_table table = eb_kv_table_open(kv, "t", EB_KV_CREATE);
     eb_kv_batch batch = eb_kv_begin(kv);
     uint64_t count = 7;
-    struct source all = {0, 2000, 1, batch}, down = {2000, 1000, -1, batch}, again = {1999, 2005, 1, batch};
+    struct source all = {0, 2000, 1, batch, kv}, down = {2000, 1000, -1, batch, kv};
+    struct source again = {1999, 2005, 1, batch, kv};
     FAILS(eb_kv_batch_load(batch, 0, NULL, NULL, &count), EFAULT);
     FAILS(eb_kv_batch_load(table, 0, numbers, &all, &count), EBADF);
     MUST(eb_kv_batch_load(batch, 0, numbers, &all, &count) && count == 2000);
@@ -130,6 +133,9 @@ static void loads(void) {
     MUST(eb_kv_commit(batch));
     MUST(eb_kv_count(kv, &count) && count == 2000 && is(kv, "001234", "34"));
     MUST(eb_kv_count(table, &count) && count == 5 && is(table, "002004", "04"));
+    MUST(eb_kv_close(table) && eb_kv_close(kv));
+    kv = eb_kv_open("loads", 0);
+    MUST(kv && eb_kv_count(kv, &count) && count == 2000);
 }
 
 static eb_kv_batch shared;
@@ -189,6 +195,15 @@ static void batches(void) {
     MUST(!pthread_create(&thread, NULL, leaves_one, &kv) && !pthread_join(thread, NULL));
     FAILS(eb_kv_get(kv, "left", 4, NULL, 0, NULL), ENOENT);
     MUST(put(kv, "last", "one"));
+
+    /* A child of fork that exits leaves the batch of its parent alone. */
+    batch = eb_kv_begin(kv);
+    MUST(batch && eb_kv_batch_put(batch, 0, "before", 6, "fork", 4));
+    pid_t child = fork();
+    if (!child) exit(0);
+    int status = 1;
+    MUST(waitpid(child, &status, 0) == child && !status);
+    MUST(eb_kv_commit(batch) && is(kv, "before", "fork"));
     MUST(eb_kv_begin(kv)); /* given up at the end of the process */
 }
 

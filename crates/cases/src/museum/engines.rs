@@ -327,6 +327,7 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "fs-refused",
         "a refused allocation leaves a page of the chain that no fence orders",
     ),
+    exhibit("fs-share-left", "fs", "fs-refused", "a refused clone leaves flags of shared pages that no fence orders"),
     exhibit(
         "fs-seal-part-unfenced",
         "fs",
@@ -458,6 +459,12 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "fs",
         "fs-relaxed",
         "a call does not flush the sizes that other threads have left unfenced: it survives without them",
+    ),
+    exhibit(
+        "fs-snapshot-unadopted",
+        "fs",
+        "fs-relaxed",
+        "the removal of a snapshot is ordered before the size that another thread left unfenced",
     ),
     exhibit(
         "fs-relaxed-shrink",

@@ -67,6 +67,24 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
     ),
     exhibit("server-flush-partly", "server", "server-databases", "FLUSHDB leaves the table of deadlines as it was"),
     exhibit(
+        "server-script-split",
+        "server",
+        "server-scripts",
+        "the batch is committed between the commands of a script: a crash leaves some of them",
+    ),
+    exhibit(
+        "server-functions-volatile",
+        "server",
+        "server-scripts",
+        "FUNCTION LOAD compiles a library and does not write it: after a crash an acknowledged one is gone",
+    ),
+    exhibit(
+        "server-functions-kept",
+        "server",
+        "server-scripts",
+        "a library stays compiled although the transaction that loaded it was taken back",
+    ),
+    exhibit(
         "server-exec-split",
         "server",
         "server-transactions",
@@ -260,6 +278,18 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "the reply of a client that waited leaves before its element is settled",
     ),
     exhibit("server-trim-uncounted", "server", "server-streams", "a trim removes entries and the record's count stays"),
+    exhibit(
+        "server-import-unmarked",
+        "server",
+        "server-import",
+        "an import writes no mark: a crash leaves the batches that were committed, and elements of no key",
+    ),
+    exhibit(
+        "server-import-name-early",
+        "server",
+        "server-import",
+        "an import gives up the version to go back to before its mark: a crash between them leaves tables that no server opens",
+    ),
     exhibit(
         "server-replica-position-first",
         "server",

@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod backup;
+pub(crate) mod bridge;
 pub(crate) mod check;
 pub(crate) mod completion;
 #[cfg(feature = "crash")]
@@ -17,6 +18,7 @@ pub(crate) mod media;
 pub(crate) mod mount;
 pub(crate) mod names;
 pub(crate) mod object;
+pub(crate) mod redis;
 pub(crate) mod restore;
 pub(crate) mod serve;
 mod serve_mounts;

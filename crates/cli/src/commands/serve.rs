@@ -16,6 +16,7 @@ use crate::output::Output;
 use everbyte_kv::Kv;
 use everbyte_server::{Options, Server};
 use serde_json::json;
+use std::time::Duration;
 
 pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
     let config = Config::of(args)?;
@@ -32,6 +33,7 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
         slowlog_threshold: config.slowlog_threshold,
         slowlog_len: config.slowlog_len,
         latency_threshold: config.latency_threshold,
+        script_time_max: Duration::from_millis(config.script_time_max),
         settings: args.config.clone(),
         signals: true,
         ..Options::default()

@@ -6,6 +6,7 @@
 mod common;
 
 mod backups;
+mod bridge;
 mod commands;
 mod control;
 mod copies;
@@ -16,4 +17,5 @@ mod kv;
 mod kv_dump;
 mod look;
 mod mounts;
+mod redis;
 mod volumes;

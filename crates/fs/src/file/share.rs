@@ -88,6 +88,7 @@ impl Volume {
             of_target = lock(core, &target)?;
             of_source = lock_source(core, &source)?;
         }
+        core.freeze.adopt(); // the source may have grown while this call waited for its lock
         let transfer = Transfer { core, source: &source, target: &target, from_at, to_at };
         transfer.run(&mut [&mut of_target, &mut of_source], count)
     }
@@ -163,7 +164,11 @@ impl Transfer<'_> {
             false => Ok(states[last].extents(core, source)?.mark_shared(core, source.at, pages.clone())),
         };
         let flagged = if is_late { Fresh::linked(()) } else { flag(states)? };
-        self.commit(&plan, len, size, &flagged, &written, states[0].extents(core, target)?)?;
+        let done = self.commit(&plan, len, size, &flagged, &written, states[0].extents(core, target)?);
+        if done.is_err() && !plan.shared.is_empty() {
+            core.media().fence_unless("fs-share-left"); // another thread may go on and find the flags set
+        }
+        done?;
         if is_late {
             let _ = flag(states)?;
         }

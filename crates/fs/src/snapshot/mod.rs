@@ -25,6 +25,7 @@ use crate::remove;
 use crate::table::Body;
 use crate::volume::Volume;
 use crate::{Error, FileKind, Ino, Result};
+use everbyte_media::seeded;
 use std::sync::Arc;
 
 /// A snapshot of a volume.
@@ -120,6 +121,9 @@ impl Volume {
         let directory = directory(core)?.ok_or(Error::NotFound)?;
         let mut state = directory.write_index(core)?;
         let named = state.names(core, &directory)?.get(core, name).ok_or(Error::NotFound)?;
+        if !seeded("fs-snapshot-unadopted") {
+            core.freeze.adopt();
+        }
         let mut change = core.change();
         change.set(state.names(core, &directory)?.at(core, named.line), 0);
         change.set(directory.at + inode::LINKS, directory.word(core, inode::LINKS) - 1);

@@ -45,12 +45,15 @@ pub struct HashBatch<'t> {
 
 impl<'t> HashBatch<'t> {
     pub(crate) fn begin(shared: &'t OpenHash) -> Result<HashBatch<'t>> {
-        let writer = shared.writer.lock();
-        if writer.is_cut_off {
-            shared.media.barrier()?; // says what happened to the store
+        let mut writer = shared.writer.lock();
+        if writer.unsettled.is_some() {
+            shared.media.barrier()?; // a poisoned store says so
         }
         let thread = thread::current();
         let section = shared.media.section();
+        if let Some(committed) = writer.unsettled.take() {
+            shared.apply(&mut writer, committed);
+        }
         if writer.applied_by != thread && !seeded("hashed-another-threads-ledger") {
             writer.applied.iter().for_each(|&at| shared.media.flush(at, 8));
             shared.heap.flush(&writer.unfinished);

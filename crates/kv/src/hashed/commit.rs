@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::hashed::batch::HashBatch;
 use crate::hashed::layout::*;
-use crate::hashed::table::OpenHash;
+use crate::hashed::table::{Committed, OpenHash, Writer};
 use crate::tree::thread;
 use everbyte_heap::Op;
 use everbyte_media::{Checked, Offset, PublishWord, Unsettled, seeded};
@@ -14,8 +14,9 @@ impl HashBatch<'_> {
     /// settle. A batch that wrote nothing costs none.
     ///
     /// # Errors
-    /// Out of space; a page of the table that cannot be read: nothing happened. A poisoned store:
-    /// the outcome is unknown until it is reopened.
+    /// Out of space; a page of the table that cannot be read: nothing happened. An error of the
+    /// barrier: the outcome is unknown until the next batch has begun, or, if the store is
+    /// poisoned, until it is reopened.
     pub fn commit(mut self) -> Result<()> {
         if self.changes.is_empty() && !self.reclaims {
             return Ok(());
@@ -46,17 +47,24 @@ impl HashBatch<'_> {
         // No crash replays the ledger before this one any more (HASH-3).
         let retired = std::mem::replace(&mut self.writer.unfinished, ops);
         shared.heap.finish(&retired);
+        let committed = Committed {
+            shape: self.shape.clone(),
+            version: self.version,
+            keys: self.keys,
+            changes: std::mem::take(&mut self.changes),
+            graves: std::mem::take(&mut self.graves),
+        };
         let commit = Unsettled::new(&shared.media, ());
         if !commit.is_settled(&shared.media) {
             // The media may have to close its gate before the sync ends.
             self.section = None;
             if let Err(error) = commit.settle(&shared.media) {
-                self.writer.is_cut_off = true;
+                self.writer.unsettled = Some(committed);
                 return Err(error.into());
             }
             self.section = Some(shared.media.section());
         }
-        self.apply();
+        shared.apply(&mut self.writer, committed);
         // The commit word, or a word of the ledger, may have been stored to a page that is lost.
         Ok(object.require_readable()?)
     }
@@ -94,31 +102,30 @@ impl HashBatch<'_> {
         shared.media.copy_nt(shared.page + STATES_AT[other], state.as_bytes());
         Ok(())
     }
+}
 
+impl OpenHash {
     /// Step 5: what the ledger says, and readers see the version. Ordered by the first fence of the
     /// next one (HASH-2).
-    fn apply(&mut self) {
-        let (shared, writer) = (self.shared, &mut *self.writer);
-        shared.heap.apply(&writer.unfinished);
+    pub(crate) fn apply(&self, writer: &mut Writer, committed: Committed) {
+        self.heap.apply(&writer.unfinished);
         {
             // Readers are on no chain meanwhile.
-            let mut seen = shared.seen.write();
-            for (&at, &word) in &self.changes {
-                shared.media.store(at, word);
-                shared.media.flush(at, 8);
+            let mut seen = self.seen.write();
+            for (&at, &word) in &committed.changes {
+                self.media.store(at, word);
+                self.media.flush(at, 8);
             }
-            (seen.shape, seen.version, seen.keys) = (self.shape.clone(), self.version, self.keys);
+            (seen.shape, seen.version, seen.keys) = (committed.shape, committed.version, committed.keys);
         }
-        writer.applied = self.changes.keys().copied().collect();
+        writer.applied = committed.changes.keys().copied().collect();
         writer.applied_by = thread::current();
-        writer.graves.extend(self.graves.drain(..));
+        writer.graves.extend(committed.graves);
         if seeded("hashed-graves-lost") {
             writer.graves.clear();
         }
     }
-}
 
-impl OpenHash {
     /// The word whose store makes a version real.
     fn commit_word(&self) -> PublishWord {
         PublishWord::new(Offset::new(self.page + COMMIT_AT))

@@ -67,7 +67,7 @@ pub(crate) fn open(object: Object) -> Result<OpenHash> {
         applied_by: thread::NONE,
         graves: VecDeque::new(),
         sweep: Some(0),
-        is_cut_off: false,
+        unsettled: None,
     };
     Ok(OpenHash {
         heap,

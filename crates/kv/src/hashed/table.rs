@@ -115,8 +115,20 @@ pub(crate) struct Writer {
     pub graves: VecDeque<Grave>,
     /// The bucket at which the search for entries that ended before the table was opened goes on.
     pub sweep: Option<u64>,
-    /// A commit was made and could not be settled: the store is poisoned.
-    pub is_cut_off: bool,
+    /// A commit that was made and could not be settled: the next batch settles and applies it
+    /// first.
+    pub unsettled: Option<Committed>,
+}
+
+/// The part of a commit that follows when it is settled.
+pub(crate) struct Committed {
+    pub shape: Shape,
+    pub version: Version,
+    pub keys: u64,
+    /// The stores of its ledger.
+    pub changes: Changes,
+    /// Entries that it ends.
+    pub graves: Vec<Grave>,
 }
 
 /// An entry that has ended, by its chain.
@@ -190,7 +202,7 @@ impl HashTable {
     ///
     /// # Errors
     /// Out of space, limits, damage, a batch of this table in this thread: nothing changed.
-    /// A poisoned store: the outcome is unknown until it is reopened.
+    /// Otherwise as [`HashBatch::commit`].
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         let mut batch = self.begin()?;
         batch.put(key, value)?;

@@ -81,6 +81,8 @@ pub(crate) struct TreeBatch<'t> {
     /// Commits though nothing was written, to give space back.
     pub(crate) reclaims: bool,
     pub(crate) horizon_fresh: bool,
+    /// An inner node of this number has more entries than a cut leaves (CROWD-1).
+    pub(crate) is_crowded: bool,
     pub(crate) doomed: bool,
     pub(crate) done: bool,
 }
@@ -138,6 +140,7 @@ impl<'t> TreeBatch<'t> {
             mended: Vec::new(),
             reclaims: false,
             horizon_fresh: false,
+            is_crowded: false,
             doomed: false,
             done: false,
         }
@@ -199,6 +202,11 @@ impl<'t> TreeBatch<'t> {
         self.doomed
     }
 
+    /// Spoils this batch: a write of several steps has failed behind its first one.
+    pub(crate) fn doom(&mut self) {
+        self.doomed = true;
+    }
+
     /// Binds `value` to `key`; returns whether the key was there.
     ///
     /// # Errors
@@ -212,7 +220,11 @@ impl<'t> TreeBatch<'t> {
         let known = self.writer.prefetched.take(key);
         self.guarded(|batch| {
             let (path, leaf) = match known {
-                Some(at) => (None, Node::open(&batch.shared.media, at)?), // PREF-1
+                Some(at) => {
+                    let leaf = Node::open(&batch.shared.media, at)?; // PREF-1
+                    leaf.require_sealed()?;
+                    (None, leaf)
+                }
                 None => {
                     let (path, leaf) = batch.descend(key)?;
                     (Some(path), leaf)
@@ -303,6 +315,9 @@ impl<'t> TreeBatch<'t> {
         self.doomed = true;
         let result = operation(self)?;
         self.doomed = false;
+        if std::mem::take(&mut self.is_crowded) && self.try_number() {
+            self.keep_number(); // CROWD-1
+        }
         if self.dirty.is_full() {
             self.flush_dirty();
         }
@@ -314,6 +329,7 @@ impl<'t> TreeBatch<'t> {
         if self.shared.volatile { self.dirty.forget() } else { self.dirty.flush(&self.shared.media) }
     }
 
+    /// The way to the leaf of the full key `key`, whose header is sound (NODE-6).
     pub(crate) fn descend(&self, key: &[u8]) -> Result<(Path<'t>, Node<'t>)> {
         let media = &self.shared.media;
         let mut path = Path::with_capacity(8);
@@ -328,6 +344,7 @@ impl<'t> TreeBatch<'t> {
         (node.slot_at(node.base())..node.slot_at(node.count()))
             .step_by(LINE as usize)
             .for_each(|line| media.prefetch(line));
+        node.require_sealed()?;
         Ok((path, node))
     }
 

@@ -61,15 +61,18 @@ impl TreeBatch<'_> {
         unless("tree-commits-over-lost-page", || object.require_readable())?;
         let ops = self.ops();
         let next = Published { version: self.view.version, root: self.root, keys: self.keys };
-        let before = self.writer.committed;
+        let (before, mut state) = (self.writer.committed, self.writer.state);
         if (before.root, before.keys) != (next.root, next.keys) || !ops.is_empty() || !self.drops.is_empty() {
             let stored = self.guarded(|batch| batch.store_state(next, &ops));
-            if let Err(error) = stored {
-                // Their reservations and pending frees are returned when the batch is given up.
-                self.allocated.clear();
-                self.frees = ops;
-                return Err(error);
-            }
+            state = match stored {
+                Ok(state) => state,
+                Err(error) => {
+                    // Their reservations and pending frees are returned when the batch is given up.
+                    self.allocated.clear();
+                    self.frees = ops;
+                    return Err(error);
+                }
+            };
         }
         self.flush_dirty();
         let ordered = match shared.volatile {
@@ -82,7 +85,7 @@ impl TreeBatch<'_> {
             (self.allocated, self.frees) = (Default::default(), ops); // as above
             return Err(error.into());
         }
-        let word = next.version.commit_word(self.writer.state);
+        let word = next.version.commit_word(state);
         if let Some(ordered) = ordered {
             shared.commit_word().publish(&shared.media, word, &ordered);
             shared.media.fence();
@@ -91,6 +94,7 @@ impl TreeBatch<'_> {
         }
         // From here on the version may be real whatever happens: it is never voided.
         self.done = true;
+        self.writer.state = state;
         committed(next.version, &self.gained, &|| shared.pins.oldest());
         // The commit word itself may have been stored to a page that is lost: its outcome is
         // unknown then.

@@ -283,32 +283,37 @@ impl<'t> Cursor<'t> {
         Ok(count)
     }
 
-    /// Moves past up to `count` entries, of which none is looked at.
+    /// Moves past `count` entries, of which the last is handed out and none is looked at. `false`:
+    /// there are fewer.
     ///
     /// # Errors
     /// Damage.
-    pub(crate) fn skip(&mut self, mut count: u64) -> Result<()> {
+    pub(crate) fn skip(&mut self, count: u64) -> Result<bool> {
+        let Some(mut before) = count.checked_sub(1) else { return Ok(true) };
         while self.leaf.is_some() {
-            count -= self.entries.skip(count);
-            if count == 0 || !self.next_leaf()? {
+            before -= self.entries.skip(before);
+            if before == 0 || !self.next_leaf()? {
                 break;
             }
         }
-        self.last.require_kept()
+        self.last.require_kept()?;
+        Ok(before == 0 && self.next()?.is_some())
     }
 
     /// As [`Cursor::skip`], towards the start.
     ///
     /// # Errors
     /// Damage.
-    pub(crate) fn skip_back(&mut self, mut count: u64) -> Result<()> {
+    pub(crate) fn skip_back(&mut self, count: u64) -> Result<bool> {
+        let Some(mut before) = count.checked_sub(1) else { return Ok(true) };
         while self.leaf.is_some() {
-            count -= self.entries.skip_back(count);
-            if count == 0 || !self.prev_leaf()? {
+            before -= self.entries.skip_back(before);
+            if before == 0 || !self.prev_leaf()? {
                 break;
             }
         }
-        self.last.require_kept()
+        self.last.require_kept()?;
+        Ok(before == 0 && self.prev()?.is_some())
     }
 
     /// Moves up to the first level with a next child, and down its left edge.

@@ -79,6 +79,7 @@ impl TreeBatch<'_> {
     /// is left there.
     fn cut_below(&mut self, node: &Node<'_>, within: KeySpan<'_>, span: KeySpan<'_>) -> Result<bool> {
         let mut visible = Vec::new();
+        node.require_sealed()?;
         node.visible(&self.view, &mut visible)?;
         self.list_dead(node);
         if node.is_leaf() {

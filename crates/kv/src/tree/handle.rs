@@ -222,9 +222,7 @@ impl Tree {
     /// A poisoned store: whether the commit survives is unknown until the store is opened again. A
     /// commit of another tree, or of this one before it was opened again: nothing is settled.
     pub(crate) fn settle(&self, commit: Commit) -> Result<()> {
-        if commit.tree != self.shared.number {
-            return Err(Error::OtherTree);
-        }
+        self.require_own(commit)?;
         if commit.version.value <= self.shared.pins.published().version.get() {
             return Ok(());
         }
@@ -232,7 +230,9 @@ impl Tree {
         let mut pending = self.shared.pending.lock();
         let mut newest = None;
         while pending.front().is_some_and(|next| next.version <= version) {
-            newest = pending.pop_front();
+            if let Some(passed) = std::mem::replace(&mut newest, pending.pop_front()) {
+                self.shared.pins.pass(passed.version);
+            }
         }
         // TREE-3: published under the lock, so a slower thread cannot publish an older version
         // later.
@@ -242,9 +242,14 @@ impl Tree {
         Ok(())
     }
 
-    /// Sets how many versions behind the newest a reader may be; 0: any number.
-    pub(crate) fn set_reader_limit(&self, versions: u64) {
-        self.shared.pins.set_limit(versions);
+    /// Refuses a commit of another tree, or of this one before it was opened again.
+    pub(crate) fn require_own(&self, commit: Commit) -> Result<()> {
+        if commit.tree == self.shared.number { Ok(()) } else { Err(Error::OtherTree) }
+    }
+
+    /// Sets how many commits behind the newest a reader may be; 0: any number.
+    pub(crate) fn set_reader_limit(&self, commits: u64) {
+        self.shared.pins.set_limit(commits);
     }
 
     /// Whether both are the same opened tree.

@@ -16,9 +16,9 @@ impl TreeBatch<'_> {
         ops
     }
 
-    /// Writes the state that the commit word will choose, and its ledger. The state in force is not
-    /// touched.
-    pub(crate) fn store_state(&mut self, next: Published, ops: &[Op]) -> Result<()> {
+    /// Writes the state that the commit word will choose, and its ledger; says which of the two it
+    /// is. The state in force is not touched, and stays in force until the commit word is stored.
+    pub(crate) fn store_state(&mut self, next: Published, ops: &[Op]) -> Result<usize> {
         let other = 1 - self.writer.state;
         let words: Vec<u64> = ops.iter().map(|&op| u64::from(op)).chain(self.drops.iter().copied()).collect();
         if let Some(old) = self.writer.long_ledgers[other].take() {
@@ -49,8 +49,7 @@ impl TreeBatch<'_> {
         }
         .sealed();
         self.shared.fill(self.shared.header + STATES_AT[other], state.as_bytes());
-        self.writer.state = other;
-        Ok(())
+        Ok(other)
     }
 
     /// Step 5: what the ledger says. Ordered by the first fence of the next version (TREE-5,

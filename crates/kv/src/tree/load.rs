@@ -110,6 +110,8 @@ impl<'t> TreeBatch<'t> {
         let mut visible = Vec::new();
         for (&(node, index), &(other, last)) in left.iter().zip(right).rev() {
             let mut items = Items::default();
+            node.require_sealed()?;
+            other.require_sealed()?;
             node.visible(&self.view, &mut visible)?;
             let before = place_of(&node, &visible, index)?;
             // As in `replace_child`: the first child covers everything below it.

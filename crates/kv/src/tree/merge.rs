@@ -187,6 +187,7 @@ impl<'t> TreeBatch<'t> {
     /// Writes `node` and a neighbour anew, as one node or two.
     fn merge(&mut self, mut path: Path<'t>, node: Node<'t>, key: &[u8]) -> Result<()> {
         let Some((parent, index)) = path.pop() else { return Ok(()) };
+        parent.require_sealed()?;
         let mut visible = Vec::new();
         parent.visible(&self.view, &mut visible)?;
         let Some(place) = visible.iter().position(|&seen| usize::from(seen) == index) else { return Ok(()) };
@@ -256,6 +257,7 @@ impl<'t> TreeBatch<'t> {
         if count == 0 || count > INNER_BASE_MAX - 2 {
             return Ok(());
         }
+        root.require_sealed()?;
         // In this order: a node's dead entries precede the node's own (`reclaim.rs`).
         self.list_dead(root);
         if !seeded("tree-lost-level-leaks") {

@@ -13,6 +13,9 @@
 //!           long as the node lives.
 //!   NODE-5  What a look at a node found counts only if all of its pages could be read: a page that
 //!           could not reads as zeros.
+//!   NODE-6  A write stores where a node's header says, so it verifies the header's sum before its
+//!           first store to the node, and before it copies the node. Reads need no such look: each
+//!           record has a sum of its own.
 //!
 //! Threads: readers run beside the one writer. A slot's `start` is its sequence word: the writer
 //! empties it (0) at least one fence before anything else of the slot changes. A batch that is

@@ -5,9 +5,10 @@
 //! consistent order, either the writer sees the pin or the reader sees the newer version and pins
 //! that instead. So (PIN-1) nothing a pinned version sees is reclaimed.
 //!
-//! A limit may say how far behind a reader may be. The writer raises `expired` before it reclaims
-//! beyond such a reader's version; the reader looks at `expired` after it has read, and what it
-//! read counts only if its version is not expired (PIN-2).
+//! A limit may say how many commits behind a reader may be: numbers would not do, since a batch may
+//! use many. The writer raises `expired` before it reclaims beyond such a reader's version; the
+//! reader looks at `expired` after it has read, and what it read counts only if its version is not
+//! expired (PIN-2).
 //!
 //! Threads: any. `Pinned` may move between threads.
 
@@ -15,7 +16,7 @@ use crate::tree::number::Version;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst, fence};
 
 const SLOTS: usize = 128;
@@ -50,11 +51,13 @@ pub(crate) struct Pins {
     overflow: Mutex<BTreeMap<u64, usize>>,
     /// Versions that have names, and how many each.
     named: Mutex<BTreeMap<u64, usize>>,
-    /// How many versions behind the newest a reader may be; 0: any number.
+    /// How many commits behind the newest a reader may be; 0: any number.
     limit: AtomicU64,
     /// Pins of versions before this one count no more (PIN-2).
     expired: AtomicU64,
-    publishing: Mutex<()>,
+    /// Versions committed while there is a limit, the oldest first: those that some reader may be
+    /// behind. Held while a version is published.
+    recent: Mutex<VecDeque<u64>>,
 }
 
 /// The place of a pin.
@@ -80,16 +83,17 @@ impl Pins {
             named: Mutex::new(BTreeMap::new()),
             limit: AtomicU64::new(0),
             expired: AtomicU64::new(0),
-            publishing: Mutex::new(()),
+            recent: Mutex::default(),
         }
     }
 
     /// Makes `next` what new readers see, unless they already see a newer version.
     pub(crate) fn publish(&self, next: Published) {
-        let _one = self.publishing.lock();
+        let mut recent = self.recent.lock();
         if next.version <= self.version.load(SeqCst) {
             return;
         }
+        self.count(&mut recent, next.version);
         let sequence = self.sequence.load(SeqCst);
         self.sequence.store(sequence + 1, SeqCst);
         self.version.store(next.version.get(), SeqCst);
@@ -97,6 +101,17 @@ impl Pins {
         self.keys.store(next.keys.all, SeqCst);
         self.main_keys.store(next.keys.main, SeqCst);
         self.sequence.store(sequence + 2, SeqCst);
+    }
+
+    /// Counts a commit that is passed over: a newer one is published with it.
+    pub(crate) fn pass(&self, version: Version) {
+        self.count(&mut self.recent.lock(), version);
+    }
+
+    fn count(&self, recent: &mut VecDeque<u64>, version: Version) {
+        if self.limit.load(SeqCst) > 0 && recent.back().is_none_or(|&newest| newest < version.get()) {
+            recent.push_back(version.get());
+        }
     }
 
     fn read(&self) -> (u64, Published) {
@@ -159,17 +174,31 @@ impl Pins {
         release(&mut self.named.lock(), version);
     }
 
-    /// Sets how many versions behind the newest a reader may be; 0: any number.
-    pub(crate) fn set_limit(&self, versions: u64) {
-        self.limit.store(versions, SeqCst);
+    /// Sets how many commits behind the newest a reader may be; 0: any number. Commits before this
+    /// are not counted.
+    pub(crate) fn set_limit(&self, commits: u64) {
+        let mut recent = self.recent.lock();
+        self.limit.store(commits, SeqCst);
+        recent.clear();
     }
 
     /// Ends the pins of readers that are too far behind. The writer calls this before it reclaims.
     pub(crate) fn expire(&self) {
         let limit = self.limit.load(SeqCst);
+        if limit == 0 {
+            return;
+        }
+        let oldest = self.oldest_of_readers();
+        let mut recent = self.recent.lock();
+        while recent.front().is_some_and(|&version| version <= oldest) {
+            recent.pop_front();
+        }
         let newest = self.published().version.get();
-        if limit > 0 && self.oldest() + limit < newest {
-            self.expired.fetch_max(newest - limit, SeqCst);
+        let behind = recent.partition_point(|&version| version <= newest);
+        if let Some(more) = (behind as u64).checked_sub(limit).filter(|&more| more > 0) {
+            // Those before count for no reader any more.
+            recent.drain(..more as usize - 1);
+            self.expired.fetch_max(recent[0], SeqCst);
         }
     }
 
@@ -196,14 +225,19 @@ impl Pins {
     /// The oldest version that a reader may be at or may still pin: versions that ended at or
     /// before it are unreachable.
     pub(crate) fn oldest(&self) -> u64 {
+        let readers = self.oldest_of_readers();
+        self.named.lock().keys().next().map_or(readers, |&named| named.min(readers))
+    }
+
+    /// As [`Pins::oldest`], apart from versions that have names.
+    fn oldest_of_readers(&self) -> u64 {
         let overflow = self.overflow.lock();
         let published = self.published().version;
         fence(SeqCst);
         let expired = self.expired.load(SeqCst).max(1);
         let pinned = self.slots.iter().map(|slot| slot.load(SeqCst)).filter(|&version| version >= expired).min();
         let crowded = overflow.range(expired..).next().map(|(&version, _)| version);
-        let named = self.named.lock().keys().next().copied();
-        [pinned, crowded, named].into_iter().flatten().fold(published.get(), u64::min)
+        [pinned, crowded].into_iter().flatten().fold(published.get(), u64::min)
     }
 }
 

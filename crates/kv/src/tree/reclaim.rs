@@ -105,6 +105,7 @@ impl TreeBatch<'_> {
         while let Some(&frame) = self.writer.digging.last() {
             *freed = self.frees.len();
             let node = Node::open(media, frame.node)?;
+            node.require_sealed()?;
             let index = usize::from(frame.index);
             if index >= node.count() {
                 return crate::error::damaged(frame.node, "a node has changed its size");
@@ -121,6 +122,7 @@ impl TreeBatch<'_> {
                 }
                 work.left -= 1;
                 let child = Node::open(media, slot.value)?;
+                child.require_sealed()?;
                 if let Some(deeper) = self.deeper(&child, frame.whole || slot.has(WHOLE), work)? {
                     self.writer.digging.push(deeper);
                     continue;

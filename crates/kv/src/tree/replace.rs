@@ -7,8 +7,13 @@
 //!
 //! The root is always an inner node, and a new root carries the old one as a dead entry: so
 //! whatever dies has exactly one dead entry that owns it (TREE-4), and a crash leaks nothing.
+//!
+//! Invariant CROWD-1: an inner node is written with at most [`INNER_BASE_LIMIT`] entries. A cut
+//! leaves at most [`INNER_BASE_MAX`] in a node, unless nearly all are dead ones of this batch,
+//! which stay with a live one. After an operation that wrote such a node the batch goes on under a
+//! new number: the next copy of the node carries none of its dead entries (SAVE-2).
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::tree::batch::{NewRecord, Path, TreeBatch};
 use crate::tree::build::{Item, Items, fits_leaf, image, leaf_size, separator, size_for};
 use crate::tree::key::TableNumber;
@@ -16,6 +21,7 @@ use crate::tree::layout::*;
 use crate::tree::node::{Node, extend_from};
 use crate::tree::number::Version;
 use crate::tree::pins::KeyCounts;
+use crate::tree::savepoint::NUMBERS_MAX;
 use crate::tree::sum::sum;
 use crate::tree::writer::Grave;
 use everbyte_media::{LINE, seeded};
@@ -65,6 +71,7 @@ impl<'t> TreeBatch<'t> {
     /// ended in it: the node vanishes without a dead entry of its own, so its dead entries must go
     /// on owning.
     pub(crate) fn gather(&mut self, node: &Node<'_>, key: &[u8], items: &mut Items) -> Result<usize> {
+        node.require_sealed()?;
         let (view, own) = (&self.view, node.birth() == self.view.version.get());
         let mut indexes = Vec::with_capacity(64);
         node.select(&mut indexes, |start, end| {
@@ -247,6 +254,13 @@ impl<'t> TreeBatch<'t> {
         range: Range<usize>,
         size: usize,
     ) -> Result<u64> {
+        if level > 0 && range.len() > INNER_BASE_MAX {
+            if range.len() > INNER_BASE_LIMIT {
+                // The batch had no number left.
+                return Err(Error::SavepointsExhausted { max: NUMBERS_MAX - 1 });
+            }
+            self.is_crowded = true; // CROWD-1
+        }
         let block = self.reserve(size as u64)?;
         // Bytes that the heap gives beyond the request are free for appends.
         let most = if level == 0 { LEAF_MAX } else { NODE_MAX };
@@ -269,6 +283,7 @@ impl<'t> TreeBatch<'t> {
         index: usize,
         mut children: Vec<Child>,
     ) -> Result<()> {
+        parent.require_sealed()?;
         self.list_dead(&parent);
         let slot = parent.slot(index);
         // The first child covers everything below it; its successor says so outright, since it may
@@ -345,6 +360,7 @@ impl<'t> TreeBatch<'t> {
             }
             // Deepest first: in the graveyard a node's dead entries precede the node's own.
             for (node, index) in path[depth..].iter().rev() {
+                node.require_sealed()?;
                 self.list_dead(node);
                 self.bury(node, *index);
             }

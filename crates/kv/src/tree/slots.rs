@@ -5,8 +5,17 @@ use crate::error::Result;
 use crate::tree::batch::{NewRecord, TreeBatch};
 use crate::tree::layout::*;
 use crate::tree::node::{Node, order_indexes};
-use everbyte_media::seeded;
+use everbyte_media::{Checked, seeded};
 use std::cmp::Ordering;
+
+impl Node<'_> {
+    /// Refuses a header of which a bit has flipped: asked before a write (NODE-6).
+    #[inline]
+    pub(crate) fn require_sealed(&self) -> Result<()> {
+        let header: NodeHeader = self.media().get(self.at);
+        if header.checksum_agrees() { Ok(()) } else { self.damaged("a node's header fails its checksum") }
+    }
+}
 
 impl TreeBatch<'_> {
     /// Puts a record into an empty slot of `node`. `false`: there is no room.

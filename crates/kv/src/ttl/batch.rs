@@ -65,10 +65,13 @@ impl<'b, 'k> ExpiringBatch<'b, 'k> {
         let before = self.before(key)?;
         self.batch.table(&self.table.table)?.put(key, &[&deadline.to_le_bytes(), value].concat())?;
         if before != Some(deadline) {
-            self.unlist(before, key)?;
-            if let Some(deadline) = read::listed(deadline) {
-                self.batch.table(&self.table.index)?.put(&read::index_key(deadline, key), b"")?;
-            }
+            self.batch.go_on(|batch| {
+                unlist(self.table, batch, before, key)?;
+                if let Some(deadline) = read::listed(deadline) {
+                    batch.table(&self.table.index)?.put(&read::index_key(deadline, key), b"")?;
+                }
+                Ok(())
+            })?;
         }
         Ok(before.is_some_and(|before| read::is_before(self.now, before)))
     }
@@ -80,7 +83,7 @@ impl<'b, 'k> ExpiringBatch<'b, 'k> {
     pub fn delete(&mut self, key: &[u8]) -> Result<bool> {
         let before = self.before(key)?;
         self.batch.table(&self.table.table)?.delete(key)?;
-        self.unlist(before, key)?;
+        self.batch.go_on(|batch| unlist(self.table, batch, before, key))?;
         Ok(before.is_some_and(|before| read::is_before(self.now, before)))
     }
 
@@ -102,10 +105,12 @@ impl<'b, 'k> ExpiringBatch<'b, 'k> {
             }
         }
         self.batch.table(&self.table.table)?.delete_range::<[u8]>(bounds)?;
-        for entry in listed {
-            self.batch.table(&self.table.index)?.delete(&entry)?;
-        }
-        Ok(visible)
+        self.batch.go_on(|batch| {
+            for entry in listed {
+                batch.table(&self.table.index)?.delete(&entry)?;
+            }
+            Ok(visible)
+        })
     }
 
     /// The deadline beside the value of `key`, expired or not.
@@ -113,14 +118,14 @@ impl<'b, 'k> ExpiringBatch<'b, 'k> {
         let head = self.batch.table(&self.table.table)?.part_of(key, |_| 0..DEADLINE_LEN as u64)?;
         read::deadline_of(head.as_deref())
     }
+}
 
-    /// Takes a deadline that `key` had out of the index.
-    fn unlist(&mut self, deadline: Option<u64>, key: &[u8]) -> Result<()> {
-        if let Some(deadline) = deadline.and_then(read::listed)
-            && !seeded("kv-ttl-keeps-deadline")
-        {
-            self.batch.table(&self.table.index)?.delete(&read::index_key(deadline, key))?;
-        }
-        Ok(())
+/// Takes a deadline that `key` had out of the index.
+fn unlist(table: &ExpiringTable, batch: &mut Batch<'_>, deadline: Option<u64>, key: &[u8]) -> Result<()> {
+    if let Some(deadline) = deadline.and_then(read::listed)
+        && !seeded("kv-ttl-keeps-deadline")
+    {
+        batch.table(&table.index)?.delete(&read::index_key(deadline, key))?;
     }
+    Ok(())
 }

@@ -354,7 +354,8 @@ impl<'k> Batch<'k> {
     pub fn create_typed<K: Typed, V: Typed>(&mut self, name: &str) -> Result<TypedTable<K, V>> {
         let description = description_of::<K, V>(name)?;
         let table = self.create_table(name)?;
-        unless("kv-table-undescribed", || catalogue::describe(self.tree_mut(), name, &description))?;
+        let describe = |batch: &mut Batch<'_>| catalogue::describe(batch.tree_mut(), name, &description);
+        unless("kv-table-undescribed", || self.go_on(describe))?;
         Ok(TypedTable { table, types: PhantomData })
     }
 

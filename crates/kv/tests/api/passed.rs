@@ -51,7 +51,21 @@ fn compare<'r>(random: &mut Random, model: &Model, range: &dyn Fn(&Bounds) -> Ra
     for expect in rest.iter().rev().take(taken) {
         assert_eq!(backward.next_back_ref().unwrap().map(|(key, _)| key), Some(&***expect), "{skip} of {bounds:?}");
     }
-    // From both ends, they do not cross.
+    // From both ends, they do not cross, whichever of them passes over entries.
+    let mut both = range(&bounds);
+    both.skip_entries(skip as u64).unwrap();
+    let rest = within.get(skip..).unwrap_or_default();
+    for expect in rest.iter().rev() {
+        assert_eq!(both.next_back_ref().unwrap().map(|(key, _)| key), Some(&***expect), "{skip} of {bounds:?}");
+    }
+    assert!(both.next_back_ref().unwrap().is_none(), "{skip} of {bounds:?}");
+    let mut both = range(&bounds);
+    both.skip_back_entries(skip as u64).unwrap();
+    let rest = &within[..within.len().saturating_sub(skip)];
+    for expect in rest {
+        assert_eq!(both.next_ref().unwrap().map(|(key, _)| key), Some(&***expect), "{skip} of {bounds:?}");
+    }
+    assert!(both.next_ref().unwrap().is_none(), "{skip} of {bounds:?}");
     let mut both = range(&bounds);
     both.skip_back_entries(skip as u64).unwrap();
     let last = both.next_back_ref().unwrap().map(|(key, _)| key.to_vec());
@@ -98,4 +112,30 @@ fn entries_that_are_passed_over_are_those_that_are_there() {
             older = None;
         }
     }
+}
+
+/// Both ends pass over more than is there between them.
+#[test]
+fn ends_that_pass_over_each_other_leave_nothing() {
+    let store = Store::format(
+        Image::zeroed(2 << 20).with_max(64 << 20).media(),
+        &FormatOptions { log_len: 0, identity: Some([7; 16]) },
+    )
+    .unwrap();
+    let kv = Kv::create(&store, "t").unwrap();
+    for key in [b"a", b"b", b"c"] {
+        kv.put(key, b"").unwrap();
+    }
+    let keys = |range: Range<'_>| -> Vec<Vec<u8>> { range.rev().map(|entry| entry.unwrap().0).collect() };
+    let mut range = kv.range::<[u8]>(..);
+    range.skip_entries(2).unwrap();
+    assert_eq!(keys(range), [b"c"]);
+    let mut range = kv.range::<[u8]>(..);
+    range.skip_entries(2).unwrap();
+    range.skip_back_entries(2).unwrap();
+    assert!(range.next_entry().unwrap().is_none());
+    let mut range = kv.range::<[u8]>(..);
+    range.skip_back_entries(2).unwrap();
+    range.skip_entries(2).unwrap();
+    assert!(range.next_back_entry().unwrap().is_none());
 }

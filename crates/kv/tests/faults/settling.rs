@@ -1,7 +1,7 @@
 //! Futures of commits: resolved when the disk has synced and not before, many by one sync, with the
 //! error of the store if it fails. The disk's syncs stop at a gate.
 
-use everbyte_kv::{Kv, Settled, Settler};
+use everbyte_kv::{Error, Kv, Settled, Settler};
 use everbyte_media::{BackendChoice, Disk, Media, OpenOptions, Options, museum};
 use everbyte_sim::{DiskCall, RecordedDisk};
 use everbyte_store::{CreateOptions, FormatOptions, Store};
@@ -186,4 +186,28 @@ fn futures_of_a_failing_disk_have_its_error() {
     let later = settler.put(b"later", b"1").and_then(block_on);
     assert!(later.is_err_and(|error| error.to_string().contains("poisoned")));
     assert_eq!((kv.get(b"settled").unwrap().as_deref(), kv.len()), (Some(&b"1"[..]), 1));
+}
+
+/// A future of another store's commit has an error, and all others go on. A notification that
+/// panics costs no future its wake-up.
+#[test]
+fn futures_are_woken_whatever_the_others_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let media = Options { backend: BackendChoice::File, ..Options::default() };
+    let options = CreateOptions { media, max: 64 << 20, ..CreateOptions::default() };
+    let store = Store::create(&dir.path().join("store"), &options).unwrap();
+    let (kv, other) = (Kv::create(&store, "t").unwrap(), Kv::create(&store, "other").unwrap());
+    let mut batch = other.batch();
+    batch.put(b"key", b"1").unwrap();
+    let foreign = batch.commit().unwrap();
+    let settler = Settler::start(&kv).unwrap();
+    assert!(matches!(settler.ask(foreign), Err(Error::OtherTree)));
+    assert!(matches!(block_on(settler.future(foreign)), Err(Error::OtherTree)));
+    block_on(settler.put(b"key", b"1").unwrap()).unwrap();
+    assert!(!settler.has_failed());
+    drop(settler);
+    let settler = Settler::start_with(&kv, || panic!("a notification that fails")).unwrap();
+    let puts: Vec<Settled> = (0..10_u8).map(|key| settler.put(&[key], b"1").unwrap()).collect();
+    puts.into_iter().for_each(|put| block_on(put).unwrap());
+    assert_eq!(kv.len(), 11);
 }

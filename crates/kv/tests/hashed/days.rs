@@ -341,3 +341,37 @@ fn tools_know_both_forms() {
         assert!(KvTools.plan_repair(&store, name, &|_, _| ()).unwrap().is_none());
     }
 }
+
+/// A commit whose barrier fails for a page of another object is ordered all the same: the next
+/// batch settles and applies it first, and no block of its ledger is handed out too early.
+#[test]
+fn a_commit_whose_barrier_failed_is_applied_before_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let media = Options { backend: BackendChoice::File, background: false, ..Options::default() };
+    let options = CreateOptions { media: media.clone(), max: 64 << 20, ..CreateOptions::default() };
+    let store = Store::create(&path, &options).unwrap();
+    let table = HashTable::create(&store, "t").unwrap();
+    let mut model = BTreeMap::new();
+    let put = |model: &mut BTreeMap<Vec<u8>, Vec<u8>>, key: u32, value: u8| {
+        model.insert(key.to_le_bytes().to_vec(), vec![value; 100]);
+        table.put(&key.to_le_bytes(), &[value; 100])
+    };
+    for key in (0..100).chain(0..100) {
+        put(&mut model, key, key as u8).unwrap();
+    }
+    Kv::create(&store, "other").unwrap().put(b"key", b"value").unwrap();
+    let page = store.object("other").unwrap().prime().get();
+    store.media().raise_memory_error(page);
+    for key in 0..20 {
+        store.media().flush(page, 8);
+        let error = put(&mut model, key, 200).unwrap_err().to_string();
+        assert!(error.contains("cannot be read"), "{error}");
+        put(&mut model, 1000 + key, 201).unwrap();
+        assert_eq!(table.get(&key.to_le_bytes()).unwrap().as_deref(), Some(&[200; 100][..]));
+    }
+    assert_eq!((all(&table), table.check()), (model.clone(), vec![]));
+    drop(table);
+    let table = HashTable::open(&store, "t").unwrap();
+    assert_eq!((all(&table), table.check()), (model, vec![]));
+}

@@ -95,6 +95,12 @@ impl User {
         Err(denied)
     }
 
+    /// Whether the user may give a command, for some arguments.
+    pub(crate) fn permits_command(&self, row: usize) -> bool {
+        let mut selectors = self.selectors.iter();
+        self.unrestricted || selectors.any(|selector| selector.all_commands || selector.has(row))
+    }
+
     /// Whether one selector permits the request and reading all keys: options of SORT name keys by
     /// the elements.
     pub(crate) fn reads_all_keys(&self, row: usize, args: &Args<'_>) -> bool {

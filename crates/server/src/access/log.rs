@@ -31,6 +31,8 @@ pub(crate) enum Context {
     TopLevel,
     /// Between MULTI and EXEC.
     Multi,
+    /// In a script.
+    Script,
 }
 
 /// See the head of this file.

@@ -19,7 +19,11 @@ const SHOWN: i64 = 10;
 /// Notes that something was refused to the client.
 pub(super) fn note(client: &Client, shared: &mut ServerState, reason: Reason, object: &[u8], user: &[u8]) {
     let in_transaction = client.transaction.is_some() || client.executing;
-    let context = if in_transaction { Context::Multi } else { Context::TopLevel };
+    let context = match (client.scripting, in_transaction) {
+        (true, _) => Context::Script,
+        (false, true) => Context::Multi,
+        (false, false) => Context::TopLevel,
+    };
     let (time, text) = (shared.clock(), client::line(client, 0, shared));
     let (object, user) = (object.to_vec(), user.to_vec());
     shared.users.log.add(LogEntry { count: 1, reason, context, object, user, time, client: text });
@@ -78,6 +82,29 @@ pub(super) fn still_permitted(client: &Client, shared: &mut ServerState, row: us
         "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is \
          no longer allowed for the following reason: {reason}"
     )))
+}
+
+/// The same as a script gives a command.
+pub(super) fn permitted_to_script(client: &Client, shared: &mut ServerState, row: usize, args: &Args<'_>) -> Outcome {
+    if seeded("server-acl-scripts") {
+        return Ok(());
+    }
+    let reason = match missing(client, shared, row, args) {
+        None => return Ok(()),
+        Some(Denied::Command) => "run this command or subcommand",
+        Some(Denied::Key(_)) => "access at least one of the keys mentioned in the command arguments",
+        Some(Denied::Channel(_)) => "publish to the channel mentioned in the command",
+    };
+    Err(Fail::made(format!("ERR The user executing the script can't {reason}")))
+}
+
+/// Whether the client's user permits a request, or a command whatever its arguments are; a refusal
+/// is not noted.
+pub(super) fn permits(client: &Client, shared: &ServerState, row: usize, args: Option<&Args<'_>>) -> bool {
+    shared.users.get(client.user).is_some_and(|user| match args {
+        Some(args) => user.check(row, args, 0).is_ok(),
+        None => user.permits_command(row),
+    })
 }
 
 /// Refuses what a client may not give at all before it has given a password.
@@ -333,7 +360,7 @@ pub(super) fn log(call: &mut Call<'_, '_>) -> Outcome {
         call.out.integer(entry.count as i64);
         for (name, value) in [
             ("reason", ["command", "key", "channel", "auth"][entry.reason as usize].as_bytes()),
-            ("context", ["toplevel", "multi"][entry.context as usize].as_bytes()),
+            ("context", ["toplevel", "multi", "lua"][entry.context as usize].as_bytes()),
             ("object", &entry.object[..]),
             ("username", &entry.user[..]),
         ] {

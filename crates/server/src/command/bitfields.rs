@@ -144,8 +144,8 @@ fn parsed(call: &Call<'_, '_>) -> Result<Vec<Part>, Fail> {
     Ok(parts)
 }
 
-/// Does a part on a value, and replies.
-fn perform(part: &Part, value: &mut [u8], out: &mut Replies) {
+/// Does a part on a value, and replies. Whether it stores another number.
+fn perform(part: &Part, value: &mut [u8], out: &mut Replies) -> bool {
     let old = part.field.read(value, 0);
     let (wanted, shows_old) = match part.action {
         Action::Get => (None, true),
@@ -154,16 +154,18 @@ fn perform(part: &Part, value: &mut [u8], out: &mut Replies) {
         Action::Set(number) => (Some(i128::from(number as u64)), true),
         Action::Add(amount) => (Some(old + i128::from(amount)), false),
     };
-    let mut shown = old;
+    let (mut shown, mut changed) = (old, false);
     if let Some(wanted) = wanted {
         let Some(new) = part.field.fitted(wanted, part.overflow) else {
             out.null();
-            return;
+            return false;
         };
         part.field.write(value, new);
         shown = if shows_old { old } else { new };
+        changed = new != old;
     }
     out.integer(shown as i64);
+    changed
 }
 
 fn bitfield_of(call: &mut Call<'_, '_>, reads_only: bool) -> Outcome {
@@ -188,12 +190,16 @@ fn bitfield_of(call: &mut Call<'_, '_>, reads_only: bool) -> Outcome {
         Some(size) => {
             fits(call, usize::try_from(size).ok())?;
             let mut value = call.keys.get(key)?.unwrap_or_default();
+            let grows = found.is_none() || value.len() < size as usize;
             value.resize(value.len().max(size as usize), 0);
-            parts.iter().for_each(|part| perform(part, &mut value, &mut replies));
+            let changes = parts.iter().filter(|part| perform(part, &mut value, &mut replies)).count();
             if call.out.pending() + replies.pending() > call.shared.options.output_size_max {
                 return Err(Fail::OutputLimit);
             }
-            call.keys.replace(key, &value)?;
+            // Numbers that stay change no key, as in Redis.
+            if grows || changes > 0 {
+                call.keys.replace(key, &value)?;
+            }
         }
     }
     call.out.array(parts.len());

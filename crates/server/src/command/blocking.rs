@@ -7,25 +7,24 @@ use super::{Call, Fail, Outcome, is_word};
 use crate::clients::ReplyMode;
 use crate::keyspace::{Collection, End, KeyError, ValueType};
 use crate::outbox::Reader;
+use crate::resp::extended::Extended;
 use crate::transaction::Transaction;
 use crate::waiting::{Attempt, Waiter};
 
 /// The deadline that a timeout in seconds means; 0 is none.
 fn deadline(call: &Call<'_, '_>, timeout: &[u8]) -> Result<Option<u64>, Fail> {
-    let seconds = std::str::from_utf8(timeout).ok().and_then(|text| text.parse::<f64>().ok());
-    let seconds = seconds.filter(|seconds| !seconds.is_nan());
-    let seconds = seconds.ok_or(Fail::text("ERR timeout is not a float or out of range"))?;
-    let milliseconds = (seconds * 1000.0).ceil();
-    if milliseconds < 0.0 || milliseconds >= i64::MAX as f64 {
-        return Err(Fail::text("ERR timeout is negative"));
+    const NO_NUMBER: Fail = Fail::text("ERR timeout is not a float or out of range");
+    // Redis converts a time that is too long to the smallest number.
+    let milliseconds = Extended::parse(timeout).ok_or(NO_NUMBER)?.thousandfold().unwrap_or(i64::MIN);
+    match u64::try_from(milliseconds) {
+        Ok(milliseconds) => Ok(wait_until(call, milliseconds)),
+        Err(_) => Err(Fail::text("ERR timeout is negative")),
     }
-    match milliseconds as u64 {
-        0 => Ok(None),
-        wait => match call.keys.now().checked_add(wait).filter(|end| *end <= i64::MAX as u64) {
-            Some(end) => Ok(Some(end)),
-            None => Err(Fail::text("ERR timeout is out of range")),
-        },
-    }
+}
+
+/// The deadline of a wait of so many milliseconds; 0 is none.
+pub(super) fn wait_until(call: &Call<'_, '_>, milliseconds: u64) -> Option<u64> {
+    (milliseconds > 0).then(|| call.keys.now().saturating_add(milliseconds).min(i64::MAX as u64))
 }
 
 /// Tries for each key of `type_` in turn; if none has anything, waits until one does, unless in a

@@ -21,15 +21,18 @@ pub(crate) const CATEGORIES: [Category; 21] = [
     ("geo", |flags| flags.contains(Flags::GEO)),
     ("stream", |flags| flags.contains(Flags::STREAM)),
     ("pubsub", |flags| flags.contains(Flags::PUBSUB)),
-    ("admin", |flags| flags.intersects(Flags::ADMIN.union(Flags::ADMIN_KIND))),
+    // Dangerous commands that are fast and allowed while loading only tell something: to operators.
+    ("admin", |flags| {
+        let tells = Flags::LOADING.union(Flags::FAST).union(Flags::DANGEROUS);
+        flags.intersects(Flags::ADMIN.union(Flags::ADMIN_KIND)) || flags.contains(tells)
+    }),
     ("fast", |flags| flags.contains(Flags::FAST)),
     ("slow", |flags| !flags.contains(Flags::FAST)),
     ("blocking", |flags| flags.contains(Flags::BLOCKING)),
     ("dangerous", |flags| flags.intersects(Flags::ADMIN.union(Flags::DANGEROUS))),
     ("connection", |flags| flags.contains(Flags::CONNECTION)),
     ("transaction", |flags| flags.contains(Flags::TRANSACTION)),
-    // There are no scripts.
-    ("scripting", |_| false),
+    ("scripting", |flags| flags.contains(Flags::SCRIPTING)),
 ];
 
 /// The category called `name`, in any case.

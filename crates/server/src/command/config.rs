@@ -9,6 +9,7 @@ use crate::keyspace::DATABASES;
 use crate::notify::Events;
 use crate::password::Password;
 use crate::resp::number::parse_integer;
+use crate::saves::Saves;
 use crate::server_state::ServerState;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -79,6 +80,17 @@ macro_rules! seconds {
     };
 }
 
+/// The time of a script, under one of its two names.
+const fn script_time(name: &'static str) -> Parameter {
+    number(
+        name,
+        0,
+        i64::MAX,
+        |shared| shared.options.script_time_max.as_millis().to_string(),
+        |shared, time| shared.options.script_time_max = Duration::from_millis(time.unsigned_abs()),
+    )
+}
+
 /// Every parameter. Those of Redis that have one fixed answer here are given it, because tools ask
 /// for them.
 const PARAMETERS: &[Parameter] = &[
@@ -87,6 +99,8 @@ const PARAMETERS: &[Parameter] = &[
     constant("bind", |shared| shared.address.ip().to_string()),
     count!("client-query-buffer-limit", 1 << 20, input_size_max),
     constant("databases", |_| DATABASES.to_string()),
+    script_time("busy-reply-threshold"),
+    script_time("lua-time-limit"),
     number(
         "latency-monitor-threshold",
         0,
@@ -101,6 +115,14 @@ const PARAMETERS: &[Parameter] = &[
         |shared| shared.options.clients_max.to_string(),
         |shared, count| shared.options.clients_max = count as usize,
     ),
+    constant("dir", |shared| shared.saves.directory().map_or(String::new(), |path| path.display().to_string())),
+    Parameter {
+        name: "dbfilename",
+        value: |shared| shared.saves.name.clone(),
+        change: Change::Text(check_file, |shared, name| {
+            shared.saves.name = String::from_utf8_lossy(name).into_owned();
+        }),
+    },
     fixed("maxmemory", |_| "0".into()),
     fixed("maxmemory-policy", |_| "noeviction".into()),
     Parameter {
@@ -178,8 +200,14 @@ fn output_limits(shared: &ServerState) -> String {
 }
 
 /// Parameters that a file of settings may have.
-const IN_FILE: [&str; 5] =
-    ["latency-monitor-threshold", "maxclients", "notify-keyspace-events", "slowlog-log-slower-than", "slowlog-max-len"];
+const IN_FILE: [&str; 6] = [
+    "busy-reply-threshold",
+    "latency-monitor-threshold",
+    "maxclients",
+    "notify-keyspace-events",
+    "slowlog-log-slower-than",
+    "slowlog-max-len",
+];
 
 fn check_events(text: &[u8]) -> Result<(), &'static str> {
     const WRONG: &str = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
@@ -204,6 +232,7 @@ pub(super) fn get(call: &mut Call<'_, '_>) -> Outcome {
             }
         }
     }
+    call.room()?;
     call.out.map(wanted.len());
     for (name, parameter) in wanted {
         call.out.bulk(name);
@@ -314,6 +343,13 @@ fn merged(text: &str, settings: &[(&str, String)]) -> String {
         };
     }
     out
+}
+
+fn check_file(name: &[u8]) -> Result<(), &'static str> {
+    match Saves::is_name(name) {
+        true => Ok(()),
+        false => Err("dbfilename can't be a path, just a filename"),
+    }
 }
 
 /// Replaces a file whole or not at all.

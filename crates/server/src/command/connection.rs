@@ -10,7 +10,8 @@ use crate::clients::{Client, Closing};
 use crate::resp::number::parse_integer;
 use crate::resp::parse::Args;
 use crate::resp::reply::Protocol;
-use crate::server_state::{REDIS_VERSION, ServerState};
+use crate::server_state::ServerState;
+use crate::version::REDIS_VERSION;
 
 /// `PING [text]`
 pub(super) fn ping(call: &mut Call<'_, '_>) -> Outcome {

@@ -1,8 +1,9 @@
 //! COMMAND: the table of commands, in the form that clients expect.
 
-use super::key_places::places;
+use super::key_places::{changes_bits, places};
 use super::{CATEGORIES, Call, Command, CommandTable, Fail, Find, Flags, KeyUse, Outcome, category, is_word};
 use crate::glob::{LetterCase, matches};
+use crate::resp::parse::Args;
 use crate::resp::reply::Replies;
 
 /// Flags by the names and in the order that clients know.
@@ -16,10 +17,12 @@ const FLAG_NAMES: &[(Flags, &str)] = &[
     (Flags::BLOCKING, "blocking"),
     (Flags::LOADING, "loading"),
     (Flags::STALE, "stale"),
-    (Flags::NO_ASYNC_LOADING, "no_async_loading"),
+    (Flags::SKIP_MONITOR, "skip_monitor"),
     (Flags::SKIP_SLOWLOG, "skip_slowlog"),
     (Flags::FAST, "fast"),
     (Flags::NO_AUTH, "no_auth"),
+    (Flags::NO_ASYNC_LOADING, "no_async_loading"),
+    (Flags::NO_MANDATORY_KEYS, "no_mandatory_keys"),
     (Flags::NO_MULTI, "no_multi"),
     (Flags::ALLOW_BUSY, "allow_busy"),
     (Flags::MOVABLE_KEYS, "movablekeys"),
@@ -113,6 +116,7 @@ fn tops() -> impl Iterator<Item = &'static Command> {
 
 /// `COMMAND`
 pub(super) fn all(call: &mut Call<'_, '_>) -> Outcome {
+    call.room()?;
     call.out.array(tops().count());
     tops().for_each(|command| describe(call.out, command));
     Ok(())
@@ -190,6 +194,7 @@ pub(super) fn list(call: &mut Call<'_, '_>) -> Outcome {
         },
         _ => return Err(super::fail::SYNTAX),
     };
+    call.room()?;
     call.out.array(chosen.len());
     chosen.iter().for_each(|command| call.out.bulk(command.name.as_bytes()));
     Ok(())
@@ -197,14 +202,13 @@ pub(super) fn list(call: &mut Call<'_, '_>) -> Outcome {
 
 const INVALID: Fail = Fail::text("ERR Invalid arguments specified for command");
 
-/// `COMMAND GETKEYS command arguments ...`
-pub(super) fn get_keys(call: &mut Call<'_, '_>) -> Outcome {
+/// The command whose words begin at the third argument, if keys may be among them.
+fn command_with_keys(call: &Call<'_, '_>) -> Result<&'static Command, Fail> {
     let count = call.args.len() as i64 - 2;
     let Some(index) = CommandTable::get().find(call.args.get(2)) else {
         return Err(Fail::text("ERR Invalid command specified"));
     };
     let command = CommandTable::get().rows[index];
-    let (first, last, step) = command.keys;
     if command.key_uses.is_empty() {
         return Err(Fail::text("ERR The command has no key arguments"));
     }
@@ -212,6 +216,43 @@ pub(super) fn get_keys(call: &mut Call<'_, '_>) -> Outcome {
     if (arity > 0 && count != arity) || count < -arity {
         return Err(Fail::text("ERR Invalid number of arguments specified for command"));
     }
+    Ok(command)
+}
+
+/// `COMMAND GETKEYSANDFLAGS command arguments ...`
+pub(super) fn get_keys_and_flags(call: &mut Call<'_, '_>) -> Outcome {
+    let command = command_with_keys(call)?;
+    let mut found = Vec::new();
+    for key in command.key_uses {
+        let places = self::places(key, &call.args, 2).ok_or(INVALID)?;
+        found.extend(places.into_iter().map(|at| (at, flags_of(command, key, &call.args))));
+    }
+    if found.is_empty() {
+        return Err(INVALID);
+    }
+    call.out.array(found.len());
+    for (at, flags) in found {
+        call.out.array(2);
+        call.out.bulk(call.args.get(at));
+        words(call.out, flags.into_iter());
+    }
+    Ok(())
+}
+
+/// The flags of a key of a request, whose words begin at the third argument: those of a few
+/// commands depend on the words.
+fn flags_of(command: &Command, key: &KeyUse, args: &Args<'_>) -> Vec<&'static str> {
+    match command.name {
+        "set" if !args.from(5).any(|word| is_word(word, "get")) => vec!["OW", "update"],
+        "bitfield" if !changes_bits(args.from(4)) => vec!["RO", "access"],
+        _ => key.flags.iter().copied().filter(|flag| *flag != "variable_flags" && *flag != "incomplete").collect(),
+    }
+}
+
+/// `COMMAND GETKEYS command arguments ...`
+pub(super) fn get_keys(call: &mut Call<'_, '_>) -> Outcome {
+    let count = call.args.len() as i64 - 2;
+    let command = command_with_keys(call)?;
     let places: Vec<usize> = if command.flags.contains(Flags::MOVABLE_KEYS) {
         let mut places = Vec::new();
         for key in command.key_uses {
@@ -222,6 +263,7 @@ pub(super) fn get_keys(call: &mut Call<'_, '_>) -> Outcome {
         }
         places
     } else {
+        let (first, last, step) = command.keys;
         let last = if last < 0 { count + i64::from(last) } else { i64::from(last) };
         (i64::from(first)..=last).step_by(step as usize).map(|at| at as usize + 2).collect()
     };
@@ -234,6 +276,7 @@ pub(super) fn get_keys(call: &mut Call<'_, '_>) -> Outcome {
 pub(super) fn help_of(call: &mut Call<'_, '_>, container: &str) -> Outcome {
     let Some(index) = CommandTable::get().find(container.as_bytes()) else { return Err(super::fail::SYNTAX) };
     let command = CommandTable::get().rows[index];
+    call.room()?;
     call.out.array(1 + 2 * command.subcommands.len());
     call.out.simple(&format!(
         "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",

@@ -5,13 +5,12 @@
 
 use super::fail::{NOT_INTEGER, SYNTAX};
 use super::{Call, Fail, Outcome, is_word};
-use crate::keyspace::{
-    Collection, ElementSpan, End, EntryId, EntrySpan, HASH, HashedMember, ScoreSpan, ValueType, decode_fields,
-    encode_fields, hashed,
-};
-use crate::rdb::{self, Input, Malformed, Output, Part, StreamOutput, kind, read_value};
+use crate::export::{number_of, write_value};
+use crate::rdb::{self, Input, Malformed, Output, Part, kind, read_value};
 use crate::resp::number::parse_integer;
+use crate::transfer::{Refusal, ValueIn};
 use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
 
 const BAD: Fail = Fail::text("ERR Bad data format");
 
@@ -23,77 +22,12 @@ pub(super) fn dump(call: &mut Call<'_, '_>) -> Outcome {
         return Ok(());
     };
     let room = call.shared.options.output_size_max.saturating_sub(call.out.pending());
-    let out = match kind {
-        ValueType::String => {
-            let mut out = Output::new(kind::STRING);
-            out.string(&call.keys.get(key)?.unwrap_or_default());
-            Some(out)
-        }
-        ValueType::Stream => stream(call, key, room)?,
-        _ => match call.keys.collection(key, kind)? {
-            Some(of) => elements(call, &of, room)?,
-            None => None,
-        },
-    };
-    match out {
-        Some(out) if out.len() <= room => call.out.bulk_owned(rdb::wrap_payload(out.into_bytes())),
-        _ => return Err(Fail::OutputLimit),
+    let mut out = Output::new(number_of(kind));
+    match write_value(call.keys, key, kind, &mut out, &mut |out| out.len() <= room)? {
+        true => call.out.bulk_owned(rdb::wrap_payload(out.into_bytes())),
+        false => return Err(Fail::OutputLimit),
     }
     call.room()
-}
-
-/// A collection with its elements; `None` above the output limit.
-fn elements(call: &mut Call<'_, '_>, of: &Collection, room: usize) -> Result<Option<Output>, Fail> {
-    let mut out = Output::new(match of.kind {
-        ValueType::List => kind::LIST,
-        ValueType::Set => kind::SET,
-        ValueType::SortedSet => kind::SORTED_SET,
-        _ => kind::HASH,
-    });
-    out.length(of.count);
-    match of.kind {
-        ValueType::List => call.keys.visit_list(of, 0..of.count, false, &mut |element| {
-            out.string(element);
-            out.len() <= room
-        })?,
-        ValueType::SortedSet => call.keys.walk_scores(of, &ScoreSpan::all(), true, 0, &mut |score, member| {
-            out.string(member);
-            out.score(score);
-            out.len() <= room
-        })?,
-        ValueType::Set => call.keys.walk_members(of, 0, false, &mut |HashedMember { member, .. }| {
-            out.string(member);
-            out.len() <= room
-        })?,
-        _ => call.keys.visit_elements(of, ElementSpan::ALL, &mut |element, value| {
-            out.string(element.get(HASH..).unwrap_or_default());
-            out.string(value);
-            out.len() <= room
-        })?,
-    }
-    Ok((out.len() <= room).then_some(out))
-}
-
-fn stream(call: &mut Call<'_, '_>, key: &[u8], room: usize) -> Result<Option<Output>, Fail> {
-    let Some(stream) = call.keys.stream(key)? else { return Ok(None) };
-    let mut grouped = false;
-    call.keys.visit_groups(&stream, &mut |_| {
-        grouped = true;
-        false
-    })?;
-    if grouped {
-        return Err(Fail::text("ERR a stream with consumer groups cannot be dumped here"));
-    }
-    let mut out = StreamOutput::default();
-    call.keys.visit_entries(&stream, EntrySpan { fields: true, ..EntrySpan::ALL }, &mut |id, fields| {
-        out.entry((id.ms, id.seq), &decode_fields(fields)?);
-        Ok(out.len() <= room)
-    })?;
-    if out.len() > room {
-        return Ok(None);
-    }
-    let id = |id: EntryId| (id.ms, id.seq);
-    Ok(Some(out.finish(id(stream.last), id(stream.deleted), stream.added)))
 }
 
 /// The options of RESTORE.
@@ -154,11 +88,8 @@ pub(super) fn restore(call: &mut Call<'_, '_>) -> Outcome {
     if there {
         call.keys.delete(key)?;
     }
-    if deadline == 0 || deadline > now {
-        store(call, key, value)?;
-        if deadline != 0 {
-            call.keys.set_deadline(key, deadline)?;
-        }
+    if deadline == 0 || !call.keys.has_passed(deadline) {
+        store(call, key, value, deadline)?;
     }
     call.out.ok();
     Ok(())
@@ -166,97 +97,103 @@ pub(super) fn restore(call: &mut Call<'_, '_>) -> Outcome {
 
 /// Reads all of a value before anything is changed.
 fn check(call: &mut Call<'_, '_>, value: &[u8]) -> Outcome {
-    let (mut seen, mut failed) = (HashSet::new(), None);
+    let mut seen = Seen::default();
+    let (mut failed, mut size, size_max) = (None, 0_usize, call.shared.options.bulk_size_max);
     let keys = &call.keys;
-    let mut new = |name: &[u8]| {
+    let mut short = |name: &[u8]| {
         if let Err(error) = keys.check_key(name) {
             failed = Some(error);
         }
-        if seen.insert(name.to_vec()) { Ok(()) } else { Err(Malformed { detail: "a member comes twice" }) }
     };
-    let (mut groups, mut size, size_max) = (false, 0_usize, call.shared.options.bulk_size_max);
-    let read = read(value, &mut |part| match part {
-        Part::Member(member) | Part::Scored(member, _) | Part::Field(member, _) => new(member),
-        // Entries share the names of their fields in the payload, and not in the store.
-        Part::Entry(_, pairs) => {
-            size = pairs.iter().fold(size, |size, text| size.saturating_add(text.len()));
-            if size > size_max { Err(Malformed { detail: "the entries are too long" }) } else { Ok(()) }
+    let mut read = read(value, size_max, &mut |part| {
+        match &part {
+            Part::Member(name) | Part::Scored(name, _) | Part::Field(name, _) => short(name),
+            Part::Group(name, ..) | Part::Consumer(name, _) => short(name),
+            // Entries share the names of their fields in the payload, and not in the store.
+            Part::Entry(_, fields) => {
+                const EACH: usize = 4; // as the store has them
+                fields.visit(&mut |text| size = size.saturating_add(text.len() + EACH));
+                if size > size_max {
+                    return Err(Malformed { detail: "the entries are too long" });
+                }
+            }
+            _ => {}
         }
-        Part::Group(..) => {
-            groups = true;
-            Ok(())
-        }
-        _ => Ok(()),
+        seen.note(&part)
     });
-    read.map_err(|_| BAD)?;
-    if groups {
-        return Err(Fail::text("ERR a stream with consumer groups cannot be restored here"));
+    if read.is_ok() {
+        read = seen.end_group();
     }
+    read.map_err(|_| BAD)?;
     failed.map_or(Ok(()), |error| Err(Fail::Store(error)))
 }
 
-/// Gives `each` the parts of a value behind its type.
-fn read(value: &[u8], each: &mut dyn FnMut(Part<'_>) -> rdb::Result<()>) -> rdb::Result<()> {
+/// Names and ids of a value, which come once each. Of each member 128 bits of hashes are kept, by
+/// keys that are drawn anew: members may be many, and no client finds two of one hash.
+#[derive(Default)]
+struct Seen {
+    hashes: [RandomState; 2],
+    members: HashSet<[u64; 2]>,
+    groups: HashSet<Vec<u8>>,
+    consumers: HashSet<Vec<u8>>,
+    /// Pending entries of the group that no consumer has yet.
+    unowned: HashSet<(u64, u64)>,
+}
+
+impl Seen {
+    fn note(&mut self, part: &Part<'_>) -> rdb::Result<()> {
+        let new = match part {
+            Part::Member(name) | Part::Scored(name, _) | Part::Field(name, _) => {
+                self.members.insert(self.hashes.each_ref().map(|state| state.hash_one(name)))
+            }
+            Part::Group(name, ..) => {
+                self.end_group()?;
+                self.consumers.clear();
+                self.groups.insert(name.to_vec())
+            }
+            Part::Pending(id, ..) => self.unowned.insert(*id),
+            Part::Consumer(name, _) => self.consumers.insert(name.to_vec()),
+            Part::Owned(id) => self.unowned.remove(id),
+            _ => true,
+        };
+        if new { Ok(()) } else { Err(Malformed { detail: "a part of a value comes twice, or without its other" }) }
+    }
+
+    fn end_group(&self) -> rdb::Result<()> {
+        match self.unowned.is_empty() {
+            true => Ok(()),
+            false => Err(Malformed { detail: "a pending entry has no consumer" }),
+        }
+    }
+}
+
+/// Gives `each` the parts of a value behind its type, of which none has more than `size_max` bytes.
+fn read(value: &[u8], size_max: usize, each: &mut dyn FnMut(Part<'_>) -> rdb::Result<()>) -> rdb::Result<()> {
     let mut rest = value;
-    let mut input = Input::new(&mut rest);
-    let kind = input.byte()?;
-    read_value(kind, &mut input, each)
+    let mut input = Input::new(&mut rest).with_strings_up_to(size_max);
+    match input.byte()? {
+        kind if kind > kind::PAYLOAD_MAX => Err(Malformed { detail: "a value has an unknown type" }),
+        kind => read_value(kind, &mut input, each),
+    }
 }
 
 /// Stores a value that was checked at a key that is absent.
-fn store(call: &mut Call<'_, '_>, key: &[u8], value: &[u8]) -> Outcome {
-    let (mut made, mut stream, mut failed) = (None, None, None);
+fn store(call: &mut Call<'_, '_>, key: &[u8], value: &[u8], deadline: u64) -> Outcome {
+    let (mut new, mut failed) = (ValueIn::new(key, deadline, true), None);
+    let size_max = call.shared.options.bulk_size_max;
     let keys = &mut *call.keys;
-    let mut put = |part: Part<'_>| -> everbyte_kv::Result<()> {
-        let kind = match &part {
-            Part::String(_) => ValueType::String,
-            Part::Element(_) => ValueType::List,
-            Part::Member(_) => ValueType::Set,
-            Part::Scored(..) => ValueType::SortedSet,
-            Part::Field(..) => ValueType::Hash,
-            _ => ValueType::Stream,
-        };
-        if kind == ValueType::Stream && stream.is_none() {
-            stream = Some(keys.new_stream(key)?);
-        } else if kind != ValueType::String && kind != ValueType::Stream && made.is_none() {
-            made = Some(keys.new_collection(key, kind)?);
-        }
-        match (part, &mut made, &mut stream) {
-            (Part::String(bytes), ..) => keys.put(key, bytes),
-            (Part::Element(element), Some(list), _) => keys.push_list(list, End::Tail, element),
-            (Part::Member(member), Some(set), _) => {
-                set.count += u64::from(!keys.put_element(set, &hashed(member), &[])?);
-                Ok(())
-            }
-            (Part::Scored(member, score), Some(set), _) => keys.put_score(set, member, None, score),
-            (Part::Field(field, value), Some(hash), _) => {
-                hash.count += u64::from(!keys.put_element(hash, &hashed(field), value)?);
-                Ok(())
-            }
-            (Part::Entry((ms, seq), pairs), _, Some(stream)) => {
-                keys.add_entry(stream, EntryId { ms, seq }, &encode_fields(pairs.iter().copied()))
-            }
-            (Part::State { last, deleted, added }, _, Some(stream)) => {
-                let id = |(ms, seq)| EntryId { ms, seq };
-                (stream.last, stream.deleted, stream.added) = (id(last), id(deleted), added);
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    };
-    let read = read(value, &mut |part| match put(part) {
-        Ok(()) => Ok(()),
-        Err(error) => {
-            failed = Some(error);
-            Err(Malformed { detail: "the store refuses" })
-        }
+    let read = read(value, size_max, &mut |part| {
+        new.put(keys, part).map_err(|refusal| {
+            failed = Some(refusal);
+            Malformed { detail: "the value is refused" }
+        })
     });
-    if let Some(error) = failed {
-        return Err(Fail::Store(error));
-    }
-    read.map_err(|_| BAD)?;
-    if let Some(stream) = stream {
-        call.keys.store_stream(key, &stream)?;
-    }
-    made.map_or(Ok(()), |made| Ok(call.keys.store(key, &made)?))
+    let done = match failed {
+        Some(refusal) => Err(refusal),
+        None => read.map_err(Refusal::Malformed).and_then(|()| new.finish(keys)),
+    };
+    done.map_err(|refusal| match refusal {
+        Refusal::Malformed(_) => BAD,
+        Refusal::Store(error) => Fail::Store(error),
+    })
 }

@@ -48,7 +48,7 @@ fn invalid(command: &str) -> Fail {
 
 /// Gives a key that is there a deadline; one that has passed already deletes it.
 pub(super) fn set(call: &mut Call<'_, '_>, key: &[u8], deadline: u64) -> Outcome {
-    if deadline <= call.keys.now() {
+    if call.keys.has_passed(deadline) {
         call.keys.delete(key)?;
     } else {
         call.keys.set_deadline(key, deadline)?;
@@ -147,8 +147,9 @@ fn told(call: &mut Call<'_, '_>, of: impl Fn(i64, i64) -> i64) -> Outcome {
     Ok(())
 }
 
+/// The nearest number of seconds.
 fn seconds(millis: i64) -> i64 {
-    (millis + 500) / 1000
+    ((i128::from(millis) + 500) / 1000) as i64
 }
 
 /// `TTL key`

@@ -2,7 +2,7 @@
 
 use super::{Call, CommandTable, Outcome, is_word, pubsub, replication};
 use crate::keyspace::DATABASES;
-use crate::server_state::REDIS_VERSION;
+use crate::version::REDIS_VERSION;
 use everbyte_kv::raw::Raw as _;
 use std::fmt::Write;
 use std::time::UNIX_EPOCH;
@@ -39,6 +39,7 @@ pub(super) fn info(call: &mut Call<'_, '_>) -> Outcome {
             section(&mut text, call)?;
         }
     }
+    call.room()?;
     call.out.text(&text);
     Ok(())
 }
@@ -87,6 +88,15 @@ fn memory(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     line(text, "used_memory_rss", resident);
     line(text, "used_memory_peak", peak);
     line(text, "mem_clients_normal", clients);
+    let ([scripts, vm_eval], [vm_functions, libraries, functions]) =
+        (call.shared.scripts.figures(), call.shared.scripts.function_figures());
+    line(text, "used_memory_vm_eval", vm_eval);
+    line(text, "used_memory_lua", vm_eval);
+    line(text, "used_memory_vm_functions", vm_functions);
+    line(text, "used_memory_vm_total", vm_eval + vm_functions);
+    line(text, "number_of_cached_scripts", scripts);
+    line(text, "number_of_functions", functions);
+    line(text, "number_of_libraries", libraries);
     line(text, "maxmemory", 0);
     line(text, "maxmemory_policy", "noeviction");
     Ok(())
@@ -106,6 +116,20 @@ pub(super) fn process_memory() -> (u64, u64) {
 fn persistence(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     let shared = &call.shared;
     line(text, "loading", 0);
+    let saves = shared.saves.state();
+    let version = shared.kv.stats().version.get();
+    line(text, "rdb_changes_since_last_save", version.saturating_sub(saves.version));
+    line(text, "rdb_bgsave_in_progress", u8::from(shared.saves.is_running()));
+    line(text, "current_save_keys_processed", if shared.saves.is_running() { saves.keys } else { 0 });
+    line(text, "rdb_last_save_time", saves.last);
+    line(text, "rdb_last_bgsave_status", if saves.error.is_some() { "err" } else { "ok" });
+    let seconds = |time: Option<std::time::Duration>| time.map_or(-1, |time| time.as_secs() as i64);
+    line(text, "rdb_last_bgsave_time_sec", seconds(saves.took));
+    line(text, "rdb_current_bgsave_time_sec", seconds(saves.started.map(|start| start.elapsed())));
+    line(text, "rdb_saves", saves.count);
+    if let Some(error) = &saves.error {
+        line(text, "rdb_last_save_error", error.replace(['\r', '\n'], " "));
+    }
     line(text, "aof_enabled", 1);
     line(text, "appendfsync", shared.append_fsync());
     line(text, "durability", format_args!("{:?}", shared.kv.store().media().durability()));

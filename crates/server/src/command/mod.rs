@@ -25,6 +25,7 @@ mod dump;
 mod events;
 mod expiry;
 mod fail;
+mod functions;
 mod geo;
 mod geo_search;
 mod groups;
@@ -40,7 +41,10 @@ mod objects;
 mod pubsub;
 mod range;
 mod replication;
+mod save;
 mod scan;
+mod script_host;
+mod scripts;
 mod server;
 mod set_operations;
 mod sets;
@@ -75,13 +79,14 @@ pub(crate) use fail::{Fail, Outcome, store_text};
 pub(crate) use key_places::{KeyPlace, key_places};
 pub(crate) use monitor::feed;
 pub(crate) use pubsub::listens;
+pub(crate) use save::waits_for_settled;
 pub(crate) use tracking::{end_command, remember};
 pub(crate) use transaction::{discarded, may_change, may_write, queued, refused};
 
 bitflags::bitflags! {
     /// Properties of a command, in the words of `COMMAND INFO`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub struct Flags: u32 {
+    pub struct Flags: u64 {
         /// May change keys.
         const WRITE = 1;
         /// Reads keys.
@@ -110,10 +115,12 @@ bitflags::bitflags! {
         const MOVABLE_KEYS = 1 << 12;
         /// About channels.
         const PUBSUB_KIND = 1 << 13;
-        /// Not while a replica loads beside its old keys.
-        const NO_ASYNC_LOADING = 1 << 15;
         /// Not in the log of slow commands: its parts are.
         const SKIP_SLOWLOG = 1 << 14;
+        /// Not while a snapshot is loaded beside the keys.
+        const NO_ASYNC_LOADING = 1 << 15;
+        /// Feeds MONITOR by itself, before it runs: scripts.
+        const SKIP_MONITOR = 1 << 34;
 
         /// Category: about keys of any type.
         const KEYSPACE = 1 << 16;
@@ -144,7 +151,14 @@ bitflags::bitflags! {
         /// Category: about streams.
         const STREAM = 1 << 29;
         /// Category: for operators, of a command that is not for them alone.
-        const ADMIN_KIND = 1 << 30;
+        const ADMIN_KIND = 1 << 35;
+
+        /// Category: about scripts.
+        const SCRIPTING = 1 << 30;
+        /// May be given no key, although it has key positions.
+        const NO_MANDATORY_KEYS = 1 << 32;
+        /// Reaches others, though it writes no key: not for scripts that only read.
+        const SPREADS = 1 << 33;
 
         /// Touches keys that its arguments do not name one by one: needs rights on all keys.
         const SPANS_KEYS = 1 << 31;
@@ -226,12 +240,19 @@ pub(crate) struct Call<'c, 'k> {
 }
 
 impl Call<'_, '_> {
-    /// Fails when the replies waiting for this client are more than it may have.
+    /// Fails when the replies waiting for this client are more than it may have. Commands whose
+    /// replies have a size of their own, or go on at a cursor, ask before they reply, the others
+    /// behind.
     pub(crate) fn room(&self) -> Outcome {
         if self.out.pending() > self.shared.options.output_size_max {
             return Err(Fail::OutputLimit);
         }
         Ok(())
+    }
+
+    /// Bytes that the replies waiting for this client may still grow by.
+    pub(crate) fn room_left(&self) -> usize {
+        self.shared.options.output_size_max.saturating_sub(self.out.pending())
     }
 }
 

@@ -32,13 +32,21 @@ pub(crate) fn end(client: &mut Client, shared: &mut ServerState) {
     }
 }
 
-/// Tells those that see all commands of one.
+/// Tells those that see all commands of one, unless it tells by itself.
 pub(crate) fn feed(shared: &mut ServerState, client: &Client, command: &Command, args: &Args<'_>) {
-    if shared.monitors.is_empty() || command.flags.contains(Flags::ADMIN) {
+    if !command.flags.intersects(Flags::ADMIN.union(Flags::SKIP_MONITOR)) {
+        feed_always(shared, client, args);
+    }
+}
+
+/// Tells those that see all commands of one.
+pub(super) fn feed_always(shared: &mut ServerState, client: &Client, args: &Args<'_>) {
+    if shared.monitors.is_empty() {
         return;
     }
     let since = shared.options.clock.now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let head = format!("+{}.{:06} [{} {}]", since.as_secs(), since.subsec_micros(), client.database, client.peer);
+    let author = if client.scripting { "lua".to_string() } else { client.peer.to_string() };
+    let head = format!("+{}.{:06} [{} {author}]", since.as_secs(), since.subsec_micros(), client.database);
     let mut line = head.into_bytes();
     for arg in shown_args(args) {
         line.extend_from_slice(b" \"");

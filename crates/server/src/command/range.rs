@@ -64,7 +64,7 @@ fn pairs(call: &mut Call<'_, '_>, span: Option<KeySpan<'_>>, limit: u64) -> Outc
     found.protocol = call.out.protocol;
     let (mut count, mut over) = (0, false);
     if let Some(span) = span.filter(|_| limit > 0) {
-        let room = call.shared.options.output_size_max;
+        let room = call.room_left();
         call.keys.visit(span, true, &mut |Visited { key, value, .. }| {
             if found.protocol == Protocol::Resp3 {
                 found.array(2);

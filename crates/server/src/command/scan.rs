@@ -11,7 +11,7 @@ use super::fail::{CURSOR, CURSOR_UNKNOWN, NOT_INTEGER, SYNTAX};
 use super::{Call, Fail, Outcome, is_word};
 use crate::glob::{LetterCase, literal_prefix, matches};
 use crate::keyspace::{KeySpan, Visited, after_prefix};
-use crate::resp::number::{parse_integer, write_unsigned};
+use crate::resp::number::{parse_integer, parse_unsigned_loosely, write_unsigned};
 use crate::resp::reply::Replies;
 use std::ops::Bound;
 
@@ -49,17 +49,11 @@ impl Filter {
 /// A cursor as C's `strtoul` reads it, which is what clients were written against.
 fn parse_cursor(text: &[u8]) -> Result<u64, Fail> {
     let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
-    let (negative, digits) = match text {
-        [] => return Ok(0),
-        [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] => (false, digits),
-        _ => (false, text),
-    };
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return Err(CURSOR);
+    match text {
+        [] => Ok(0),
+        [b' ' | b'\t'..=b'\r', ..] => Err(CURSOR),
+        _ => parse_unsigned_loosely(text).ok_or(CURSOR),
     }
-    let value = str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u64>().ok()).ok_or(CURSOR)?;
-    Ok(if negative { value.wrapping_neg() } else { value })
 }
 
 /// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
@@ -89,9 +83,10 @@ pub(super) fn scan(call: &mut Call<'_, '_>) -> Outcome {
         id => Some(call.shared.cursors.find(id).ok_or(CURSOR_UNKNOWN)?.to_vec()),
     };
     let filter = Filter::new(pattern);
+    call.room()?;
     let (mut found, mut found_count) = (Replies::default(), 0);
     let (mut looked, mut last, mut more) = (0, Vec::new(), false);
-    let room = call.shared.options.output_size_max;
+    let room = call.room_left();
     let from = filter.from(after.as_deref());
     let span = KeySpan { from: from.as_ref().map(Vec::as_slice), to: filter.to(), backwards: false };
     call.keys.visit(span, false, &mut |Visited { key, kind, .. }| {
@@ -122,7 +117,7 @@ pub(super) fn scan(call: &mut Call<'_, '_>) -> Outcome {
 pub(super) fn keys(call: &mut Call<'_, '_>) -> Outcome {
     let filter = Filter::new(Some(call.args.get(1)));
     let (mut found, mut count, mut over) = (Replies::default(), 0, false);
-    let room = call.shared.options.output_size_max;
+    let room = call.room_left();
     let from = filter.from(None);
     let span = KeySpan { from: from.as_ref().map(Vec::as_slice), to: filter.to(), backwards: false };
     call.keys.visit(span, false, &mut |Visited { key, .. }| {

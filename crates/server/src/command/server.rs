@@ -2,7 +2,7 @@
 
 use super::fail::SYNTAX;
 use super::{Call, Fail, Outcome, is_word};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A container without a subcommand is stopped by its arity; this answers a table that says
 /// otherwise.
@@ -10,9 +10,12 @@ pub(super) fn container(call: &mut Call<'_, '_>) -> Outcome {
     Err(Fail::arity(&String::from_utf8_lossy(call.args.get(0)).to_ascii_lowercase()))
 }
 
-/// `TIME`
+/// `TIME`: in a script that of the iteration.
 pub(super) fn time(call: &mut Call<'_, '_>) -> Outcome {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = match call.client.scripting {
+        true => Duration::from_millis(call.keys.now()),
+        false => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+    };
     call.out.array(2);
     call.out.bulk(now.as_secs().to_string().as_bytes());
     call.out.bulk(now.subsec_micros().to_string().as_bytes());

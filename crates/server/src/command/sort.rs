@@ -2,7 +2,8 @@
 //! keys.
 //!
 //! All elements of the collection are in memory while a command sorts them, so one that has more
-//! bytes than a reply may have is refused.
+//! bytes than a reply may have is refused. So are more bytes of values that texts are sorted by, or
+//! that STORE stores.
 
 use super::fail::{NOT_INTEGER, SYNTAX, WRONG_TYPE};
 use super::{Call, CommandTable, Fail, Outcome, is_word};
@@ -13,6 +14,22 @@ use std::cmp::Ordering;
 
 /// Bytes of memory that an element costs beside its own.
 const EACH: usize = 48;
+
+/// Bytes of memory that a command may still use.
+struct Room(usize);
+
+impl Room {
+    /// That of a list of elements or values; a reply may have as much.
+    fn new(call: &Call<'_, '_>) -> Room {
+        Room(call.shared.options.output_size_max)
+    }
+
+    /// Whether a part of it was enough for so many bytes more.
+    fn take(&mut self, size: usize) -> Outcome {
+        self.0 = self.0.checked_sub(size + EACH).ok_or(Fail::OutputLimit)?;
+        Ok(())
+    }
+}
 
 /// The words of a command.
 #[derive(Default)]
@@ -124,11 +141,11 @@ fn number(text: &[u8]) -> Option<f64> {
 
 /// The elements of a collection: of a sorted set by score, from its end if `backwards`.
 fn elements(call: &mut Call<'_, '_>, of: &Collection, backwards: bool) -> Result<Vec<Sorted>, Fail> {
-    let (mut all, mut size, size_max) = (Vec::new(), 0, call.shared.options.output_size_max);
+    let (mut all, mut room, mut fits) = (Vec::new(), Room::new(call), Ok(()));
     let mut add = |element: &[u8]| {
-        size += element.len() + EACH;
+        fits = room.take(element.len());
         all.push(Sorted { element: element.to_vec(), number: 0.0, text: None });
-        size <= size_max
+        fits.is_ok()
     };
     match of.kind {
         ValueType::List => call.keys.visit_list(of, 0..of.count, backwards, &mut add)?,
@@ -137,17 +154,19 @@ fn elements(call: &mut Call<'_, '_>, of: &Collection, backwards: bool) -> Result
         }
         _ => call.keys.walk_members(of, 0, false, &mut |HashedMember { member, .. }| add(member))?,
     }
-    if size > size_max { Err(Fail::OutputLimit) } else { Ok(all) }
+    fits.map(|()| all)
 }
 
 /// Sorts elements by themselves, or by the values that `by` names.
 fn sort(call: &mut Call<'_, '_>, words: &Words<'_>, by: Option<&[u8]>, all: &mut [Sorted]) -> Outcome {
+    let mut room = Room::new(call);
     for one in all.iter_mut() {
         let value = match by {
             Some(pattern) => looked_up(call, pattern, &one.element)?,
             None => Some(one.element.clone()),
         };
         if words.alpha {
+            value.as_ref().map_or(Ok(()), |value| room.take(value.len()))?;
             one.text = value;
         } else if let Some(value) = value {
             one.number = number(&value).ok_or(Fail::text("ERR One or more scores can't be converted into double"))?;
@@ -235,14 +254,16 @@ fn run(call: &mut Call<'_, '_>, stores: bool) -> Outcome {
 /// Stores the result as a list. All of it is looked up before the first change.
 fn store(call: &mut Call<'_, '_>, target: &[u8], get: &[&[u8]], all: Vec<Sorted>) -> Outcome {
     call.keys.check_key(target)?;
-    let mut values = Vec::new();
+    let (mut values, mut room) = (Vec::new(), Room::new(call));
     for one in all {
         if get.is_empty() {
             values.push(one.element);
             continue;
         }
         for pattern in get {
-            values.push(looked_up(call, pattern, &one.element)?.unwrap_or_default());
+            let value = looked_up(call, pattern, &one.element)?.unwrap_or_default();
+            room.take(value.len())?;
+            values.push(value);
         }
     }
     let mut made = None;

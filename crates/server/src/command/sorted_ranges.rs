@@ -110,8 +110,8 @@ impl LexRange<'_> {
         if lowest == highest {
             return Ok(Some(ScoreSpan::members(lowest, from, to)));
         }
-        let not_before = |member: &[u8]| (from, Bound::Unbounded).contains(member);
-        let not_behind = |member: &[u8]| (Bound::Unbounded, to).contains(member);
+        let not_before = |member: &[u8]| RangeBounds::<[u8]>::contains(&(from, Bound::<&[u8]>::Unbounded), member);
+        let not_behind = |member: &[u8]| RangeBounds::<[u8]>::contains(&(Bound::<&[u8]>::Unbounded, to), member);
         if !not_before(&last) || !not_behind(&first) {
             return Ok(None);
         }

@@ -7,7 +7,7 @@
 //! A delivery to a group changes in one batch the group's last id, its count of entries read, its
 //! consumer and its pending entries. A reply above the output limit is refused before.
 
-use super::blocking::{Wait, wait};
+use super::blocking::{Wait, wait, wait_until};
 use super::fail::{NOT_INTEGER, SYNTAX};
 use super::streams::{entries, entry, id, id_text};
 use super::{Call, Fail, Outcome, is_word, shown};
@@ -17,6 +17,7 @@ use crate::resp::parse::Args;
 use crate::resp::reply::{Protocol, Replies};
 use crate::transaction::Transaction;
 use everbyte_media::seeded;
+use std::collections::HashMap;
 
 /// Entries of a stream that a client which waited gets, unless it asked for a number.
 const WAITED_COUNT: u64 = 1000;
@@ -95,6 +96,9 @@ impl<'a> ReadWords<'a> {
         if self.count == 0 { u64::MAX } else { self.count }
     }
 }
+
+/// Bytes around the name of a stream and its entries, at most.
+const HEAD_SIZE: usize = 64;
 
 /// The entries behind an id. For a group these are new ones; a history has others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,6 +247,57 @@ pub(super) fn counted_up_to(stream: &Stream, oldest: Option<EntryId>, id: EntryI
     Some(if id == oldest { before + 1 } else { before })
 }
 
+/// Entries that are pending at a consumer, as a reply.
+#[derive(Default)]
+struct History {
+    list: Replies,
+    number: usize,
+    /// Those that were not deleted: they count as delivered once more.
+    again: Vec<(EntryId, Pending)>,
+}
+
+/// Reads entries that are pending at a consumer, from behind an id on.
+fn read_history(
+    call: &mut Call<'_, '_>,
+    stream: &Stream,
+    group: &Group,
+    after: EntryId,
+    delivery: &Delivery<'_>,
+) -> Result<History, Fail> {
+    let room = call.room_left();
+    let found = call.keys.consumer(stream, group, delivery.consumer)?;
+    let mut history = History::default();
+    history.list.protocol = call.out.protocol;
+    let mut first = after.next().filter(|_| found.is_some());
+    while let Some(from) = first {
+        let consumer = found.as_ref().map(|consumer| consumer.number);
+        let span = PendingSpan { consumer, first: from, last: EntryId::MAX };
+        let part = call.keys.pending_part(stream, group, span)?;
+        first = part.last().filter(|_| part.len() == crate::keyspace::PENDING_TOGETHER).and_then(|(id, _)| id.next());
+        for (id, pending) in part {
+            match call.keys.entry(stream, id)? {
+                Some(fields) => {
+                    entry(&mut history.list, id, &fields)?;
+                    history.again.push((id, pending));
+                }
+                None => {
+                    history.list.array(2);
+                    history.list.bulk(id_text(id).as_bytes());
+                    history.list.null_array();
+                }
+            }
+            history.number += 1;
+            if history.list.pending() > room {
+                return Err(Fail::OutputLimit);
+            }
+            if history.number as u64 == delivery.limit {
+                return Ok(history);
+            }
+        }
+    }
+    Ok(history)
+}
+
 /// Entries that are pending at a consumer, from behind an id on, which are delivered once more.
 fn history(
     call: &mut Call<'_, '_>,
@@ -251,38 +306,7 @@ fn history(
     after: EntryId,
     delivery: &Delivery<'_>,
 ) -> Result<List, Fail> {
-    let room = call.shared.options.output_size_max.saturating_sub(call.out.pending());
-    let found = call.keys.consumer(&stream, &group, delivery.consumer)?;
-    let (mut list, mut number, mut again) = (Replies::default(), 0, Vec::new());
-    list.protocol = call.out.protocol;
-    let mut first = after.next().filter(|_| found.is_some());
-    while let Some(from) = first {
-        let consumer = found.as_ref().map(|consumer| consumer.number);
-        let span = PendingSpan { consumer, first: from, last: EntryId::MAX };
-        let part = call.keys.pending_part(&stream, &group, span)?;
-        first = part.last().filter(|_| part.len() == crate::keyspace::PENDING_TOGETHER).and_then(|(id, _)| id.next());
-        for (id, pending) in part {
-            match call.keys.entry(&stream, id)? {
-                Some(fields) => {
-                    entry(&mut list, id, &fields)?;
-                    again.push((id, pending));
-                }
-                None => {
-                    list.array(2);
-                    list.bulk(id_text(id).as_bytes());
-                    list.null_array();
-                }
-            }
-            number += 1;
-            if list.pending() > room {
-                return Err(Fail::OutputLimit);
-            }
-            if number as u64 == delivery.limit {
-                first = None;
-                break;
-            }
-        }
-    }
+    let History { list, number, again } = read_history(call, &stream, &group, after, delivery)?;
     let mut open = OpenGroup::new(stream, group);
     call.keys.open_consumer(&mut open, delivery.consumer)?;
     for (id, pending) in again {
@@ -310,17 +334,32 @@ fn serve(call: &mut Call<'_, '_>, words: &ReadWords<'_>, key: &[u8], after: Afte
     }
 }
 
-/// Refuses a reply of several streams that would be too large, before the first one is changed.
+/// Refuses a reply of several streams that would be too large, before the first one is changed. A
+/// stream that is named several times is read on each time.
 fn check_room(call: &mut Call<'_, '_>, words: &ReadWords<'_>, ids: &[After]) -> Outcome {
-    let Some((name, _)) = words.group.filter(|_| words.keys > 1) else { return Ok(()) };
-    let (room, mut size) = (call.shared.options.output_size_max.saturating_sub(call.out.pending()), 0);
+    let Some((name, consumer)) = words.group.filter(|_| words.keys > 1) else { return Ok(()) };
+    let (room, mut size) = (call.room_left(), 0);
+    let delivery = Delivery { consumer, no_ack: words.no_ack, limit: words.limit() };
+    // Of each stream that was named: the last id delivered, and the bytes of those delivered here.
+    let mut delivered: HashMap<&[u8], (EntryId, usize)> = HashMap::new();
     for (place, after) in ids.iter().enumerate() {
-        let Some(stream) = call.keys.stream(call.args.get(words.first + place))? else { continue };
+        let key = call.args.get(words.first + place);
+        let Some(stream) = call.keys.stream(key)? else { continue };
         let Some(group) = call.keys.group(&stream, name)? else { continue };
-        let after = if let After::Id(after) = after { *after } else { group.last };
-        let Some(first) = after.next() else { continue };
-        // A history has no more than all entries.
-        size += entries(call, &stream, EntrySpan { first, ..EntrySpan::ALL }, words.limit(), &mut |_| {})?.1.pending();
+        let (last, new) = delivered.entry(key).or_insert((group.last, 0));
+        size += key.len() + HEAD_SIZE;
+        size += match after {
+            // Entries that the command itself delivers before may be among them.
+            After::Id(after) => *new + read_history(call, &stream, &group, *after, &delivery)?.list.pending(),
+            After::Delivered => {
+                let Some(first) = last.next() else { continue };
+                let mut see = |id| *last = id;
+                let span = EntrySpan { first, ..EntrySpan::ALL };
+                let list = entries(call, &stream, span, words.limit(), &mut see)?.1.pending();
+                *new += if words.no_ack { 0 } else { list };
+                list
+            }
+        };
         if size > room {
             return Err(Fail::OutputLimit);
         }
@@ -360,8 +399,6 @@ pub(super) fn xread(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 fn begin_to_wait(call: &mut Call<'_, '_>, words: &ReadWords<'_>, ids: &[After], block: u64) -> Outcome {
-    const RANGE: Fail = Fail::text("ERR timeout is out of range");
-    let deadline = call.keys.now().checked_add(block).filter(|end| *end <= i64::MAX as u64).ok_or(RANGE)?;
     // `$` is the last id of now.
     let ids: Vec<Vec<u8>> = ids
         .iter()
@@ -374,7 +411,7 @@ fn begin_to_wait(call: &mut Call<'_, '_>, words: &ReadWords<'_>, ids: &[After], 
     let kept = args.from(0).take(words.first + words.keys);
     let mut command = Transaction::default();
     command.queue_words(0, kept.chain(ids.iter().map(Vec::as_slice)), true);
-    let deadline = (block > 0).then_some(deadline);
+    let deadline = wait_until(call, block);
     let keys = args.from(words.first).take(words.keys);
     wait(call, keys, Wait { command, deadline, attempt: try_again, tries_absent: words.group.is_some() });
     Ok(())

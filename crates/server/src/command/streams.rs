@@ -8,17 +8,35 @@
 use super::fail::{NO_KEY, NOT_INTEGER, SYNTAX};
 use super::{Call, Fail, Outcome, is_word};
 use crate::keyspace::{EntryId, EntrySpan, Stream, decode_fields, encode_fields};
-use crate::resp::number::{parse_integer, parse_unsigned};
+use crate::resp::number::{parse_integer, parse_unsigned_loosely};
 use crate::resp::reply::Replies;
 
 pub(super) const BAD_ID: Fail = Fail::text("ERR Invalid stream ID specified as stream command argument");
 
+/// Bytes of an id at most.
+const ID_SIZE_MAX: usize = 127;
+
+/// A number of an id: plain, or as C reads it. One below zero is none, unless blanks are before it.
+fn number(text: &[u8]) -> Option<u64> {
+    match parse_integer(text) {
+        Some(number) => u64::try_from(number).ok(),
+        None => parse_unsigned_loosely(text),
+    }
+}
+
+/// The parts of an id, of which the second one may be missing: a C string of bounded size.
+fn parts(arg: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
+    let text = arg.split(|byte| *byte == 0).next().filter(|_| arg.len() <= ID_SIZE_MAX)?;
+    Some(match text.iter().position(|byte| *byte == b'-') {
+        Some(dash) => (&text[..dash], Some(&text[dash + 1..])),
+        None => (text, None),
+    })
+}
+
 /// An id; without a sequence number, with `seq`.
 fn parsed(arg: &[u8], seq: u64) -> Option<EntryId> {
-    match arg.iter().position(|byte| *byte == b'-') {
-        Some(dash) => Some(EntryId { ms: parse_unsigned(&arg[..dash])?, seq: parse_unsigned(&arg[dash + 1..])? }),
-        None => Some(EntryId { ms: parse_unsigned(arg)?, seq }),
-    }
+    let (ms, given) = parts(arg)?;
+    Some(EntryId { ms: number(ms)?, seq: given.map_or(Some(seq), number)? })
 }
 
 /// An id that has to be one, without a sequence number the first of its millisecond.
@@ -40,8 +58,10 @@ impl NewId {
     fn read(arg: &[u8]) -> Result<NewId, Fail> {
         match arg {
             b"*" => Ok(NewId::Auto),
-            [ms @ .., b'-', b'*'] => parse_unsigned(ms).map(NewId::InMs).ok_or(BAD_ID),
-            arg => id(arg).map(NewId::Given),
+            arg => match parts(arg) {
+                Some((ms, Some(b"*"))) => number(ms).map(NewId::InMs).ok_or(BAD_ID),
+                _ => id(arg).map(NewId::Given),
+            },
         }
     }
 

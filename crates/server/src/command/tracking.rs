@@ -14,7 +14,9 @@ use crate::tracking::{Tracker, TrackingMode};
 pub(crate) fn remember(client: &Client, shared: &mut ServerState, row: usize, args: &Args<'_>) {
     let Some(mode) = &client.tracking else { return };
     let command = CommandTable::get().rows[row];
-    let reads = command.flags.contains(Flags::READONLY) && !command.flags.contains(Flags::PUBSUB_KIND);
+    // Of a script its commands count, and not the keys that it was given.
+    let others = Flags::PUBSUB_KIND.union(Flags::SKIP_MONITOR);
+    let reads = command.flags.contains(Flags::READONLY) && !command.flags.intersects(others);
     if !reads || mode.broadcast || mode.opt_in && !mode.caching || mode.opt_out && mode.caching {
         return;
     }

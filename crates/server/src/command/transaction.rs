@@ -61,7 +61,8 @@ pub(crate) fn queued(client: &mut Client, row: usize, command: &Command, args: &
 
 /// Whether a command may write. PFCOUNT keeps its result, although its flags say that it reads.
 fn changes(command: &Command) -> bool {
-    command.flags.contains(Flags::WRITE) || command.name == "pfcount"
+    const SCRIPTS: [&str; 3] = ["eval", "evalsha", "fcall"];
+    command.flags.contains(Flags::WRITE) || command.name == "pfcount" || SCRIPTS.contains(&command.name)
 }
 
 /// Whether a command of this client may write, or has to see what is not settled: a client that
@@ -79,7 +80,12 @@ pub(crate) fn may_write(client: &Client, command: &Command, args: &Args<'_>) -> 
 
 /// Whether a command reaches other clients.
 fn spreads(command: &Command) -> bool {
-    ["publish", "spublish"].contains(&command.name)
+    command.flags.contains(Flags::SPREADS)
+}
+
+/// Whether a script that only reads may not give a command.
+pub(super) fn changes_or_spreads(command: &Command) -> bool {
+    changes(command) || spreads(command)
 }
 
 /// Whether a command of this client may change keys or reach other clients: such commands wait in a
@@ -161,6 +167,27 @@ pub(super) fn exec(call: &mut Call<'_, '_>) -> Outcome {
     result.map_err(|fail| discarded(&fail))
 }
 
+/// Executes a command that is a part of another one: of an EXEC or of a script.
+pub(super) fn execute_part(call: &mut Call<'_, '_>, row: usize) -> Outcome {
+    let command = CommandTable::get().rows[row];
+    // The one before it may have begun to follow changes.
+    call.keys.track(call.shared.follows_changes());
+    call.keys.begin_part();
+    let touched = call.keys.touched_count();
+    call.keys.select(call.client.database);
+    call.shared.metrics.by_command[row].calls += 1;
+    let outcome = (command.handler)(call);
+    call.shared.note_changes(call.keys.new_changes(), Some(&*call.client));
+    tracking::remember(call.client, call.shared, row, &call.args);
+    call.shared.timed(row, command, call.client, &call.args);
+    feed(call.shared, call.client, command, &call.args);
+    match outcome {
+        Ok(()) => tell_changes(call.shared, call.keys, &call.args, touched),
+        Err(_) => call.shared.metrics.by_command[row].failed += 1,
+    }
+    outcome
+}
+
 /// Executes what was queued; an error means that nothing of it may stand.
 fn execute(call: &mut Call<'_, '_>, transaction: &Transaction) -> Outcome {
     if transaction.writes {
@@ -168,18 +195,11 @@ fn execute(call: &mut Call<'_, '_>, transaction: &Transaction) -> Outcome {
     }
     call.out.array(transaction.len());
     for (row, args) in transaction.commands() {
-        let command = CommandTable::get().rows[row];
-        // The one before it may have begun to follow changes.
-        call.keys.track(call.shared.follows_changes());
-        call.keys.begin_part();
-        let touched = call.keys.touched_count();
-        call.keys.select(call.client.database);
         // ACL-1: its rights may have changed since it was queued.
         if let Err(fail) = acl::still_permitted(call.client, call.shared, row, &args) {
             call.out.error(&fail.reply());
             continue;
         }
-        call.shared.metrics.by_command[row].calls += 1;
         let (position, pending) = (call.out.position(), call.out.pending());
         let mut part = Call {
             args,
@@ -189,20 +209,11 @@ fn execute(call: &mut Call<'_, '_>, transaction: &Transaction) -> Outcome {
             keys: &mut *call.keys,
             shared: &mut *call.shared,
         };
-        let outcome = (command.handler)(&mut part);
-        part.shared.note_changes(part.keys.new_changes(), Some(&*part.client));
-        tracking::remember(part.client, part.shared, row, &part.args);
-        call.shared.timed(row, command, call.client, &args);
-        feed(call.shared, call.client, command, &args);
-        if outcome.is_ok() {
-            tell_changes(call.shared, call.keys, &args, touched);
-        }
-        match outcome {
+        match execute_part(&mut part, row) {
             // CLIENT REPLY may have said nothing; the list has a place for it.
             Ok(()) if call.out.pending() == pending => call.out.null(),
             Ok(()) => {}
             Err(fail) => {
-                call.shared.metrics.by_command[row].failed += 1;
                 if matches!(fail, Fail::Store(_)) || call.keys.part_changed() {
                     return Err(fail);
                 }

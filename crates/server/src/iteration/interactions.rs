@@ -1,5 +1,10 @@
 //! Commands that meet in one iteration, or in one EXEC: waiting, tracking, events, MONITOR, rights
-//! and pauses of clients, expired keys, and what is taken back.
+//! and pauses of clients, expired keys, and what is taken back. `rights` has key rights by the
+//! words of requests, `replies` the output limit, `words` option words and numbers at their bounds.
+
+mod replies;
+mod rights;
+mod words;
 
 use crate::{Options, ServerScript};
 use everbyte_kv::{Kv, ManualClock};
@@ -11,43 +16,66 @@ use std::time::{Duration, UNIX_EPOCH};
 const START: u64 = 1_000_000_000_000;
 
 /// A command that does not fit the store of [`Turns::nearly_full`]: its old record goes first.
-const FULL: &str = "SETRANGE big 3500000 x";
+pub(super) const FULL: &str = "SETRANGE big 3500000 x";
 
-struct Turns {
+/// A server and its clients, in iterations by hand.
+pub(super) struct Turns {
     server: ServerScript,
     clock: ManualClock,
     _folder: tempfile::TempDir,
 }
 
+fn texts(replies: &[Vec<u8>]) -> Vec<String> {
+    replies.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect()
+}
+
 impl Turns {
     /// Three clients of an empty store of 4 MiB.
-    fn new() -> Turns {
+    pub(super) fn new() -> Turns {
+        Turns::with(Options::default())
+    }
+
+    /// The same, and iterations stay pending until they are settled.
+    pub(super) fn settling_later() -> Turns {
+        Turns::made(true, Options::default())
+    }
+
+    /// The same, with options.
+    fn with(options: Options) -> Turns {
+        Turns::made(false, options)
+    }
+
+    fn made(settles_later: bool, options: Options) -> Turns {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let create = CreateOptions { max: 4 << 20, ..CreateOptions::default() };
         let kv = Kv::open_or_create(&Store::create(&folder.path().join("store"), &create).unwrap(), "kv").unwrap();
         let clock = ManualClock::default();
-        let options = Options { clock: Arc::new(clock.clone()), ..Options::default() };
-        Turns { server: ServerScript::open(kv, 3, false, options).unwrap(), clock, _folder: folder }
+        let options = Options { clock: Arc::new(clock.clone()), ..options };
+        Turns { server: ServerScript::open(kv, 3, settles_later, options).unwrap(), clock, _folder: folder }
     }
 
     /// The same, half full.
-    fn nearly_full() -> Turns {
+    pub(super) fn nearly_full() -> Turns {
         let mut turns = Turns::new();
         turns.ask(0, &["SETRANGE fill 2500000 x", "SET big 0 PXAT 9000000000000"]);
         turns
     }
 
     /// The replies to lines of clients in one iteration, so many milliseconds behind the start.
-    fn at(&mut self, time: u64, lines: &[(usize, &[&str])]) -> Vec<String> {
+    pub(super) fn at(&mut self, time: u64, lines: &[(usize, &[&str])]) -> Vec<String> {
         self.clock.set(UNIX_EPOCH + Duration::from_millis(START + time));
         let bytes = |lines: &[&str]| lines.iter().flat_map(|line| format!("{line}\r\n").into_bytes()).collect();
         let requests: Vec<(usize, Vec<u8>)> = lines.iter().map(|(client, lines)| (*client, bytes(lines))).collect();
-        let replies = self.server.iteration(&requests).unwrap();
-        replies.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect()
+        texts(&self.server.iteration(&requests).unwrap())
+    }
+
+    /// The replies that leave as the oldest pending iteration is settled.
+    pub(super) fn settle(&mut self) -> Vec<String> {
+        texts(&self.server.settle().unwrap())
     }
 
     /// The replies to one client's lines.
-    fn ask(&mut self, client: usize, lines: &[&str]) -> String {
+    pub(super) fn ask(&mut self, client: usize, lines: &[&str]) -> String {
         self.at(0, &[(client, lines)]).swap_remove(client)
     }
 }

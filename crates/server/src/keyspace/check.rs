@@ -1,7 +1,8 @@
 //! The check of the server's tables: whether they keep the rules of their format.
 //!
 //! Steps, all at one version
-//!   1. the table of state: layout, next id
+//!   1. the table of state: layout, next id, libraries of functions (FUNCTION-1); with the mark of an
+//!      import nothing else is compared
 //!   2. the table of keys: each record is well formed, not beside a plain string (KEYS-1), and
 //!      listed if it has a deadline (KEYS-2); collections are remembered by their ids, the lowest
 //!      first, as many as the bound of memory allows
@@ -24,8 +25,11 @@ mod groups;
 mod halves;
 
 use super::databases::Spaces;
+use super::functions::PREFIX;
+use super::imports;
 use super::record::{COLLECTION, HEADER, KeyRecord, ValueType};
 use super::tables::{self, DATABASES, LAYOUT, NAMES, SPACES, deadline_key, record_key};
+use crate::lua::Header;
 use elements::{Owners, Place};
 use everbyte_kv::{Error, Kv, Result, Snapshot, TableSnapshot};
 use everbyte_store::FindingKind;
@@ -44,7 +48,8 @@ pub struct KeyspaceFinding {
     /// Its kind.
     pub kind: FindingKind,
     /// The rule of `docs/formats/server.md` that is broken: `KEYS-1` to `KEYS-4`, `LIST-1`,
-    /// `ZSET-1`, `STREAM-1` to `STREAM-3`, or `format`; `read` if bytes cannot be read.
+    /// `ZSET-1`, `STREAM-1` to `STREAM-3`, `FUNCTION-1`, or `format`; `read` if bytes cannot be
+    /// read; `import` for one that has not finished.
     pub rule: &'static str,
     /// The number of the database.
     pub space: Option<u8>,
@@ -155,6 +160,11 @@ fn check_within(kv: &Kv, owners_size: usize, each: &mut dyn FnMut(KeyspaceFindin
     let each = &mut |finding: KeyspaceFinding| {
         each(KeyspaceFinding { space: finding.space.map(|space| spaces.database_of(space)), ..finding });
     };
+    if matches!(state.get(imports::MARK), Ok(Some(_))) {
+        let detail = "an import has not finished: the next server or import that opens the tables takes it back";
+        each(KeyspaceFinding { kind: FindingKind::Note, ..KeyspaceFinding::damage("import", detail) });
+        return Some(sums);
+    }
     let mut check = Check { snapshot, keys, elements, deadlines, next_id: 1, whole: true, each };
     if check.state(&state) {
         check.collections(owners_size, &mut sums);
@@ -205,9 +215,11 @@ impl Check<'_> {
         self.next_id = next_id.unwrap_or(1);
         let mut range = state.range::<[u8]>(..);
         while let Some(Some(entry)) = self.read(range.next_entry()) {
-            match self.read(entry.key()) {
-                Some(b"layout" | b"next id" | SPACES) | None => {}
-                Some(name) => {
+            let Some((name, value)) = self.read(entry.read()) else { continue };
+            match name {
+                b"layout" | b"next id" | SPACES => {}
+                name if name.starts_with(PREFIX) => self.library(&name[PREFIX.len()..], value),
+                name => {
                     let detail = format!("unknown entry \"{}\" in the table of state", name.escape_ascii());
                     self.tell(KeyspaceFinding::damage("format", detail));
                 }
@@ -227,6 +239,14 @@ impl Check<'_> {
                 self.tell(KeyspaceFinding::damage("format", format!("the number of the layout is {found}")));
                 false
             }
+        }
+    }
+
+    /// A library of functions: its first line has its name.
+    fn library(&mut self, name: &[u8], code: &[u8]) {
+        if !matches!(Header::of_library(code), Ok((found, _)) if found == name) {
+            let name = name.escape_ascii();
+            self.tell(KeyspaceFinding::damage("FUNCTION-1", format!("the library \"{name}\" has another first line")));
         }
     }
 

@@ -92,6 +92,13 @@ impl Keyspace<'_> {
         self.remembered.spaces.unsettled && !seeded("server-swap-unsettled-read")
     }
 
+    /// For a reader of a settled version beside a server: the spaces as of this version.
+    pub(crate) fn read_spaces(&mut self) -> Result<()> {
+        self.remembered.spaces = Spaces::parse(self.value(Place::State, SPACES)?)?;
+        self.select(self.database);
+        Ok(())
+    }
+
     /// Exchanges the contents of two databases.
     pub(crate) fn swap(&mut self, one: u8, other: u8) -> Result<()> {
         let mut new = self.remembered.spaces.now;

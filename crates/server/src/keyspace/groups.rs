@@ -43,6 +43,8 @@ pub(super) const GROUP_SIZE: usize = 48;
 pub(super) const CONSUMER_SIZE: usize = 24;
 /// A number of entries read that is not known.
 const UNKNOWN: u64 = u64::MAX;
+/// The number of no consumer: ids begin at 1.
+const UNOWNED: u64 = 0;
 /// Pending entries read together.
 pub(crate) const TOGETHER: usize = 256;
 
@@ -304,19 +306,41 @@ impl Keyspace<'_> {
     /// which it is open.
     pub(crate) fn open_consumer(&mut self, open: &mut OpenGroup, name: &[u8]) -> Result<u64> {
         let now = self.now();
-        let consumer = match self.consumer(&open.stream, &open.group, name)? {
-            Some(consumer) => consumer,
-            None => {
-                let consumer = Consumer { name: name.to_vec(), number: self.new_id()?, seen: now, pending: 0 };
-                self.put_element(&open.stream.collection, &by_number(open.group.number, consumer.number, name), &[])?;
-                open.group.consumers += 1;
-                consumer
-            }
+        let Some(consumer) = self.consumer(&open.stream, &open.group, name)? else {
+            return self.new_consumer(open, name, now);
         };
         let number = consumer.number;
         open.enter(consumer);
         open.see(number, now);
         Ok(number)
+    }
+
+    /// A new consumer, which was seen at a time; there is none of its name. Its number, with which
+    /// it is open.
+    pub(crate) fn new_consumer(&mut self, open: &mut OpenGroup, name: &[u8], seen: u64) -> Result<u64> {
+        let number = self.new_id()?;
+        self.put_element(&open.stream.collection, &by_number(open.group.number, number, name), &[])?;
+        open.group.consumers += 1;
+        open.enter(Consumer { name: name.to_vec(), number, seen, pending: 0 });
+        Ok(number)
+    }
+
+    /// Makes an entry pending whose consumer comes later: `own_pending`.
+    pub(crate) fn put_unowned(&mut self, open: &OpenGroup, id: EntryId, delivered: u64, deliveries: u64) -> Result<()> {
+        let pending = Pending { consumer: UNOWNED, delivered, deliveries };
+        self.put_element(&open.stream.collection, &by_id(open.group.number, id), &pending.value()).map(drop)
+    }
+
+    /// Gives a consumer an entry that is pending without one; whether there is such an entry. The
+    /// group has to be stored afterwards.
+    pub(crate) fn own_pending(&mut self, open: &mut OpenGroup, id: EntryId, consumer: u64) -> Result<bool> {
+        match self.pending(&open.stream, &open.group, id)? {
+            Some(pending) if pending.consumer == UNOWNED => {
+                self.put_pending(open, id, None, Pending { consumer, ..pending })?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Removes a consumer and its pending entries. The group has to be stored afterwards.

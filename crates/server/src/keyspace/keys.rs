@@ -14,7 +14,8 @@ use std::ops::Bound;
 impl Keyspace<'_> {
     /// Whether a deadline has passed. At its very millisecond a key is still there, as in Redis.
     pub(super) fn expired(&self, deadline: u64) -> bool {
-        deadline != 0 && deadline < self.now + u64::from(seeded("server-expired-early"))
+        let end = self.now + u64::from(seeded("server-expired-early"));
+        deadline != 0 && deadline < end && !self.keeps_expired
     }
 
     /// Whether no record exists, as far as it is known without a look. Unsettled removals do not

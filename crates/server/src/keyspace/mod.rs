@@ -31,7 +31,9 @@ mod capture;
 mod check;
 mod collections;
 mod databases;
+mod functions;
 mod groups;
+mod imports;
 mod keys;
 mod lists;
 mod ranges;
@@ -52,12 +54,13 @@ use reads::Settled;
 pub use check::{KeyspaceFinding, KeyspaceSums, check};
 pub(crate) use collections::{ElementSpan, HASH, HashedMember, hashed};
 pub(crate) use groups::{Consumer, Group, OpenGroup, Pending, PendingSpan, TOGETHER as PENDING_TOGETHER};
+pub(crate) use imports::take_back;
 pub(crate) use lists::End;
 pub(crate) use ranges::{KeySpan, Visited};
 pub(crate) use record::{Collection, ValueType, damaged};
 pub(crate) use replicated::ReplicatedTables;
 pub(crate) use sorted_sets::{ScoreSpan, decode_score, encode_score};
-pub(crate) use streams::{EntryId, EntrySpan, Stream, decode_fields, encode_fields};
+pub(crate) use streams::{EntryId, EntrySpan, Stream, decode_fields, encode_fields, push_field};
 pub(crate) use tables::{DATABASES, LOCAL, Remembered, Tables};
 
 /// Bytes of a key at most: what the tables put before one has room.
@@ -76,6 +79,8 @@ pub(crate) struct Keyspace<'k> {
     spaces_at_savepoint: Spaces,
     /// Milliseconds since 1970 at the iteration's beginning.
     now: u64,
+    /// Whether keys whose deadlines have passed are there still: another server decides.
+    keeps_expired: bool,
     /// Changes by the command under way, if `tracks`.
     touched: Vec<Touch>,
     /// The first ones, which `new_changes` has returned.
@@ -177,6 +182,7 @@ impl<'k> Keyspace<'k> {
     ) -> Keyspace<'k> {
         let mut remembered = remembered;
         remembered.spaces.begin(behind);
+        remembered.functions.begin(behind);
         Keyspace {
             kv: &tables.kv,
             tables,
@@ -185,6 +191,7 @@ impl<'k> Keyspace<'k> {
             spaces_at_savepoint: remembered.spaces,
             remembered,
             now,
+            keeps_expired: false,
             touched: Vec::new(),
             noted: 0,
             tracks: false,
@@ -222,6 +229,11 @@ impl<'k> Keyspace<'k> {
     /// Milliseconds since 1970 at the iteration's beginning.
     pub(crate) fn now(&self) -> u64 {
         self.now
+    }
+
+    /// Whether a deadline is not above the time at the iteration's beginning.
+    pub(crate) fn has_passed(&self, deadline: u64) -> bool {
+        deadline <= self.now && !self.keeps_expired
     }
 
     /// A random number.
@@ -352,6 +364,11 @@ impl<'k> Keyspace<'k> {
         if seeded("server-exec-split") && self.written {
             let _ = self.commit_batch();
         }
+    }
+
+    /// The part under way has changed something: a script, whose commands are parts themselves.
+    pub(crate) fn note_part_changed(&mut self) {
+        self.changed_by_part = true;
     }
 
     /// Whether that command has changed something, or spoiled the batch.

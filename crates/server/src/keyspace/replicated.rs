@@ -11,7 +11,7 @@
 use super::reads::Place;
 use super::record::{COLLECTION, Collection, KeyRecord, damaged_by};
 use super::tables::{DATABASES, SPACES, Tables};
-use super::{Keyspace, Touch, after_prefix};
+use super::{Keyspace, Touch, after_prefix, functions};
 use crate::replication::{Item, ORIGIN, Patch};
 use everbyte_kv::{Changes, Range, Result, Snapshot};
 use everbyte_media::seeded;
@@ -123,6 +123,7 @@ impl Keyspace<'_> {
         let strangers: BTreeSet<u8> = seen.elements.difference(&seen.named).map(|(space, _)| *space).collect();
         if all {
             self.remembered.forget_all();
+            self.functions_changed();
         }
         for database in 0..DATABASES as u8 {
             if self.tracks && (all || strangers.contains(&self.remembered.spaces.of(database))) {
@@ -201,6 +202,7 @@ impl Keyspace<'_> {
                     }
                 }
             }
+            Place::State if key.starts_with(functions::PREFIX) => self.functions_changed(),
             Place::State => {}
         }
         Ok(())

@@ -139,13 +139,16 @@ impl Stream {
     }
 }
 
+/// Appends a field or a value of an entry as its element has it.
+pub(crate) fn push_field(bytes: &mut Vec<u8>, field: &[u8]) {
+    bytes.extend_from_slice(&(field.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(field);
+}
+
 /// The fields and values of an entry as its element has them.
 pub(crate) fn encode_fields<'f>(fields: impl Iterator<Item = &'f [u8]>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for field in fields {
-        bytes.extend_from_slice(&(field.len() as u32).to_le_bytes());
-        bytes.extend_from_slice(field);
-    }
+    fields.for_each(|field| push_field(&mut bytes, field));
     bytes
 }
 
@@ -183,7 +186,7 @@ impl Keyspace<'_> {
         if !seeded("server-stream-id-given-twice") {
             stream.last = id;
         }
-        stream.added += 1;
+        stream.added = stream.added.wrapping_add(1); // as in Redis, and the medium may hold any number
         Ok(())
     }
 

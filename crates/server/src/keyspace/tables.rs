@@ -8,7 +8,7 @@
 //! | `server/keys` | space, key | a record (`record.rs`) |
 //! | `server/elements` | space, id of a collection, element | of the type's own |
 //! | `server/deadlines` | space, deadline, key | nothing |
-//! | `server/state` | a name | `layout`, `next id`, `spaces` |
+//! | `server/state` | a name | `layout`, `next id`, `spaces`, `import` (`imports.rs`), `function ` and the name of a library |
 //! | `server/replication` | a name | `history`, `origin`, `primary`; made when it is needed |
 //!
 //! A space is a byte: that of a database (`databases.rs`). Ids and deadlines are 8 bytes,
@@ -23,6 +23,7 @@
 //! Format: `docs/formats/server.md`.
 
 use super::databases::Spaces;
+use super::functions::FunctionChanges;
 use super::{stored_key, unstored_key};
 use crate::error::{Error, Result};
 use everbyte_kv::{Error as KvError, Kv, KvTable};
@@ -64,6 +65,7 @@ impl Tables {
         if found != LAYOUT {
             return Err(Error::Layout { format: Format::new(found, LAYOUT) });
         }
+        super::imports::recover(&kv, [&keys, &elements, &deadlines, &state]).map_err(store)?;
         let spaces = state.get(SPACES).and_then(Spaces::parse).map_err(store)?;
         let local = OnceLock::new();
         match kv.open_table(LOCAL) {
@@ -119,6 +121,8 @@ pub(crate) struct Remembered {
     pub id_end: u64,
     /// The spaces of the databases.
     pub spaces: Spaces,
+    /// Changes of functions.
+    pub functions: FunctionChanges,
     /// The state of the random numbers.
     random: u64,
 }
@@ -127,7 +131,8 @@ impl Default for Remembered {
     fn default() -> Remembered {
         let random = RandomState::new().build_hasher().finish();
         let counts = [None; DATABASES];
-        Remembered { counts, single: None, next_id: 0, id_end: 0, spaces: Spaces::default(), random }
+        let (spaces, functions) = (Spaces::default(), FunctionChanges::default());
+        Remembered { counts, single: None, next_id: 0, id_end: 0, spaces, functions, random }
     }
 }
 
@@ -158,6 +163,7 @@ impl Remembered {
             self.single = None;
         }
         self.spaces.forget();
+        self.functions.forget();
         if seeded("server-ids-after-loss") {
             return;
         }

@@ -20,7 +20,12 @@ const TABLE: [u64; 256] = {
 
 /// Of these bytes.
 pub(super) fn of(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0, |sum, byte| TABLE[usize::from(sum as u8 ^ byte)] ^ sum >> 8)
+    after(0, bytes)
+}
+
+/// Of the bytes that have the checksum `sum`, and these behind them.
+pub(crate) fn after(sum: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(sum, |sum, byte| TABLE[usize::from(sum as u8 ^ byte)] ^ sum >> 8)
 }
 
 #[cfg(test)]

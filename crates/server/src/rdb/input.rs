@@ -9,6 +9,8 @@ const PIECE: u64 = 64 << 10;
 /// The rest of a source of bytes: a payload in memory, or a file.
 pub(crate) struct Input<'s> {
     source: &'s mut dyn Read,
+    /// Bytes of a string at most.
+    string_max: u64,
 }
 
 /// A length, or the form of a string that has none.
@@ -20,7 +22,17 @@ enum Length {
 impl<'s> Input<'s> {
     /// From its beginning.
     pub(crate) fn new(source: &'s mut dyn Read) -> Input<'s> {
-        Input { source }
+        Input { source, string_max: u64::MAX }
+    }
+
+    /// The same, which refuses strings of more bytes, compressed ones too.
+    pub(crate) fn with_strings_up_to(self, size: usize) -> Input<'s> {
+        Input { string_max: size as u64, ..self }
+    }
+
+    /// The size of a string, if it may have one.
+    fn string_size(&self, size: u64) -> Result<u64> {
+        if size > self.string_max { malformed("a string is too long") } else { Ok(size) }
     }
 
     /// The next `size` bytes.
@@ -37,7 +49,8 @@ impl<'s> Input<'s> {
         Ok(bytes)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+    /// The next `N` bytes.
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let mut bytes = [0; N];
         match self.source.read_exact(&mut bytes) {
             Ok(()) => Ok(bytes),
@@ -51,7 +64,7 @@ impl<'s> Input<'s> {
     }
 
     /// The next 8 bytes as a number.
-    pub(super) fn word(&mut self) -> Result<u64> {
+    pub(crate) fn word(&mut self) -> Result<u64> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
@@ -68,7 +81,7 @@ impl<'s> Input<'s> {
     }
 
     /// A length.
-    pub(super) fn length(&mut self) -> Result<u64> {
+    pub(crate) fn length(&mut self) -> Result<u64> {
         match self.length_or_form()? {
             Length::Plain(length) => Ok(length),
             Length::Encoded(_) => malformed("a string is where a length should be"),
@@ -76,14 +89,18 @@ impl<'s> Input<'s> {
     }
 
     /// A string.
-    pub(super) fn string(&mut self) -> Result<Vec<u8>> {
+    pub(crate) fn string(&mut self) -> Result<Vec<u8>> {
         let number = match self.length_or_form()? {
-            Length::Plain(size) => return self.take(size),
+            Length::Plain(size) => {
+                let size = self.string_size(size)?;
+                return self.take(size);
+            }
             Length::Encoded(0) => i64::from(i8::from_le_bytes(self.array()?)),
             Length::Encoded(1) => i64::from(i16::from_le_bytes(self.array()?)),
             Length::Encoded(2) => i64::from(i32::from_le_bytes(self.array()?)),
             Length::Encoded(3) => {
                 let (packed, size) = (self.length()?, self.length()?);
+                let (packed, size) = (self.string_size(packed)?, self.string_size(size)?);
                 let bytes = self.take(packed)?;
                 return match usize::try_from(size) {
                     Ok(size) => lzf::decompress(&bytes, size),

@@ -2,8 +2,8 @@
 
 use super::{Result, malformed};
 
-/// Bytes that come of one byte at most.
-const GROWTH_MAX: usize = 100;
+/// Bytes that come of one byte at most: a copy of 264 bytes is 3.
+const GROWTH_MAX: usize = 88;
 
 /// The `size` bytes that were compressed.
 pub(super) fn decompress(mut input: &[u8], size: usize) -> Result<Vec<u8>> {

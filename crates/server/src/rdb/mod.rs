@@ -11,7 +11,7 @@
 //!   RDB-1  Any bytes are read or refused: no panic, and memory grows with bytes read, not with
 //!          lengths declared.
 
-mod crc64;
+pub(crate) mod crc64;
 mod input;
 mod lzf;
 mod packed;
@@ -25,7 +25,7 @@ pub(crate) use write::{Output, StreamOutput};
 
 use std::fmt;
 
-/// The version of the format that is written, and the newest that is read.
+/// The version of the format that is written, and the newest of payloads that is read.
 pub(crate) const VERSION: u16 = 10;
 /// Bytes of version and checksum.
 const FOOTER: usize = 10;
@@ -58,6 +58,8 @@ pub(crate) mod kind {
     pub(crate) const SORTED_SET_TEXT: u8 = 3;
     pub(crate) const HASH: u8 = 4;
     pub(crate) const SORTED_SET: u8 = 5;
+    pub(crate) const MODULE: u8 = 6;
+    pub(crate) const MODULE_2: u8 = 7;
     pub(crate) const HASH_ZIPMAP: u8 = 9;
     pub(crate) const LIST_ZIPLIST: u8 = 10;
     pub(crate) const SET_INTSET: u8 = 11;
@@ -69,6 +71,12 @@ pub(crate) mod kind {
     pub(crate) const SORTED_SET_LISTPACK: u8 = 17;
     pub(crate) const LIST_QUICKLIST_2: u8 = 18;
     pub(crate) const STREAM_2: u8 = 19;
+    pub(crate) const SET_LISTPACK: u8 = 20;
+    pub(crate) const STREAM_3: u8 = 21;
+    /// The newest type of payloads; files have newer ones, too.
+    pub(crate) const PAYLOAD_MAX: u8 = STREAM_2;
+    /// A library of functions.
+    pub(crate) const LIBRARY: u8 = 245;
 }
 
 /// The type and the value of a payload, if version and checksum are right.

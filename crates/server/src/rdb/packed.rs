@@ -7,23 +7,26 @@
 //! | intset | bytes of a number (4), count (4) | a number | |
 //! | zipmap | count (1) | size and key, size, unused bytes, value | 255 |
 //!
-//! Sizes, counts and the links backwards are compared with what is there.
+//! Elements are handed out as they are read: there may be one for every two bytes. Sizes, counts
+//! and the links backwards are compared with what is there, the last of them behind the last
+//! element.
 
-use super::{Malformed, Result, malformed};
+use super::{Malformed, Result};
+use std::borrow::Cow;
 
 /// An element.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Element<'p> {
+pub(crate) enum Element<'p> {
     Bytes(&'p [u8]),
     Number(i64),
 }
 
-impl Element<'_> {
+impl<'p> Element<'p> {
     /// As a string.
-    pub(super) fn bytes(&self) -> Vec<u8> {
+    pub(super) fn bytes(&self) -> Cow<'p, [u8]> {
         match self {
-            Element::Bytes(bytes) => bytes.to_vec(),
-            Element::Number(number) => number.to_string().into_bytes(),
+            Element::Bytes(bytes) => Cow::Borrowed(bytes),
+            Element::Number(number) => Cow::Owned(number.to_string().into_bytes()),
         }
     }
 
@@ -44,6 +47,7 @@ const ODD_HEAD: Malformed = Malformed { detail: "packed elements have another si
 const ODD_LINK: Malformed = Malformed { detail: "packed elements are not linked backwards" };
 /// A count of 16 bits that says nothing.
 const MANY: usize = u16::MAX as usize;
+const DESCENDS: Malformed = Malformed { detail: "the numbers of a set do not ascend" };
 /// Behind the last element.
 const END: u8 = 255;
 
@@ -107,22 +111,55 @@ fn listpack_element(bytes: &[u8]) -> Result<(Element<'_>, &[u8])> {
     }
 }
 
+/// The elements of a listpack that are left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Listpack<'p> {
+    rest: &'p [u8],
+    said: u16,
+    read: usize,
+}
+
 /// The elements of a listpack.
-pub(super) fn listpack(bytes: &[u8]) -> Result<Vec<Element<'_>>> {
+pub(super) fn listpack(bytes: &[u8]) -> Result<Listpack<'_>> {
     let (size, rest) = array(bytes)?;
-    let (count, mut rest) = array(rest)?;
+    let (count, rest) = array(rest)?;
     if u32::from_le_bytes(size) as usize != bytes.len() {
         return Err(ODD_HEAD);
     }
-    let mut elements = Vec::new();
-    while rest.first() != Some(&END) {
-        let (element, behind) = listpack_element(rest)?;
-        let link = backwards_size(rest.len() - behind.len());
-        rest = behind.strip_prefix(&link[..]).ok_or(ODD_LINK)?;
-        elements.push(element);
+    Ok(Listpack { rest, said: u16::from_le_bytes(count), read: 0 })
+}
+
+impl<'p> Listpack<'p> {
+    /// Elements read.
+    pub(super) fn read(&self) -> usize {
+        self.read
     }
-    counted(u16::from_le_bytes(count), elements.len())?;
-    if rest.len() == 1 { Ok(elements) } else { Err(ODD_HEAD) }
+
+    /// Whether none is left.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.rest.first() == Some(&END)
+    }
+
+    fn element(&mut self) -> Result<Element<'p>> {
+        let (element, behind) = listpack_element(self.rest)?;
+        let link = backwards_size(self.rest.len() - behind.len());
+        self.rest = behind.strip_prefix(&link[..]).ok_or(ODD_LINK)?;
+        self.read += 1;
+        Ok(element)
+    }
+}
+
+impl<'p> Iterator for Listpack<'p> {
+    type Item = Result<Element<'p>>;
+
+    fn next(&mut self) -> Option<Result<Element<'p>>> {
+        if !self.is_at_end() {
+            return Some(self.element());
+        }
+        let counted = counted(self.said, self.read);
+        let ends = if self.rest.len() == 1 { counted } else { counted.and(Err(ODD_HEAD)) };
+        ends.err().map(Err)
+    }
 }
 
 /// One element of a ziplist behind the size of the one before, and the bytes behind it.
@@ -149,20 +186,38 @@ fn ziplist_element(bytes: &[u8]) -> Result<(Element<'_>, &[u8])> {
     }
 }
 
+/// The elements of a ziplist that are left.
+pub(super) struct Ziplist<'p> {
+    rest: &'p [u8],
+    /// Bytes of all of it.
+    size: usize,
+    /// The place of the last element, by the head and by what was read.
+    tail: usize,
+    last: usize,
+    /// Bytes of the element before.
+    before: usize,
+    said: u16,
+    read: usize,
+}
+
 /// The elements of a ziplist.
-pub(super) fn ziplist(bytes: &[u8]) -> Result<Vec<Element<'_>>> {
+pub(super) fn ziplist(bytes: &[u8]) -> Result<Ziplist<'_>> {
     const HEAD: usize = 10;
     let (size, rest) = array(bytes)?;
     let (tail, rest) = array(rest)?;
-    let (count, mut rest) = array(rest)?;
+    let (count, rest) = array(rest)?;
     if u32::from_le_bytes(size) as usize != bytes.len() {
         return Err(ODD_HEAD);
     }
-    let (mut elements, mut before, mut last) = (Vec::new(), 0, HEAD);
-    while rest.first() != Some(&END) {
-        let start = rest.len();
-        last = bytes.len() - start;
-        let ([link], behind) = array(rest)?;
+    let (tail, said) = (u32::from_le_bytes(tail) as usize, u16::from_le_bytes(count));
+    Ok(Ziplist { rest, size: bytes.len(), tail, last: HEAD, before: 0, said, read: 0 })
+}
+
+impl<'p> Ziplist<'p> {
+    fn element(&mut self) -> Result<Element<'p>> {
+        let start = self.rest.len();
+        self.last = self.size - start;
+        let ([link], behind) = array(self.rest)?;
         let (link, behind) = match link {
             254 => {
                 let (link, behind) = array(behind)?;
@@ -170,42 +225,65 @@ pub(super) fn ziplist(bytes: &[u8]) -> Result<Vec<Element<'_>>> {
             }
             link => (usize::from(link), behind),
         };
-        if link != before {
+        if link != self.before {
             return Err(ODD_LINK);
         }
         let (element, behind) = ziplist_element(behind)?;
-        (before, rest) = (start - behind.len(), behind);
-        elements.push(element);
+        (self.before, self.rest) = (start - behind.len(), behind);
+        self.read += 1;
+        Ok(element)
     }
-    counted(u16::from_le_bytes(count), elements.len())?;
-    if rest.len() == 1 && u32::from_le_bytes(tail) as usize == last { Ok(elements) } else { Err(ODD_HEAD) }
+}
+
+impl<'p> Iterator for Ziplist<'p> {
+    type Item = Result<Element<'p>>;
+
+    fn next(&mut self) -> Option<Result<Element<'p>>> {
+        if self.rest.first() != Some(&END) {
+            return Some(self.element());
+        }
+        let counted = counted(self.said, self.read);
+        let ends = if self.rest.len() == 1 && self.tail == self.last { counted } else { counted.and(Err(ODD_HEAD)) };
+        ends.err().map(Err)
+    }
 }
 
 /// The numbers of an intset, which ascend.
-pub(super) fn intset(bytes: &[u8]) -> Result<Vec<i64>> {
+pub(super) fn intset(bytes: &[u8]) -> Result<impl Iterator<Item = Result<Element<'_>>>> {
     let (width, rest) = array(bytes)?;
     let (count, rest) = array(rest)?;
     let (width, count) = (u32::from_le_bytes(width) as usize, u32::from_le_bytes(count) as usize);
     if ![2, 4, 8].contains(&width) || count.checked_mul(width) != Some(rest.len()) {
         return Err(ODD_HEAD);
     }
-    let number = |bytes: &[u8]| {
+    let mut before = None;
+    Ok(rest.chunks_exact(width).map(move |bytes| {
         let negative = bytes.last().is_some_and(|byte| byte & 0x80 != 0);
         let mut word = [if negative { 0xff } else { 0 }; 8];
         word[..width].copy_from_slice(bytes);
-        i64::from_le_bytes(word)
-    };
-    let numbers: Vec<i64> = rest.chunks_exact(width).map(number).collect();
-    match numbers.is_sorted_by(|one, other| one < other) {
-        true => Ok(numbers),
-        false => malformed("the numbers of a set do not ascend"),
-    }
+        let number = i64::from_le_bytes(word);
+        let ascends = before.replace(number).is_none_or(|before| before < number);
+        if ascends { Ok(Element::Number(number)) } else { Err(DESCENDS) }
+    }))
+}
+
+/// The keys and values of a zipmap that are left, in turn.
+pub(super) struct Zipmap<'p> {
+    rest: &'p [u8],
+    /// Behind a key.
+    value: Option<&'p [u8]>,
+    said: u8,
+    read: usize,
 }
 
 /// The keys and values of a zipmap, in turn.
-pub(super) fn zipmap(bytes: &[u8]) -> Result<Vec<Element<'_>>> {
-    let ([count], mut rest) = array(bytes)?;
-    let size = |bytes| -> Result<(usize, &[u8])> {
+pub(super) fn zipmap(bytes: &[u8]) -> Result<Zipmap<'_>> {
+    let ([said], rest) = array(bytes)?;
+    Ok(Zipmap { rest, value: None, said, read: 0 })
+}
+
+impl<'p> Zipmap<'p> {
+    fn size(bytes: &'p [u8]) -> Result<(usize, &'p [u8])> {
         let ([first], rest) = array(bytes)?;
         match first {
             254 => {
@@ -214,22 +292,37 @@ pub(super) fn zipmap(bytes: &[u8]) -> Result<Vec<Element<'_>>> {
             }
             first => Ok((usize::from(first), rest)),
         }
-    };
-    let mut elements = Vec::new();
-    while rest.first() != Some(&END) {
-        let (key_size, behind) = size(rest)?;
+    }
+
+    /// The next key, whose value is then due.
+    fn key(&mut self) -> Result<&'p [u8]> {
+        let (key_size, behind) = Zipmap::size(self.rest)?;
         let (key, behind) = part(behind, key_size)?;
         if behind.first() == Some(&END) {
             return Err(CUT);
         }
-        let (value_size, behind) = size(behind)?;
+        let (value_size, behind) = Zipmap::size(behind)?;
         let ([unused], behind) = array(behind)?;
         let (value, behind) = part(behind, value_size)?;
-        rest = part(behind, usize::from(unused))?.1;
-        elements.extend([Element::Bytes(key), Element::Bytes(value)]);
+        self.rest = part(behind, usize::from(unused))?.1;
+        (self.value, self.read) = (Some(value), self.read + 1);
+        Ok(key)
     }
-    let fits = usize::from(count) == elements.len() / 2 || count >= 254;
-    if fits && rest.len() == 1 { Ok(elements) } else { Err(ODD_HEAD) }
+}
+
+impl<'p> Iterator for Zipmap<'p> {
+    type Item = Result<Element<'p>>;
+
+    fn next(&mut self) -> Option<Result<Element<'p>>> {
+        if let Some(value) = self.value.take() {
+            return Some(Ok(Element::Bytes(value)));
+        }
+        if self.rest.first() != Some(&END) {
+            return Some(self.key().map(Element::Bytes));
+        }
+        let fits = usize::from(self.said) == self.read || self.said >= 254;
+        (!fits || self.rest.len() != 1).then_some(Err(ODD_HEAD))
+    }
 }
 
 #[cfg(test)]
@@ -260,11 +353,12 @@ mod tests {
     #[test]
     fn zipmaps_and_intsets_are_read() {
         let map = b"\x02\x03foo\x03\x00bar\x05hello\x05\x01world!\xff";
-        let found: Vec<Vec<u8>> = zipmap(map).unwrap().iter().map(Element::bytes).collect();
-        assert_eq!(found, [&b"foo"[..], b"bar", b"hello", b"world"]);
-        assert!(zipmap(&map[..map.len() - 1]).is_err());
-        assert_eq!(intset(&[2, 0, 0, 0, 2, 0, 0, 0, 0xff, 0xff, 5, 0]).unwrap(), [-1, 5]);
-        assert!(intset(&[2, 0, 0, 0, 2, 0, 0, 0, 5, 0, 5, 0]).is_err());
-        assert!(intset(&[3, 0, 0, 0, 0, 0, 0, 0]).is_err());
+        let read = |map| zipmap(map)?.collect::<Result<Vec<Element<'_>>>>();
+        assert_eq!(read(map).unwrap(), [&b"foo"[..], b"bar", b"hello", b"world"].map(Element::Bytes));
+        assert!(read(&map[..map.len() - 1]).is_err());
+        let read = |set| intset(set)?.collect::<Result<Vec<Element<'_>>>>();
+        assert_eq!(read(&[2, 0, 0, 0, 2, 0, 0, 0, 0xff, 0xff, 5, 0]).unwrap(), [-1, 5].map(Element::Number));
+        assert!(read(&[2, 0, 0, 0, 2, 0, 0, 0, 5, 0, 5, 0]).is_err());
+        assert!(read(&[3, 0, 0, 0, 0, 0, 0, 0]).is_err());
     }
 }

@@ -2,7 +2,8 @@
 
 use super::input::{Input, score};
 use super::packed::{Element, intset, listpack, ziplist, zipmap};
-use super::{Malformed, Result, kind, malformed, stream};
+use super::stream::{self, Fields};
+use super::{Malformed, Result, kind, malformed};
 
 /// A part of a value. The parts of one value are all of the same type.
 #[derive(Debug)]
@@ -17,8 +18,8 @@ pub(crate) enum Part<'p> {
     Scored(&'p [u8], f64),
     /// A field of a hash, and its value.
     Field(&'p [u8], &'p [u8]),
-    /// An entry of a stream, in order: its id, and fields and values in turn.
-    Entry((u64, u64), &'p [&'p [u8]]),
+    /// An entry of a stream, in order: its id, and its fields.
+    Entry((u64, u64), Fields<'p>),
     /// The state of a stream, behind its entries: last id, highest id that was deleted, and the
     /// number of entries ever added.
     State {
@@ -50,10 +51,13 @@ pub(crate) fn read_value(kind: u8, input: &mut Input<'_>, each: &mut Sink<'_>) -
             let bytes = input.string()?;
             each(Part::String(&bytes))
         }
-        kind::STREAM | kind::STREAM_2 => stream::read(kind, input, each),
+        kind::STREAM | kind::STREAM_2 | kind::STREAM_3 => stream::read(kind, input, each),
         kind::LIST_QUICKLIST | kind::LIST_QUICKLIST_2 => quicklist(kind, input, each),
         kind::LIST | kind::SET | kind::SORTED_SET_TEXT | kind::HASH | kind::SORTED_SET => plain(kind, input, each),
-        kind::HASH_ZIPMAP..=kind::HASH_ZIPLIST | kind::HASH_LISTPACK | kind::SORTED_SET_LISTPACK => {
+        kind::HASH_ZIPMAP..=kind::HASH_ZIPLIST
+        | kind::HASH_LISTPACK
+        | kind::SORTED_SET_LISTPACK
+        | kind::SET_LISTPACK => {
             let bytes = input.string()?;
             packed(kind, &bytes, each)
         }
@@ -97,15 +101,15 @@ fn quicklist(kind: u8, input: &mut Input<'_>, each: &mut Sink<'_>) -> Result<()>
     for _ in 0..count {
         let form = if kind == kind::LIST_QUICKLIST_2 { input.length()? } else { 0 };
         let bytes = input.string()?;
-        let elements = match (kind, form) {
-            (kind::LIST_QUICKLIST, _) => ziplist(&bytes)?,
-            (_, LONG) => vec![Element::Bytes(&bytes)],
-            (_, PACKED) => listpack(&bytes)?,
-            _ => return malformed("a part of a list has an unknown form"),
-        };
-        for element in elements {
+        let mut add = |element: &[u8]| {
             found = true;
-            each(Part::Element(&element.bytes()))?;
+            each(Part::Element(element))
+        };
+        match (kind, form) {
+            (kind::LIST_QUICKLIST, _) => ziplist(&bytes)?.try_for_each(|one| add(&one?.bytes()))?,
+            (_, LONG) => add(&bytes)?,
+            (_, PACKED) => listpack(&bytes)?.try_for_each(|one| add(&one?.bytes()))?,
+            _ => return malformed("a part of a list has an unknown form"),
         }
     }
     if found { Ok(()) } else { malformed("a value without elements") }
@@ -113,34 +117,63 @@ fn quicklist(kind: u8, input: &mut Input<'_>, each: &mut Sink<'_>) -> Result<()>
 
 /// All elements in one string.
 fn packed(kind: u8, bytes: &[u8], each: &mut Sink<'_>) -> Result<()> {
-    let elements = match kind {
-        kind::SET_INTSET => intset(bytes)?.into_iter().map(Element::Number).collect(),
-        kind::HASH_ZIPMAP => zipmap(bytes)?,
-        kind::HASH_LISTPACK | kind::SORTED_SET_LISTPACK => listpack(bytes)?,
-        _ => ziplist(bytes)?,
+    let mut elements: Box<dyn Iterator<Item = Result<Element<'_>>> + '_> = match kind {
+        kind::SET_INTSET => Box::new(intset(bytes)?),
+        kind::HASH_ZIPMAP => Box::new(zipmap(bytes)?),
+        kind::HASH_LISTPACK | kind::SORTED_SET_LISTPACK | kind::SET_LISTPACK => Box::new(listpack(bytes)?),
+        _ => Box::new(ziplist(bytes)?),
     };
-    if elements.is_empty() {
-        return malformed("a value without elements");
-    }
-    match kind {
-        kind::SET_INTSET => elements.iter().try_for_each(|one| each(Part::Member(&one.bytes()))),
-        kind::LIST_ZIPLIST => elements.iter().try_for_each(|one| each(Part::Element(&one.bytes()))),
-        _ => {
-            let (pairs, rest) = elements.as_chunks::<2>();
-            if !rest.is_empty() {
-                return Err(Malformed { detail: "a packed field has no value" });
-            }
-            let scored = matches!(kind, kind::SORTED_SET_ZIPLIST | kind::SORTED_SET_LISTPACK);
-            pairs.iter().try_for_each(|[one, other]| match scored {
-                true => {
-                    let score = match other {
-                        Element::Number(number) => *number as f64,
-                        Element::Bytes(text) => score(text)?,
-                    };
-                    each(Part::Scored(&one.bytes(), score))
+    let mut found = false;
+    while let Some(one) = elements.next() {
+        let one = one?.bytes();
+        found = true;
+        match kind {
+            kind::SET_INTSET | kind::SET_LISTPACK => each(Part::Member(&one))?,
+            kind::LIST_ZIPLIST => each(Part::Element(&one))?,
+            _ => {
+                let other = elements.next().ok_or(Malformed { detail: "a packed field has no value" })??;
+                match (kind, &other) {
+                    (kind::SORTED_SET_ZIPLIST | kind::SORTED_SET_LISTPACK, Element::Number(number)) => {
+                        each(Part::Scored(&one, *number as f64))?;
+                    }
+                    (kind::SORTED_SET_ZIPLIST | kind::SORTED_SET_LISTPACK, Element::Bytes(text)) => {
+                        each(Part::Scored(&one, score(text)?))?;
+                    }
+                    _ => each(Part::Field(&one, &other.bytes()))?,
                 }
-                false => each(Part::Field(&one.bytes(), &other.bytes())),
-            })
+            }
+        }
+    }
+    if found { Ok(()) } else { malformed("a value without elements") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rdb::Input;
+
+    /// Elements are told before the bytes behind them are read: a list of them would have many
+    /// times the bytes of the payload.
+    #[test]
+    fn packed_elements_are_told_as_they_are_read() {
+        // Of each form two elements or one pair, and an end that is no end.
+        let listpack = b"\x0d\0\0\0\x02\0\x81a\x02\x81b\x02\xfe";
+        let ziplist = b"\x11\0\0\0\x0d\0\0\0\x02\0\0\x01a\x03\x01b\xfe";
+        let intset = b"\x02\0\0\0\x03\0\0\0\x05\0\x06\0\x06\0";
+        let zipmap = b"\x01\x01a\x01\0b\xfe";
+        for (kind, bytes) in [
+            (kind::HASH_LISTPACK, &listpack[..]),
+            (kind::LIST_ZIPLIST, ziplist),
+            (kind::SET_INTSET, intset),
+            (kind::HASH_ZIPMAP, zipmap),
+        ] {
+            let payload = [&[bytes.len() as u8][..], bytes].concat();
+            let (mut rest, mut told) = (&payload[..], 0);
+            let read = read_value(kind, &mut Input::new(&mut rest), &mut |_| {
+                told += 1;
+                Ok(())
+            });
+            assert!(read.is_err() && told > 0, "type {kind}: {read:?}, {told} parts");
         }
     }
 }

@@ -5,7 +5,7 @@
 //! which later ones may share.
 
 use super::input::Input;
-use super::packed::{Element, listpack};
+use super::packed::{Element, Listpack, listpack};
 use super::read::{Part, Sink};
 use super::{Malformed, Result, kind, malformed};
 
@@ -17,6 +17,53 @@ pub(super) const SAME_FIELDS: i64 = 2;
 const ENDS: Malformed = Malformed { detail: "an entry of a stream ends early" };
 
 type Id = (u64, u64);
+
+/// The fields and values of an entry, read from its listpack as they are asked for: an entry of a
+/// few bytes may have many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fields<'p> {
+    /// Names that the entry shares with the first one, if it does.
+    names: Option<Listpack<'p>>,
+    /// Values, and names that are its own.
+    own: Listpack<'p>,
+    /// The number of pairs.
+    count: usize,
+}
+
+impl Fields<'_> {
+    /// The number of fields and values.
+    pub(crate) fn len(&self) -> usize {
+        2 * self.count
+    }
+
+    /// Gives `each` names and values in turn.
+    pub(crate) fn visit(&self, each: &mut dyn FnMut(&[u8])) {
+        let (mut names, mut own) = (self.names, self.own);
+        for place in 0..self.len() {
+            let part = match &mut names {
+                Some(names) if place % 2 == 0 => names.next(),
+                _ => own.next(),
+            };
+            // `entries` has read all of them before.
+            if let Some(Ok(element)) = part {
+                each(&element.bytes());
+            }
+        }
+    }
+}
+
+/// The next number.
+fn number(rest: &mut Listpack<'_>) -> Result<i64> {
+    rest.next().ok_or(ENDS)??.number()
+}
+
+/// Passes over elements.
+fn skip(rest: &mut Listpack<'_>, count: usize) -> Result<()> {
+    for _ in 0..count {
+        rest.next().ok_or(ENDS)??;
+    }
+    Ok(())
+}
 
 /// An id of 16 bytes, big-endian.
 fn id_of(bytes: &[u8]) -> Result<Id> {
@@ -33,7 +80,7 @@ pub(super) fn read(kind: u8, input: &mut Input<'_>, each: &mut Sink<'_>) -> Resu
     for _ in 0..parts {
         let first = id_of(&input.string()?)?;
         let bytes = input.string()?;
-        count += entries(first, &listpack(&bytes)?, &mut last, each)?;
+        count += entries(first, listpack(&bytes)?, &mut last, each)?;
     }
     let length = input.length()?;
     let mut id = || Ok((input.length()?, input.length()?));
@@ -52,40 +99,35 @@ pub(super) fn read(kind: u8, input: &mut Input<'_>, each: &mut Sink<'_>) -> Resu
     if last.is_some_and(|last| last > newest) {
         return malformed("a stream has an entry behind its last id");
     }
+    // Redis counts in 63 bits wherever it tells the number.
+    if added > i64::MAX as u64 {
+        return malformed("a stream has had too many entries");
+    }
     each(Part::State { last: newest, deleted, added })?;
     groups(kind, input, each)
 }
 
 /// The entries of a listpack; how many. `last` is the id before them.
-fn entries(first: Id, elements: &[Element<'_>], last: &mut Option<Id>, each: &mut Sink<'_>) -> Result<u64> {
-    let mut rest = elements.iter();
-    let mut number = || rest.next().ok_or(ENDS)?.number();
-    let (alive, gone, fields) = (number()?, number()?, number()?);
-    let fields = usize::try_from(fields).ok().filter(|count| *count < elements.len()).ok_or(ENDS)?;
-    let names: Vec<Vec<u8>> = rest.by_ref().take(fields).map(Element::bytes).collect();
-    if names.len() != fields || rest.next() != Some(&Element::Number(0)) {
+fn entries(first: Id, mut rest: Listpack<'_>, last: &mut Option<Id>, each: &mut Sink<'_>) -> Result<u64> {
+    let count = |number: i64| usize::try_from(number).map_err(|_| ENDS);
+    let (alive, gone) = (number(&mut rest)?, number(&mut rest)?);
+    let shared = count(number(&mut rest)?)?;
+    let names = rest;
+    skip(&mut rest, shared)?;
+    if rest.next().ok_or(ENDS)?? != Element::Number(0) {
         return Err(ENDS);
     }
     let (mut found, mut deleted) = (0_i64, 0_i64);
-    while rest.len() > 0 {
-        let before = rest.len();
-        let mut number = || rest.next().ok_or(ENDS)?.number();
-        let (flags, ms, seq) = (number()?, number()?, number()?);
+    while !rest.is_at_end() {
+        let before = rest.read();
+        let (flags, ms, seq) = (number(&mut rest)?, number(&mut rest)?, number(&mut rest)?);
         let id = (first.0.wrapping_add(ms as u64), first.1.wrapping_add(seq as u64));
-        // Names that are shared are not copied: there may be as many bytes of them for each entry.
-        let own: Vec<Vec<u8>> = if flags & SAME_FIELDS != 0 {
-            rest.by_ref().take(fields).map(Element::bytes).collect()
-        } else {
-            let count = usize::try_from(number()?).ok().filter(|count| *count <= rest.len() / 2).ok_or(ENDS)?;
-            rest.by_ref().take(2 * count).map(Element::bytes).collect()
-        };
-        let pairs: Vec<&[u8]> = match flags & SAME_FIELDS {
-            0 => own.iter().map(Vec::as_slice).collect(),
-            _ if own.len() < fields => return Err(ENDS),
-            _ => names.iter().zip(&own).flat_map(|(name, value)| [&name[..], value]).collect(),
-        };
-        let size = before - rest.len();
-        if rest.next().ok_or(ENDS)?.number()? != size as i64 {
+        let shares = flags & SAME_FIELDS != 0;
+        let pairs = if shares { shared } else { count(number(&mut rest)?)? };
+        let fields = Fields { names: shares.then_some(names), own: rest, count: pairs };
+        skip(&mut rest, if shares { pairs } else { pairs.checked_mul(2).ok_or(ENDS)? })?;
+        let size = rest.read() - before;
+        if number(&mut rest)? != size as i64 {
             return malformed("an entry of a stream has another size than it says");
         }
         if flags & DELETED != 0 {
@@ -97,8 +139,9 @@ fn entries(first: Id, elements: &[Element<'_>], last: &mut Option<Id>, each: &mu
         }
         *last = Some(id);
         found += 1;
-        each(Part::Entry(id, &pairs))?;
+        each(Part::Entry(id, fields))?;
     }
+    rest.next().transpose()?;
     if (alive, gone) == (found, deleted) {
         Ok(found.unsigned_abs())
     } else {
@@ -122,6 +165,9 @@ fn groups(kind: u8, input: &mut Input<'_>, each: &mut Sink<'_>) -> Result<()> {
         for _ in 0..input.length()? {
             let name = input.string()?;
             let seen = input.word()?;
+            if kind == kind::STREAM_3 {
+                input.word()?; // when it was active
+            }
             each(Part::Consumer(&name, seen))?;
             for _ in 0..input.length()? {
                 let id = id_of(&input.take(16)?)?;

@@ -1,6 +1,5 @@
 //! Values on their way out: elements one after the other, entries of streams in listpacks.
 
-use super::kind;
 use super::packed::backwards_size;
 use super::stream::SAME_FIELDS;
 use crate::resp::number::parse_integer;
@@ -25,6 +24,21 @@ impl Output {
     /// Bytes so far.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// The bytes so far.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Without the bytes so far.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// Takes the bytes of another output to its end.
+    pub(crate) fn append(&mut self, other: &mut Output) {
+        self.bytes.append(&mut other.bytes);
     }
 
     /// All bytes.
@@ -65,7 +79,29 @@ impl Output {
         }
     }
 
-    fn plain(&mut self, string: &[u8]) {
+    /// Bytes as they are.
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// A byte.
+    pub(crate) fn byte(&mut self, byte: u8) {
+        self.bytes.push(byte);
+    }
+
+    /// A number of 8 bytes.
+    pub(crate) fn word(&mut self, word: u64) {
+        self.bytes.extend_from_slice(&word.to_le_bytes());
+    }
+
+    /// The id of an entry of a stream, whose order is that of its bytes.
+    pub(crate) fn id(&mut self, (ms, seq): (u64, u64)) {
+        self.bytes.extend_from_slice(&ms.to_be_bytes());
+        self.bytes.extend_from_slice(&seq.to_be_bytes());
+    }
+
+    /// A string as its bytes, which numbers may be, too.
+    pub(crate) fn plain(&mut self, string: &[u8]) {
         self.length(string.len() as u64);
         self.bytes.extend_from_slice(string);
     }
@@ -115,7 +151,7 @@ impl Listpack {
     }
 }
 
-/// A stream on its way out.
+/// The entries of a stream on their way out, in listpacks.
 #[derive(Default)]
 pub(crate) struct StreamOutput {
     parts: Output,
@@ -134,9 +170,14 @@ struct Open {
 }
 
 impl StreamOutput {
-    /// Bytes so far, about.
-    pub(crate) fn len(&self) -> usize {
-        self.parts.len() + self.open.as_ref().map_or(0, |open| open.elements.elements.len())
+    /// The listpacks that are full, to be taken out.
+    pub(crate) fn parts(&mut self) -> &mut Output {
+        &mut self.parts
+    }
+
+    /// The number of listpacks that were full, and the first id.
+    pub(crate) fn sums(&self) -> (u64, (u64, u64)) {
+        (self.count, self.first)
     }
 
     /// An entry: its id, and fields and values in turn.
@@ -169,7 +210,8 @@ impl StreamOutput {
         pack.number(size as i64);
     }
 
-    fn close(&mut self) {
+    /// The last listpack is full.
+    pub(crate) fn close(&mut self) {
         let Some(open) = self.open.take() else { return };
         let mut head = Listpack::default();
         head.number(open.entries);
@@ -180,17 +222,5 @@ impl StreamOutput {
         self.parts.plain(&[open.id.0.to_be_bytes(), open.id.1.to_be_bytes()].concat());
         self.parts.plain(&open.elements.bytes(&head));
         self.count += 1;
-    }
-
-    /// All of it, with the state: last id, highest id that was deleted, entries ever added.
-    pub(crate) fn finish(mut self, last: (u64, u64), deleted: (u64, u64), added: u64) -> Output {
-        self.close();
-        let mut out = Output::new(kind::STREAM_2);
-        out.length(self.count);
-        out.bytes.append(&mut self.parts.bytes);
-        const GROUPS: u64 = 0;
-        let ids = [last, self.first, deleted].into_iter().flat_map(|(ms, seq)| [ms, seq]);
-        [self.entries].into_iter().chain(ids).chain([added, GROUPS]).for_each(|word| out.length(word));
-        out
     }
 }

@@ -87,6 +87,24 @@ impl Extended {
         Some(finite(negative, bits, exponent)).filter(|sum| *sum != Extended::Infinite)
     }
 
+    /// 1000 times the number, rounded up to a whole one; `None` if that is no `i64`.
+    pub(crate) fn thousandfold(self) -> Option<i64> {
+        let Extended::Finite { negative, bits, exponent } = self else { return None };
+        let (_, bits, exponent) = match finite(negative, u128::from(bits) * 1000, exponent) {
+            Extended::Infinite => return None,
+            number => number.parts(),
+        };
+        // The highest bit is set, unless the number is tiny: exponents above 0 are beyond an `i64`.
+        let (whole, has_part) = match exponent {
+            0 => (bits, false),
+            -63..0 => (bits >> -exponent, bits & ((1 << -exponent) - 1) != 0),
+            ..-63 => (0, bits != 0),
+            _ => return None,
+        };
+        let whole = i128::from(whole);
+        i64::try_from(if negative { -whole } else { whole + i128::from(has_part) }).ok()
+    }
+
     fn parts(self) -> (bool, u64, i64) {
         match self {
             Extended::Finite { negative, bits, exponent } => (negative, bits, exponent),
@@ -201,6 +219,26 @@ mod tests {
         assert!(large.len() == 4933 && large.starts_with("1000000000000000000"), "{large}");
         assert_eq!(sum("1.1e4932", "1.1e4932"), None, "an overflow");
         assert_eq!(sum("inf", "1"), None);
+    }
+
+    #[test]
+    fn thousandfolds_are_rounded_up() {
+        for (text, value) in [
+            ("0", Some(0)),
+            ("1e-400", Some(1)),
+            ("-0.0001", Some(0)),
+            ("-0.0011", Some(-1)),
+            ("0x1p-10", Some(1)),
+            ("1.0001", Some(1001)),
+            ("9223372036854775.807", Some(i64::MAX)),
+            ("9223372036854775.808", None),
+            ("-9223372036854775.808", Some(i64::MIN + 1)),
+            ("18446744073709552", None),
+            ("1e400", None),
+        ] {
+            assert_eq!(Extended::parse(text.as_bytes()).unwrap().thousandfold(), value, "{text}");
+        }
+        assert_eq!(Extended::Infinite.thousandfold(), None);
     }
 
     #[test]

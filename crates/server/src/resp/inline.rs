@@ -31,6 +31,13 @@ pub(crate) fn split(line: &[u8], words: &mut Vec<u8>, spans: &mut Vec<ArgumentSp
     }
 }
 
+/// The words of a line; `None` if its quotes do not match.
+pub(crate) fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let (mut words, mut spans) = (Vec::new(), Vec::new());
+    split(line, &mut words, &mut spans).ok()?;
+    Some(spans.iter().map(|span| span.of(&words).to_vec()).collect())
+}
+
 /// Reads one word that starts at `at`; returns where it ends.
 fn word(line: &[u8], mut at: usize, words: &mut Vec<u8>) -> Result<usize, Unbalanced> {
     loop {

@@ -31,12 +31,20 @@ pub(crate) fn parse_integer(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// Reads the digits of a `u64`, leading zeros included.
-pub(crate) fn parse_unsigned(digits: &[u8]) -> Option<u64> {
+/// Reads a `u64` as C's `strtoull` does, all of the text: blanks and a sign may be before the
+/// digits, and a number below zero counts from 2^64 down.
+pub(crate) fn parse_unsigned_loosely(text: &[u8]) -> Option<u64> {
+    let blanks = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
+    let (negative, digits) = match &text[blanks..] {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    str::from_utf8(digits).ok()?.parse().ok()
+    let value = str::from_utf8(digits).ok()?.parse::<u64>().ok()?;
+    Some(if negative { value.wrapping_neg() } else { value })
 }
 
 /// Appends `value` in decimal.
@@ -87,6 +95,26 @@ mod tests {
             ("1a", None),
         ] {
             assert_eq!(parse_integer(text.as_bytes()), value, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn unsigned_numbers_are_read_as_c_reads_them() {
+        for (text, value) in [
+            ("007", Some(7)),
+            ("18446744073709551615", Some(u64::MAX)),
+            (" \t\r+5", Some(5)),
+            (" -1", Some(u64::MAX)),
+            ("-18446744073709551615", Some(1)),
+            ("18446744073709551616", None),
+            ("-18446744073709551616", None),
+            ("", None),
+            (" ", None),
+            ("+", None),
+            ("+-1", None),
+            ("1 ", None),
+        ] {
+            assert_eq!(parse_unsigned_loosely(text.as_bytes()), value, "{text:?}");
         }
     }
 

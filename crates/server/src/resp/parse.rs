@@ -301,6 +301,13 @@ impl Parser {
         Args { bytes: if self.inline { &self.words } else { input }, spans: &self.spans }
     }
 
+    /// Whether a line end is behind each argument of the completed array; `parse` passes over any
+    /// two bytes.
+    pub(crate) fn ends_lines(&self, input: &[u8]) -> bool {
+        let end = |span: &ArgumentSpan| span.start as usize + span.size as usize;
+        self.spans.iter().all(|span| input.get(end(span)..end(span) + 2) == Some(b"\r\n"))
+    }
+
     /// Bytes this parser holds apart from the input, or will hold for the spans left out once the
     /// request is complete: all of them are taken at once then, and no lookup happens in between.
     pub(crate) fn memory(&self) -> usize {

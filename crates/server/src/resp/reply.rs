@@ -297,6 +297,36 @@ impl Replies {
         }
     }
 
+    /// A truth value; a number in RESP2.
+    pub(crate) fn boolean(&mut self, value: bool) {
+        self.raw(match (self.protocol, value) {
+            (Protocol::Resp2, true) => b":1\r\n",
+            (Protocol::Resp2, false) => b":0\r\n",
+            (Protocol::Resp3, true) => b"#t\r\n",
+            (Protocol::Resp3, false) => b"#f\r\n",
+        });
+    }
+
+    /// A whole number of any size, as text; a byte string in RESP2.
+    pub(crate) fn big_number(&mut self, digits: &[u8]) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(digits),
+            Protocol::Resp3 => [&b"("[..], digits, b"\r\n"].into_iter().for_each(|part| self.raw(part)),
+        }
+    }
+
+    /// Text of a format, which is three letters.
+    pub(crate) fn verbatim(&mut self, format: &[u8], text: &[u8]) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(text),
+            Protocol::Resp3 => {
+                self.header(b'=', text.len() as i64 + 4);
+                let format: Vec<u8> = format.iter().copied().chain([b' '; 3]).take(3).collect();
+                [&format[..], b":", text, b"\r\n"].into_iter().for_each(|part| self.raw(part));
+            }
+        }
+    }
+
     /// Plain text meant for people.
     pub(crate) fn text(&mut self, text: &str) {
         match self.protocol {

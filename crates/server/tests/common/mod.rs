@@ -38,8 +38,12 @@ impl Ours {
 
     pub(crate) fn with(options: Options) -> Ours {
         let dir = tempfile::tempdir().unwrap();
+        Ours::on(table(dir.path()), dir, options)
+    }
+
+    /// On a table that a test has filled, in its directory.
+    pub(crate) fn on(kv: Kv, dir: tempfile::TempDir, options: Options) -> Ours {
         let options = Options { address: "127.0.0.1:0".into(), ..options };
-        let kv = table(dir.path());
         let server = Server::bind(kv.clone(), options).unwrap();
         let (address, handle) = (server.address(), server.handle());
         let thread = Some(std::thread::spawn(move || server.run()));
@@ -76,23 +80,41 @@ impl Drop for Ours {
 pub(crate) struct Redis {
     pub address: SocketAddr,
     child: Child,
-    _dir: tempfile::TempDir,
+    /// Its working directory.
+    pub dir: tempfile::TempDir,
 }
 
 impl Redis {
     /// On a port that was free a moment before: should another program have taken it since, on
     /// another one.
     pub(crate) fn start() -> Redis {
-        let started = std::iter::repeat_with(Redis::try_start).take(10).flatten().next();
+        Redis::start_with(&[], None)
+    }
+
+    /// With further arguments, and a snapshot to load, or the directory of an AOF.
+    pub(crate) fn start_with(args: &[&str], snapshot: Option<&Path>) -> Redis {
+        let started = std::iter::repeat_with(|| Redis::try_start(args, snapshot)).take(10).flatten().next();
         started.expect("redis-server ends by itself, and hardly for want of a free port")
     }
 
-    fn try_start() -> Option<Redis> {
+    fn try_start(args: &[&str], snapshot: Option<&Path>) -> Option<Redis> {
         let dir = tempfile::tempdir().unwrap();
+        match snapshot {
+            Some(folder) if folder.is_dir() => {
+                let to = dir.path().join(folder.file_name().unwrap());
+                std::fs::create_dir(&to).unwrap();
+                for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+                    std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+                }
+            }
+            Some(file) => drop(std::fs::copy(file, dir.path().join("dump.rdb")).unwrap()),
+            None => {}
+        }
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let child = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"])
             .arg(dir.path())
+            .args(args)
             .stdout(Stdio::null())
             .spawn()
             .unwrap_or_else(|error| {
@@ -100,7 +122,7 @@ impl Redis {
                     "redis-server cannot be started ({error}): the tests compare with it; apt-get install redis-server"
                 )
             });
-        let mut redis = Redis { address: SocketAddr::from(([127, 0, 0, 1], port)), child, _dir: dir };
+        let mut redis = Redis { address: SocketAddr::from(([127, 0, 0, 1], port)), child, dir };
         let listens = format!("process_id:{}\r\n", redis.child.id());
         loop {
             if redis.child.try_wait().unwrap().is_some() {
@@ -108,8 +130,9 @@ impl Redis {
             }
             let said = TcpStream::connect(redis.address)
                 .is_ok()
-                .then(|| redis.client().exchange(&command(&["INFO", "server"])));
-            if said.is_some_and(|(said, _)| String::from_utf8_lossy(&said).contains(&listens)) {
+                .then(|| redis.client().exchange(&command(&["INFO", "everything"])));
+            let is_told = |said: &[u8], text: &str| String::from_utf8_lossy(said).contains(text);
+            if said.is_some_and(|(said, _)| is_told(&said, &listens) && is_told(&said, "\r\nloading:0\r\n")) {
                 return Some(redis);
             }
             std::thread::sleep(Duration::from_millis(10));

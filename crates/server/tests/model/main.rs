@@ -20,12 +20,14 @@ mod lists;
 mod password;
 mod programs;
 mod pubsub;
+mod scripts;
 mod sets;
 mod sort;
 mod sorted_sets;
 mod streams;
 mod tracking;
 mod transactions;
+mod transfers;
 
 use common::{Client, Ours, Redis, Reply, command};
 use everbyte_workload::Random;
@@ -233,6 +235,7 @@ fn commands_are_described_byte_for_byte() {
         &["xgroup", "xinfo"],
         &["everbyte.replicate", "everbyte.ack"],
         &["object", "memory", "slowlog", "latency"],
+        &["script", "function"],
     ]
     .concat();
     let names: Vec<Vec<u8>> =

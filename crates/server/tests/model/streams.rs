@@ -52,6 +52,11 @@ fn random_programs_of_streams_are_answered_byte_for_byte() {
                 b"-",
                 b"+",
                 b"18446744073709551616",
+                b" 1-1",
+                b"+2-+5",
+                b"3- -7",
+                b"2-5\0more",
+                b"6- *",
             ],
         ),
         b'J' => {

@@ -1,7 +1,7 @@
 //! The calls of a tree: versions, snapshots, batches, cursors, and what each refuses.
 
 use super::MAIN;
-use super::{put, tree};
+use super::{full, put, tree};
 use crate::Error;
 use crate::tree::{KEY_MAX, Tree, Version};
 
@@ -60,10 +60,6 @@ fn what_cannot_be_is_refused_and_costs_nothing() {
     tree.settle(commit).unwrap();
     assert_eq!(tree.get(MAIN, b"key").unwrap().as_deref(), Some(&b"other"[..]));
     assert_eq!((tree.check(), other.check()), (vec![], vec![]));
-}
-
-fn full(key: &[u8]) -> Vec<u8> {
-    [&MAIN.bytes()[..], key].concat()
 }
 
 /// A cursor stands where it was sent, and goes both ways.
@@ -125,4 +121,38 @@ fn the_volatile_mode_is_the_same_tree() {
     assert_eq!((tree.len(), tree.check()), (len, vec![]));
     fill(&tree, 1000);
     assert_eq!(tree.check(), []);
+}
+
+/// The largest limit of readers is none.
+#[test]
+fn any_limit_of_readers_may_be_set() {
+    let tree = tree();
+    put(&tree, &[(b"key", b"old")]);
+    tree.set_reader_limit(u64::MAX);
+    let snapshot = tree.snapshot();
+    put(&tree, &[(b"key", b"1")]);
+    put(&tree, &[(b"key", b"2")]);
+    assert_eq!(snapshot.get(MAIN, b"key").unwrap().as_deref(), Some(&b"old"[..]));
+}
+
+/// A reader is as far behind as there were commits, whatever number each of them had.
+#[test]
+fn a_limit_of_readers_counts_commits() {
+    let tree = tree();
+    put(&tree, &[(b"key", b"old")]);
+    tree.set_reader_limit(3);
+    let snapshot = tree.snapshot();
+    let mut batch = tree.batch();
+    for number in 0..20 {
+        batch.put(MAIN, b"key", &[number]).unwrap();
+        batch.savepoint().unwrap();
+    }
+    tree.settle(batch.commit().unwrap()).unwrap();
+    for _ in 0..3 {
+        // Each looks at those before it.
+        put(&tree, &[(b"key", b"newer")]);
+        assert_eq!(snapshot.get(MAIN, b"key").unwrap().as_deref(), Some(&b"old"[..]));
+    }
+    put(&tree, &[(b"key", b"newest")]);
+    assert!(matches!(snapshot.get(MAIN, b"key"), Err(Error::Expired { .. })));
 }

@@ -1,10 +1,11 @@
 //! Bytes of a tree that have changed: the check finds them, or they are without effect; reading
 //! never panics.
 
-use super::put;
+use super::{MAIN, put};
 use crate::tree::Tree;
-use crate::tree::layout::{CLAIM_WORDS, CLAIMS_AT};
+use crate::tree::layout::{CLAIM_WORDS, CLAIMS_AT, NodeHeader};
 use crate::tree::node::Node;
+use std::mem::offset_of;
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -72,5 +73,46 @@ fn a_flipped_claim_costs_no_pair() {
         model.sort();
         assert_eq!(pairs(&tree).as_ref(), Ok(&model), "bit {bit} of the claims");
         assert!(tree.check().is_empty(), "the leaf was written anew");
+    }
+}
+
+/// The leaf of the key `key`.
+fn leaf_of(tree: &Tree, key: &[u8]) -> u64 {
+    let committed = tree.shared.writer.lock().committed;
+    let root = Node::open(&tree.shared.media, committed.root).unwrap();
+    root.child_for(&tree.shared.view(committed.version), &super::full(key)).unwrap().1
+}
+
+/// A write trusts no header with a flipped bit: it stores nothing over what the leaf holds, nor
+/// behind its end, and what could be read before can be read afterwards.
+#[test]
+fn a_flipped_header_costs_no_other_pair() {
+    let key = |number: u32| format!("key{number:04}").into_bytes();
+    let value = |number: u32| [&key(number)[..], &[7; 90]].concat();
+    let fields = [(offset_of!(NodeHeader, size), 32), (offset_of!(NodeHeader, base_end), 32)];
+    let more = [(offset_of!(NodeHeader, base), 16), (offset_of!(NodeHeader, prefix), 64)];
+    for (field, bit) in fields.into_iter().chain(more).flat_map(|(field, bits)| (0..bits).map(move |bit| (field, bit)))
+    {
+        let (store, object) = super::object();
+        let tree = Tree::open(object).unwrap();
+        let mut batch = tree.batch();
+        (0..200).for_each(|number| assert!(!batch.put(MAIN, &key(number), &value(number)).unwrap()));
+        tree.settle(batch.commit().unwrap()).unwrap();
+        let word = leaf_of(&tree, &key(100)) + field as u64 + bit / 64 * 8;
+        let (word, bit_of_word) = (word & !7, word % 8 * 8 + bit % 64);
+        store.media().store(word, store.media().load(word) ^ 1 << bit_of_word);
+        let found = |number: u32| tree.get(MAIN, &key(number)).ok().flatten();
+        let readable: Vec<u32> = (0..200).filter(|&number| found(number) == Some(value(number))).collect();
+        for number in 0..20 {
+            let mut batch = tree.batch();
+            let new = [&key(100)[..], &[number]].concat();
+            match batch.put(MAIN, &new, &[8; 500]) {
+                Ok(_) => tree.settle(batch.commit().unwrap()).unwrap(),
+                Err(_) => batch.abort(),
+            }
+        }
+        for number in readable {
+            assert_eq!(found(number), Some(value(number)), "key {number}, bit {bit} of byte {field} of the header");
+        }
     }
 }

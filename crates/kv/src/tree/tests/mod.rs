@@ -1,6 +1,7 @@
 //! Trees in memory.
 
 mod api;
+mod crowds;
 mod faults;
 mod model;
 mod space;
@@ -23,6 +24,11 @@ pub(super) fn object() -> (Store, Object) {
 /// A tree over such a store.
 pub(super) fn tree() -> Tree {
     Tree::open(object().1).unwrap()
+}
+
+/// The full key of `key` in the main table.
+pub(super) fn full(key: &[u8]) -> Vec<u8> {
+    [&MAIN.bytes()[..], key].concat()
 }
 
 /// Puts pairs in one settled batch.

@@ -184,7 +184,8 @@ impl EpochBatch {
 }
 
 /// The place of each line in the batch: open addressing, emptied in constant time by a new
-/// generation, and in the first-level cache as long as batches are small.
+/// generation, and in the first-level cache as long as batches are small. Neighbouring lines have
+/// neighbouring slots, so that a page misses the cache a few times and not once a line.
 struct Index {
     slots: Vec<Slot>,
     /// The part of `slots` in use, minus one; a power of two minus one.
@@ -223,6 +224,8 @@ pub(super) fn bits(mut mask: u8) -> impl Iterator<Item = u64> {
 }
 
 const SLOTS_MIN: usize = 256;
+/// Lines whose slots are neighbours: 256 bytes of slots.
+const GROUP: u64 = 16;
 
 impl Index {
     fn new() -> Index {
@@ -232,7 +235,8 @@ impl Index {
     /// The slot of `line`, or the free slot for it.
     #[inline(always)]
     fn find(&self, line: u64) -> (usize, bool) {
-        let mut slot = (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & self.mask;
+        let group = (line / GROUP).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let mut slot = (group * GROUP + line % GROUP) as usize & self.mask;
         loop {
             let found = &self.slots[slot];
             if found.generation != self.generation {

@@ -21,8 +21,11 @@ use super::dirty_pages::PAGE;
 use super::file_store::FileStore;
 use std::time::Duration;
 
-/// Pages compared while the gate is closed once: some tens of microseconds.
+/// Pages read at a time.
 const BATCH_PAGES: usize = 64;
+/// Pages compared and released while the gate is closed once. Each release interrupts the other
+/// CPUs, which takes some microseconds; a section that waits for the gate waits for all of them.
+const GATE_PAGES: usize = 4;
 const GATE_WAIT: Duration = Duration::from_millis(2);
 
 impl FileStore {
@@ -37,24 +40,34 @@ impl FileStore {
         let mut bytes = vec![0; BATCH_PAGES * PAGE as usize];
         while !cold.is_empty() {
             let rest = cold.len().saturating_sub(BATCH_PAGES);
-            let batch = &cold[rest..];
-            // Pages are read before the gate closes, compared and released while it is closed.
-            for (page, bytes) in batch.iter().zip(bytes.chunks_exact_mut(PAGE as usize)) {
+            for (page, bytes) in cold[rest..].iter().zip(bytes.chunks_exact_mut(PAGE as usize)) {
                 if self.disk.disk().read_at(page * PAGE, bytes).is_err() {
                     return; // the pages are kept
                 }
             }
-            // The pages wait for the next call (BACK-2).
-            let Some(_gate) = self.gate.close_within(GATE_WAIT) else { return };
-            let log = self.log.lock();
-            for (&page, bytes) in batch.iter().zip(bytes.chunks_exact(PAGE as usize)) {
-                if !log.dirty.contains(page) && self.mapping.compare(page * PAGE, PAGE, bytes).is_eq() {
-                    // A refusal only keeps the page.
-                    let _ = self.mapping.release_pages(page * PAGE, PAGE);
-                }
+            for (pages, bytes) in cold[rest..].chunks(GATE_PAGES).zip(bytes.chunks(GATE_PAGES * PAGE as usize)) {
+                // The pages wait for the next call (BACK-2).
+                let Some(_gate) = self.gate.close_within(GATE_WAIT) else { return };
+                self.release_equal(pages, bytes);
             }
-            drop(log);
             cold.truncate(rest);
+        }
+    }
+
+    /// Releases those of `pages` that are clean and equal the file's `bytes`. The gate is closed.
+    fn release_equal(&self, pages: &[u64], bytes: &[u8]) {
+        let log = self.log.lock();
+        let is_equal =
+            |page: u64, bytes| !log.dirty.contains(page) && self.mapping.compare(page * PAGE, PAGE, bytes).is_eq();
+        let equal: Vec<u64> = pages
+            .iter()
+            .zip(bytes.chunks_exact(PAGE as usize))
+            .filter(|&(&page, bytes)| is_equal(page, bytes))
+            .map(|(&page, _)| page)
+            .collect();
+        for run in equal.chunk_by(|page, next| page + 1 == *next) {
+            // A refusal only keeps the pages.
+            let _ = self.mapping.release_pages(run[0] * PAGE, run.len() as u64 * PAGE);
         }
     }
 }

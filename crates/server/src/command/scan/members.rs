@@ -23,7 +23,8 @@ pub(in crate::command) fn scan(call: &mut Call<'_, '_>, kind: ValueType) -> Outc
     if let Some(collection) = found {
         let (pattern, count) = options(call)?;
         let count = if collection.count <= WHOLE_MAX { u64::MAX } else { count };
-        let room = call.shared.options.output_size_max;
+        call.room()?;
+        let room = call.room_left();
         next = call.keys.scan_elements(&collection, cursor, count, &mut |member, value| {
             if pattern.is_none_or(|pattern| pattern == b"*" || matches(pattern, member, LetterCase::Exact)) {
                 replies.bulk(member);
@@ -140,6 +141,24 @@ pub(in crate::command) fn wanted(arg: &[u8]) -> Result<i64, Fail> {
 /// Members drawn again before a sample stops drawing, beside as many as it needs.
 const REPEATS: u64 = 32;
 
+/// Members that are read in order in the time of one that is drawn, about.
+const DRAWS_WORTH: u64 = 16;
+
+/// A member or field, and its value.
+type Pair = (Vec<u8>, Vec<u8>);
+
+/// All members, with their values if `values`; `None` if these need more than `room` bytes.
+fn all_members(call: &mut Call<'_, '_>, of: &Collection, values: bool, room: usize) -> Result<Option<Vec<Pair>>, Fail> {
+    const EACH: usize = 48;
+    let (mut all, mut size) = (Vec::new(), 0);
+    call.keys.walk_members(of, 0, values, &mut |HashedMember { member, value, .. }| {
+        size += member.len() + value.len() + EACH;
+        all.push((member.to_vec(), value.to_vec()));
+        size <= room
+    })?;
+    Ok((size <= room).then_some(all))
+}
+
 /// Gives `each` random members: `count` different ones, or `-count` of which each may come again.
 /// Their values are read if `values`. `each` returns the bytes that the reply has by now, which
 /// must stay below the output limit.
@@ -150,7 +169,7 @@ pub(in crate::command) fn sample(
     values: bool,
     each: &mut dyn FnMut(&[u8], &[u8]) -> usize,
 ) -> Outcome {
-    let room = call.shared.options.output_size_max.saturating_sub(call.out.pending());
+    let room = call.room_left();
     let (mut size, count_max) = (0, count.unsigned_abs());
     if count > 0 && count_max.saturating_mul(3) > of.count {
         // Selection sampling: of the elements left, each is as likely as any other.
@@ -167,6 +186,23 @@ pub(in crate::command) fn sample(
             needed > 0 && size <= room
         })?;
         return if size > room { Err(Fail::OutputLimit) } else { Ok(()) };
+    }
+    // A member is 6 bytes of the reply at least.
+    if count < 0 && count_max.saturating_mul(if values { 12 } else { 6 }) > room as u64 {
+        return Err(Fail::OutputLimit);
+    }
+    if count < 0
+        && of.count <= count_max.saturating_mul(DRAWS_WORTH)
+        && let Some(all) = all_members(call, of, values, room)?
+    {
+        for _ in 0..count_max {
+            let place = (u128::from(call.keys.random()) * all.len() as u128) >> 64;
+            let Some((member, value)) = all.get(place as usize) else { break };
+            if each(member, value) > room {
+                return Err(Fail::OutputLimit);
+            }
+        }
+        return Ok(());
     }
     let (mut seen, mut chosen, mut repeats) = (HashSet::new(), 0, 0);
     while chosen < count_max && repeats <= REPEATS.saturating_add(count_max) {

@@ -13,6 +13,7 @@ mod keys;
 mod lists;
 mod pubsub;
 mod replication;
+mod scripting;
 mod server;
 mod sets;
 mod sorted_sets;
@@ -139,4 +140,5 @@ pub(super) static GROUPS: &[&[Command]] = &[
     server::ROWS,
     replication::ROWS,
     acl::ROWS,
+    scripting::ROWS,
 ];

@@ -17,8 +17,8 @@ pub(super) static ROWS: &[Command] = &[
     Command { complexity: EACH_NAME, ..plain("punsubscribe", -1, LISTEN, "pubsub", "2.0.0", "Listens to patterns no more: those given, or all", pubsub::punsubscribe) },
     keyed!("ssubscribe", -2, LISTEN, MANY, &[uses(1, -1, 1, &["not_key"])], &[], "pubsub", "7.0.0", EACH_NAME, "Listens to channels of a shard", pubsub::ssubscribe),
     keyed!("sunsubscribe", -1, LISTEN, MANY, &[uses(1, -1, 1, &["not_key"])], &[], "pubsub", "7.0.0", EACH_NAME, "Listens to channels of a shard no more: those given, or all", pubsub::sunsubscribe),
-    Command { complexity: SEND, ..plain("publish", 3, ABOUT.union(FAST), "pubsub", "2.0.0", "Sends a message to the subscribers of a channel", pubsub::publish) },
-    keyed!("spublish", 3, ABOUT.union(FAST), ONE, &[uses(1, 0, 1, &["not_key"])], &[], "pubsub", "7.0.0", SEND, "Sends a message to the subscribers of a channel of a shard", pubsub::spublish),
+    Command { complexity: SEND, ..plain("publish", 3, ABOUT.union(FAST).union(Flags::SPREADS), "pubsub", "2.0.0", "Sends a message to the subscribers of a channel", pubsub::publish) },
+    keyed!("spublish", 3, ABOUT.union(FAST).union(Flags::SPREADS), ONE, &[uses(1, 0, 1, &["not_key"])], &[], "pubsub", "7.0.0", SEND, "Sends a message to the subscribers of a channel of a shard", pubsub::spublish),
     Command { complexity: "Depends on the subcommand", subcommands: PUBSUB, ..plain("pubsub", -2, NONE, "pubsub", "2.8.0", "About channels", server::container) },
 ];
 

@@ -1,7 +1,7 @@
 //! Rows of the table: the server.
 
 use super::*;
-use crate::command::{backup, config, describe, info, monitor, objects, server, slowlog};
+use crate::command::{backup, config, describe, info, monitor, objects, save, server, slowlog};
 
 /// See the head of this file.
 #[rustfmt::skip]
@@ -14,9 +14,14 @@ pub(super) static ROWS: &[Command] = &[
     Command { tips: ORDER, complexity: "O(N) where N is the number of commands", subcommands: COMMAND, ..plain("command", -1, LOADING.union(CONNECTION), "server", "2.8.13", "All commands", describe::all) },
     Command { complexity: "Depends on the subcommand", subcommands: SLOWLOG, ..plain("slowlog", -2, NONE, "server", "2.2.12", "About slow commands", server::container) },
     Command { complexity: "Depends on the subcommand", subcommands: LATENCY, ..plain("latency", -2, NONE, "server", "2.8.13", "About the time that commands take", server::container) },
+    Command { complexity: EVERY, ..plain("save", 1, SAVES.union(Flags::NO_MULTI), "server", "1.0.0", "Writes all keys to an RDB file, as of one moment; no client is served meanwhile", save::save) },
+    Command { complexity: "O(1); a thread then writes the keys", ..plain("bgsave", -1, SAVES, "server", "1.0.0", "Begins to write all keys to an RDB file, as of one moment", save::bgsave) },
+    Command { tips: OUTPUT, ..plain("lastsave", 1, LOADING.union(FAST).union(DANGEROUS), "server", "1.0.0", "The time of the last RDB file", save::lastsave) },
     plain("monitor", 1, ADMIN, "server", "1.0.0", "Every command of every client from now on", monitor::monitor),
     Command { complexity: "Depends on the subcommand", subcommands: MEMORY, ..plain("memory", -2, NONE, "server", "4.0.0", "About memory", server::container) },
 ];
+
+const SAVES: Flags = Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::NO_ASYNC_LOADING);
 
 #[rustfmt::skip]
 const BACKUP: &[Command] = &[
@@ -42,6 +47,7 @@ const COMMAND: &[Command] = &[
     Command { tips: ORDER, ..plain("command|docs", -2, ABOUT_COMMAND, "server", "7.0.0", "What commands are for", describe::docs) },
     Command { tips: ORDER, ..plain("command|list", -2, ABOUT_COMMAND, "server", "7.0.0", "Names of commands", describe::list) },
     plain("command|getkeys", -4, ABOUT_COMMAND, "server", "2.8.13", "The keys among the arguments of a command", describe::get_keys),
+    plain("command|getkeysandflags", -4, ABOUT_COMMAND, "server", "7.0.0", "The keys among the arguments of a command, and its access to them", describe::get_keys_and_flags),
     plain("command|help", 2, ABOUT_COMMAND, "server", "5.0.0", "What there is", describe::help),
 ];
 

@@ -57,6 +57,7 @@ const ALL: &[&str] = &[
     "SADD s m n o",
     "HSET h f v g w",
     "XADD x 1-1 f v",
+    "FUNCTION LOAD \"#!lua name=lib\\nredis.register_function('f', function() end)\"",
     "SELECT 3",
     "SET text v",
     "RPUSH l a",
@@ -155,6 +156,10 @@ fn each_broken_rule_is_found_with_its_place() {
         (|tables| tables.elements.put(b"\0\0\0", b"v").unwrap(), &["in the table of elements is no element"]),
         (|tables| tables.elements.put(b"", b"v").unwrap(), &["in the table of elements is no element"]),
         (|tables| tables.state.put(b"spaces", &[3; 16]).unwrap(), &["spaces of the databases name some twice"]),
+        (
+            |tables| tables.state.put(b"function other", b"#!lua name=lib\n").unwrap(),
+            &["the library \"other\" has another first line"],
+        ),
         (
             |tables| tables.keys.put(b"", b"v").unwrap(),
             &["a record of 1 bytes, type 118, is none that a server writes"],

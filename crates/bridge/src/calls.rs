@@ -1,0 +1,83 @@
+//! The common part of all exported methods.
+//!
+//! Invariants
+//!   CALL-1  Nothing unwinds out of a function that C++ calls.
+//!   CALL-2  A method that changes a pool runs inside of the transaction that the caller names,
+//!           which is the running one of this thread.
+
+use crate::fault::{caught, status};
+use crate::{Fault, Returned};
+use everbyte_object::raw::running_number;
+use everbyte_object::{In, Journal, Out, Pool, PoolTag};
+use std::marker::PhantomData;
+
+/// A call without a result.
+#[inline]
+pub fn guarded(call: impl FnOnce() -> Result<(), Fault>) -> u32 {
+    status(caught(call)) // CALL-1
+}
+
+/// A method that takes a journal: `body`, as a part of the transaction `number`. A panic dooms that
+/// transaction.
+///
+/// # Safety
+/// `out` may be written to.
+#[inline]
+pub unsafe fn changing<G: PoolTag, R: Returned>(
+    number: u64,
+    out: *mut R::Raw,
+    body: impl for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> Result<R, Fault>,
+) -> u32 {
+    guarded(|| {
+        require_running::<G>(number)?;
+        let result = Out::<G>::transaction(|j| body(j))??;
+        let raw = result.into_raw()?;
+        // SAFETY: the caller's.
+        unsafe { out.write(raw) };
+        Ok(())
+    })
+}
+
+/// A method without a journal. Inside of a transaction it is run with its brand, so that it reads
+/// what the transaction has changed.
+///
+/// # Safety
+/// As [`changing`].
+#[inline]
+pub unsafe fn reading<G: PoolTag, R: Returned>(
+    out: *mut R::Raw,
+    inside: impl for<'tx> FnOnce(PhantomData<In<'tx, G>>) -> Result<R, Fault>,
+    outside: impl FnOnce(PhantomData<Out<G>>) -> Result<R, Fault>,
+) -> u32 {
+    guarded(|| {
+        let result = match running_number::<G>() {
+            0 => outside(PhantomData)?,
+            _ => Out::<G>::transaction(|j| inside(brand(j)))??,
+        };
+        let raw = result.into_raw()?;
+        // SAFETY: the caller's.
+        unsafe { out.write(raw) };
+        Ok(())
+    })
+}
+
+fn brand<'tx, G: PoolTag>(_: &'tx Journal<In<'tx, G>>) -> PhantomData<In<'tx, G>> {
+    PhantomData
+}
+
+/// CALL-2.
+#[inline]
+pub(crate) fn require_running<G: PoolTag>(number: u64) -> Result<(), Fault> {
+    match number != 0 && number == running_number::<G>() {
+        true => Ok(()),
+        false => Err(stale::<G>()),
+    }
+}
+
+#[cold]
+fn stale<G: PoolTag>() -> Fault {
+    Fault::invalid(format!(
+        "pool type `{}`: the transaction has ended, or belongs to another thread; use it inside of its lambda alone",
+        G::NAME
+    ))
+}

@@ -1,0 +1,288 @@
+//! Types that only C++ knows: values of its classes in Rust structures, as bytes.
+//!
+//! An exported type takes such a class as a parameter, `K: CppClass`, and keeps its values in
+//! [`ByteArray`]s. `library!` exports it as a template: `template<K, V> KvStore<K, V>`. C++
+//! compiles the classes, hashes and compares them; Rust moves bytes.
+//!
+//! Invariants
+//!   CLASS-1  The classes of a root are recorded with it, and a caller with others is refused. So
+//!            the bytes behind a parameter are always those of one class.
+
+use crate::Fault;
+use crate::fault::{DONE, throw};
+use crate::passed::{Passed, RawString, RawText, Returned};
+use everbyte_object::{Journal, MemPool, PSafe, PVec};
+use std::ffi::c_void;
+use std::marker::PhantomData;
+
+/// A class of C++, as a parameter of an exported type; [`Cpp`] alone.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no class of C++",
+    note = "bound the parameter by `CppClass`, and export the type as `template<K> Name<K>` in `library!`",
+    note = "or keep a Rust type, and name each instance: `Name<u64> as name`"
+)]
+pub trait CppClass: 'static {
+    /// Its place among the parameters of the template.
+    #[doc(hidden)]
+    const INDEX: usize;
+    /// Names in descriptions.
+    #[doc(hidden)]
+    const NAMES: ClassNames;
+}
+
+/// The names of the types over one class, in descriptions.
+#[doc(hidden)]
+pub struct ClassNames {
+    generic: &'static str,
+    copied: &'static str,
+    option: &'static str,
+    hash: &'static str,
+    equal: &'static str,
+}
+
+/// The parameter number `N` of a template.
+#[derive(Debug)]
+pub struct Cpp<const N: usize>;
+
+macro_rules! classes {
+    ($($index:literal $generic:literal $copied:literal $option:literal $hash:literal $equal:literal;)*) => { $(
+        impl CppClass for Cpp<$index> {
+            const INDEX: usize = $index;
+            const NAMES: ClassNames =
+                ClassNames { generic: $generic, copied: $copied, option: $option, hash: $hash, equal: $equal };
+        }
+    )* };
+}
+
+classes!(
+    0 "Gen<0>" "Copied<0>" "Option<Copied<0>>" "Hash<0>" "Equal<0>";
+    1 "Gen<1>" "Copied<1>" "Option<Copied<1>>" "Hash<1>" "Equal<1>";
+    2 "Gen<2>" "Copied<2>" "Option<Copied<2>>" "Hash<2>" "Equal<2>";
+    3 "Gen<3>" "Copied<3>" "Option<Copied<3>>" "Hash<3>" "Equal<3>";
+);
+
+/// A value of C++, for the length of a call.
+pub struct Gen<'a, T: CppClass> {
+    bytes: &'a [u8],
+    marker: PhantomData<T>,
+}
+
+impl<T: CppClass> Clone for Gen<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: CppClass> Copy for Gen<'_, T> {}
+
+// SAFETY: a pointer and a length, as C++ passes them.
+unsafe impl<T: CppClass> Passed for Gen<'_, T> {
+    type Raw = RawText;
+    const NAME: &'static str = T::NAMES.generic;
+
+    unsafe fn from_raw(raw: RawText) -> Result<Self, Fault> {
+        // SAFETY: the caller's.
+        let bytes = unsafe { raw.bytes() }?;
+        Ok(Gen { bytes, marker: PhantomData })
+    }
+}
+
+/// A value of a class of C++ in the pool: its bytes, behind a pointer. Only values of the same
+/// class are compared with it, and get into it.
+#[derive(PSafe)]
+#[repr(C)]
+pub struct ByteArray<T: CppClass, P: MemPool> {
+    bytes: PVec<u8, P>,
+    marker: PhantomData<T>,
+}
+
+impl<T: CppClass, P: MemPool> ByteArray<T, P> {
+    /// A copy of the value in the pool.
+    pub fn from(value: Gen<'_, T>, j: &Journal<P>) -> Self {
+        let mut bytes = PVec::new();
+        bytes.extend_from_slice(value.bytes, j);
+        ByteArray { bytes, marker: PhantomData }
+    }
+
+    /// Puts another value in its place.
+    pub fn update(&mut self, value: Gen<'_, T>, j: &Journal<P>) {
+        self.bytes.as_mut_slice(j).copy_from_slice(value.bytes); // CLASS-1: of one length
+    }
+
+    /// A copy of the value for C++.
+    pub fn copied(&self) -> Copied<T> {
+        Copied { bytes: self.bytes.to_vec(), marker: PhantomData }
+    }
+}
+
+/// A value of a class of C++, wherever it lies.
+pub trait ClassValue<T: CppClass> {
+    /// The address of the value.
+    #[doc(hidden)]
+    fn address(&self) -> *const c_void;
+}
+
+impl<T: CppClass> ClassValue<T> for Gen<'_, T> {
+    fn address(&self) -> *const c_void {
+        self.bytes.as_ptr().cast()
+    }
+}
+
+impl<T: CppClass, P: MemPool> ClassValue<T> for ByteArray<T, P> {
+    fn address(&self) -> *const c_void {
+        self.bytes.as_ptr().cast()
+    }
+}
+
+/// A copy of a value, on its way to C++.
+pub struct Copied<T: CppClass> {
+    bytes: Vec<u8>,
+    marker: PhantomData<T>,
+}
+
+// SAFETY: bytes that C++ compares with the size of its class, copies and gives back.
+unsafe impl<T: CppClass> Returned for Copied<T> {
+    type Raw = RawString;
+    const NAME: &'static str = T::NAMES.copied;
+
+    fn into_raw(self) -> Result<RawString, Fault> {
+        Ok(RawString::of(self.bytes))
+    }
+}
+
+// SAFETY: as above; null for none.
+unsafe impl<T: CppClass> Returned for Option<Copied<T>> {
+    type Raw = RawString;
+    const NAME: &'static str = T::NAMES.option;
+
+    fn into_raw(self) -> Result<RawString, Fault> {
+        Ok(self.map_or(RawString::null(), |copied| RawString::of(copied.bytes)))
+    }
+}
+
+macro_rules! callback {
+    ($(#[$about:meta])* $Name:ident, $Raw:ident, $call:ty) => {
+        $(#[$about])*
+        pub struct $Name<'a, T: CppClass> {
+            raw: $Raw,
+            marker: PhantomData<(&'a (), T)>,
+        }
+
+        impl<T: CppClass> Clone for $Name<'_, T> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<T: CppClass> Copy for $Name<'_, T> {}
+
+        /// As C++ passes it.
+        #[doc(hidden)]
+        #[repr(C)]
+        #[derive(Clone, Copy)]
+        pub struct $Raw {
+            context: *const c_void,
+            call: $call,
+        }
+    };
+}
+
+callback!(
+    /// The hash of a class: `std::hash`. Its exception goes on in C++, and rolls the transaction
+    /// back.
+    Hash, RawHash, unsafe extern "C" fn(*const c_void, *const c_void, *mut u64) -> u32
+);
+callback!(
+    /// The comparison of a class: `std::equal_to`. Its exception goes on in C++, and rolls the
+    /// transaction back.
+    Equal, RawEqual, unsafe extern "C" fn(*const c_void, *const c_void, *const c_void, *mut u8) -> u32
+);
+
+// SAFETY: two words, as C++ passes them.
+unsafe impl<T: CppClass> Passed for Hash<'_, T> {
+    type Raw = RawHash;
+    const NAME: &'static str = T::NAMES.hash;
+
+    unsafe fn from_raw(raw: RawHash) -> Result<Self, Fault> {
+        Ok(Hash { raw, marker: PhantomData })
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<T: CppClass> Passed for Equal<'_, T> {
+    type Raw = RawEqual;
+    const NAME: &'static str = T::NAMES.equal;
+
+    unsafe fn from_raw(raw: RawEqual) -> Result<Self, Fault> {
+        Ok(Equal { raw, marker: PhantomData })
+    }
+}
+
+impl<T: CppClass> Hash<'_, T> {
+    /// The hash of a value.
+    pub fn of(self, value: &impl ClassValue<T>) -> u64 {
+        let mut hash = 0;
+        // SAFETY: C++ passed the function for this call, and `value` is of its class (CLASS-1); it
+        // does not unwind.
+        let status = unsafe { (self.raw.call)(self.raw.context, value.address(), &mut hash) };
+        require_returned(status);
+        hash
+    }
+}
+
+impl<T: CppClass> Equal<'_, T> {
+    /// Whether two values are equal.
+    pub fn of(self, one: &impl ClassValue<T>, other: &impl ClassValue<T>) -> bool {
+        let mut is_equal = 0;
+        // SAFETY: as in `Hash::of`.
+        let status = unsafe { (self.raw.call)(self.raw.context, one.address(), other.address(), &mut is_equal) };
+        require_returned(status);
+        is_equal != 0
+    }
+}
+
+/// A function of C++ that is called for pairs of values.
+pub struct Visit<'a, K: CppClass, V: CppClass> {
+    raw: RawVisit,
+    marker: PhantomData<(&'a (), K, V)>,
+}
+
+/// As C++ passes it.
+#[doc(hidden)]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RawVisit {
+    context: *const c_void,
+    call: unsafe extern "C" fn(*const c_void, *const c_void, *const c_void) -> u32,
+}
+
+// SAFETY: two words, as C++ passes them.
+unsafe impl<K: CppClass, V: CppClass> Passed for Visit<'_, K, V> {
+    type Raw = RawVisit;
+    const NAME: &'static str = match (K::INDEX, V::INDEX) {
+        (0, 0) => "Visit<0, 0>",
+        (0, 1) => "Visit<0, 1>",
+        (1, 0) => "Visit<1, 0>",
+        (1, 1) => "Visit<1, 1>",
+        _ => panic!("only the first two classes of a template are visited together"),
+    };
+
+    unsafe fn from_raw(raw: RawVisit) -> Result<Self, Fault> {
+        Ok(Visit { raw, marker: PhantomData })
+    }
+}
+
+impl<K: CppClass, V: CppClass> Visit<'_, K, V> {
+    /// Calls it.
+    pub fn call(&self, key: &impl ClassValue<K>, value: &impl ClassValue<V>) {
+        // SAFETY: as in `Hash::of`.
+        let status = unsafe { (self.raw.call)(self.raw.context, key.address(), value.address()) };
+        require_returned(status);
+    }
+}
+
+fn require_returned(status: u32) {
+    if status != DONE {
+        throw();
+    }
+}

@@ -1,0 +1,208 @@
+//! Objects whose classes C++ declares: their descriptions, and the blocks that hold them.
+//!
+//! The pool owns each object as bytes, with the description of its class beside it. A program whose
+//! class differs is refused before it reads one.
+//!
+//! Invariants
+//!   FOREIGN-1  An object's class is one of the pool's list, whose entries never change.
+//!   FOREIGN-2  The bytes of an object that existed before a transaction are logged before C++ gets
+//!              the right to change them.
+
+use crate::Fault;
+use crate::calls::{guarded, require_running};
+use crate::handle::{Handle, Roots};
+use crate::passed::RawText;
+use everbyte_media::{ErrorKind, seeded};
+use everbyte_object::raw::{difference, log};
+use everbyte_object::{Journal, MemPool, Out, PSafe, PString, PVec, Pool, PoolTag};
+use std::ffi::c_void;
+
+/// A class of C++.
+#[derive(PSafe)]
+#[repr(C)]
+pub struct CppType<P: MemPool> {
+    name: PString<P>,
+    /// As docs/formats/object.md describes a root.
+    description: PString<P>,
+}
+
+/// An object of C++.
+#[derive(PSafe)]
+#[repr(C)]
+pub struct CppObject<P: MemPool> {
+    /// The place of its class in the pool's list (FOREIGN-1).
+    of: u64,
+    bytes: PVec<u8, P>,
+}
+
+/// A class and a value of it, as C++ passes them.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RawObject {
+    pub(crate) name: RawText,
+    pub(crate) description: RawText,
+    pub(crate) bytes: *const u8,
+    pub(crate) size: usize,
+}
+
+impl<P: MemPool> CppObject<P> {
+    /// The address of the value.
+    pub fn address(&self) -> *const c_void {
+        self.bytes.as_ptr().cast()
+    }
+
+    /// The object of that class whose bytes are those of `value`.
+    ///
+    /// # Errors
+    /// If the pool has another class of that name.
+    ///
+    /// # Safety
+    /// The texts and bytes of `value` can be read.
+    pub unsafe fn new<E: PSafe<P>>(value: RawObject, roots: &Roots<E, P>, j: &Journal<P>) -> Result<Self, Fault> {
+        // SAFETY: the caller's.
+        let of = unsafe { class(value, roots, j) }?;
+        // SAFETY: the caller's; a class has at least one byte.
+        let bytes = unsafe { std::slice::from_raw_parts(value.bytes, value.size) };
+        Ok(CppObject { of, bytes: PVec::from(bytes.iter().copied(), j) })
+    }
+
+    /// Refuses a caller whose class is not the object's.
+    ///
+    /// # Errors
+    /// If the pool has another class of that name, or the object is of another class.
+    ///
+    /// # Safety
+    /// The texts and bytes of `value` can be read.
+    pub unsafe fn require<E: PSafe<P>>(
+        &self,
+        root: &str,
+        value: RawObject,
+        roots: &Roots<E, P>,
+        j: &Journal<P>,
+    ) -> Result<(), Fault> {
+        // SAFETY: the caller's.
+        let of = unsafe { class(value, roots, j) }?;
+        // SAFETY: the caller's.
+        let name = unsafe { value.name.read() }?;
+        match of == self.of && self.bytes.len() == value.size {
+            true => Ok(()),
+            false => Err(Fault::another_type(root, name)),
+        }
+    }
+}
+
+/// The place of a class in the pool's list (FOREIGN-1); added if there is none of that name.
+///
+/// # Safety
+/// The texts can be read.
+unsafe fn class<E: PSafe<P>, P: MemPool>(value: RawObject, roots: &Roots<E, P>, j: &Journal<P>) -> Result<u64, Fault> {
+    // SAFETY: the caller's.
+    let name = unsafe { value.name.read() }?;
+    // SAFETY: the caller's.
+    let description = unsafe { value.description.read() }?;
+    {
+        let types = roots.types.borrow();
+        if let Some(index) = types.iter().position(|one| one.name.as_str() == name) {
+            let found = types[index].description.as_str();
+            return match found == description {
+                true => Ok(index as u64),
+                false => {
+                    let say = difference(found, description);
+                    Err(Fault::of_kind(
+                        ErrorKind::Foreign,
+                        format!("class `{name}`: {say}; the pool was made with the other class"),
+                    ))
+                }
+            };
+        }
+    }
+    let mut types = roots.types.borrow_mut(j);
+    types.push(CppType { name: PString::from(name, j), description: PString::from(description, j) }, j);
+    Ok(types.len() as u64 - 1)
+}
+
+/// The places of the classes that C++ gives a template, in the pool's list.
+///
+/// # Errors
+/// If the pool has another class of one of these names.
+///
+/// # Safety
+/// `count` classes can be read at `of`, with what they point to.
+pub unsafe fn classes<E: PSafe<P>, P: MemPool>(
+    of: *const RawObject,
+    count: usize,
+    roots: &Roots<E, P>,
+    j: &Journal<P>,
+) -> Result<Vec<u64>, Fault> {
+    let place = |index| {
+        // SAFETY: the caller's.
+        let value = unsafe { of.wrapping_add(index).read() };
+        // SAFETY: the caller's.
+        unsafe { class(value, roots, j) }
+    };
+    (0..count).map(place).collect()
+}
+
+/// Makes an object in the pool, which owns it; `out` gets its address.
+///
+/// # Safety
+/// `handle` is one of an open pool; `value` can be read with what it points to; `out` may be
+/// written to.
+pub unsafe extern "C" fn make<E: PSafe<Out<G>>, G: PoolTag>(
+    handle: *const c_void,
+    number: u64,
+    value: *const RawObject,
+    out: *mut *const c_void,
+) -> u32 {
+    guarded(|| {
+        require_running::<G>(number)?;
+        // SAFETY: the caller's.
+        let handle = unsafe { &*handle.cast::<Handle<E, G>>() };
+        // SAFETY: the caller's.
+        let value = unsafe { value.read() };
+        let made = handle.pool.try_tx(|j, roots| {
+            // SAFETY: the caller's.
+            let object = unsafe { CppObject::new(value, roots, j) }?;
+            let at = object.address();
+            roots.objects.borrow_mut(j).insert(at as u64 - handle.base() as u64, object, j);
+            Ok(at)
+        });
+        let at = made.map_err(Fault::of_transaction)?;
+        // SAFETY: the caller's.
+        unsafe { out.write(at) };
+        Ok(())
+    })
+}
+
+/// Drops an object that [`make`] has made.
+///
+/// # Safety
+/// `handle` is one of an open pool.
+pub unsafe extern "C" fn destroy<E: PSafe<Out<G>>, G: PoolTag>(handle: *const c_void, number: u64, offset: u64) -> u32 {
+    guarded(|| {
+        require_running::<G>(number)?;
+        // SAFETY: the caller's.
+        let handle = unsafe { &*handle.cast::<Handle<E, G>>() };
+        let gone = handle.pool.try_tx(|j, roots| match roots.objects.borrow_mut(j).remove(&offset, j) {
+            Some(_) => Ok(()),
+            None => {
+                Err(Fault::invalid("no object that C++ has made lies there: it was destroyed before, or is a root"))
+            }
+        });
+        gone.map_err(Fault::of_transaction)
+    })
+}
+
+/// Notes that the caller will change `size` bytes at `at` (FOREIGN-2).
+///
+/// # Safety
+/// The bytes belong to an object of C++.
+pub unsafe extern "C" fn change<G: PoolTag>(number: u64, at: *const c_void, size: usize) -> u32 {
+    guarded(|| {
+        require_running::<G>(number)?;
+        if seeded("bridge-change-unlogged") {
+            return Ok(());
+        }
+        Ok(Out::<G>::transaction(|j| log(j, at.cast(), size))?)
+    })
+}

@@ -1,0 +1,261 @@
+//! Open pools of C++ programs: opening, named roots, transactions.
+//!
+//! Invariants
+//!   HANDLE-1  A root's address is valid from [`root`] to [`close_root`]: the roots of a pool are
+//!             never freed, the handle keeps the pool open, and C++ closes it after its roots.
+//!   HANDLE-2  A root is open once.
+
+use crate::Fault;
+use crate::calls::guarded;
+use crate::fault::{DONE, caught, status};
+use crate::foreign::{CppObject, CppType};
+use crate::passed::RawText;
+use everbyte_media::{Durability, ErrorKind, Options};
+use everbyte_object::raw::{base_of, running_number};
+use everbyte_object::{MemPool, Out, PBTreeMap, PRefCell, PSafe, PVec, Pool, PoolTag, Root};
+use everbyte_store::{CreateOptions, Store};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::path::Path;
+
+/// The root of every pool of the bridge. Format: docs/formats/bridge.md.
+#[derive(PSafe)]
+#[repr(C)]
+pub struct Roots<E: PSafe<P>, P: MemPool> {
+    /// The roots that have names, in the order in which they were made.
+    pub named: PRefCell<PVec<E, P>, P>,
+    /// The classes of C++ (FOREIGN-1).
+    pub types: PRefCell<PVec<CppType<P>, P>, P>,
+    /// Objects that C++ has made, by their offsets in the pool.
+    pub objects: PRefCell<PBTreeMap<u64, CppObject<P>, P>, P>,
+}
+
+impl<E: PSafe<P>, P: MemPool> Default for Roots<E, P> {
+    fn default() -> Self {
+        Roots {
+            named: PRefCell::new(PVec::new()),
+            types: PRefCell::new(PVec::new()),
+            objects: PRefCell::new(PBTreeMap::new()),
+        }
+    }
+}
+
+/// A named root; made by `library!`.
+pub trait NamedRoot {
+    /// The name.
+    fn name(&self) -> &str;
+}
+
+/// A named root that may hold a `T`; made by `library!`.
+pub trait AsObject<T> {
+    /// The object, if it is a `T`.
+    fn as_object(&self) -> Option<&T>;
+}
+
+/// The tag of a pool type that a library exports to C++; made by `library!`.
+pub trait Exported: PoolTag {
+    /// A named root of it.
+    type Named: PSafe<Out<Self>> + NamedRoot;
+}
+
+/// The root of the pool type `P`, which a library exports. Rust opens such a pool as
+/// `P::open::<RootsOf<P>>`.
+pub type RootsOf<P> = Roots<<<P as MemPool>::Tag as Exported>::Named, P>;
+
+impl<E: PSafe<P> + NamedRoot, P: MemPool> Roots<E, P> {
+    /// Runs `read` on the root of that name; `None` if there is none, or it is no `T`.
+    pub fn with<T, O>(&self, name: &str, read: impl FnOnce(&T) -> O) -> Option<O>
+    where
+        E: AsObject<T>,
+    {
+        let named = self.named.borrow();
+        named.iter().find(|one| one.name() == name)?.as_object().map(read)
+    }
+}
+
+/// The root of an open pool.
+pub(crate) type OpenRoot<E, G> = Root<Roots<E, Out<G>>, Out<G>>;
+
+/// An open pool, which C++ holds by its address.
+pub struct Handle<E: PSafe<Out<G>>, G: PoolTag> {
+    /// The pool, and the store below it.
+    pub pool: OpenRoot<E, G>,
+    /// Addresses of open roots, with their names (HANDLE-2).
+    open: Mutex<BTreeMap<usize, String>>,
+}
+
+impl<E: PSafe<Out<G>>, G: PoolTag> Handle<E, G> {
+    pub(crate) fn new(pool: OpenRoot<E, G>) -> Handle<E, G> {
+        Handle { pool, open: Mutex::default() }
+    }
+
+    /// The address from which pointers of the pool count.
+    pub(crate) fn base(&self) -> *const u8 {
+        base_of(&self.pool)
+    }
+}
+
+/// The options of an opening, as C++ passes them.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RawOptions {
+    path: RawText,
+    name: RawText,
+    /// `auto`, `pmem`, `file` or `shm`; empty: from the environment, else `auto`.
+    backend: RawText,
+    /// `always`, `interval:MILLISECONDS` or `process`; empty: from the environment, else `always`.
+    durability: RawText,
+    /// Declared maximum of a store that is made; 0: the default.
+    max: u64,
+    /// Addresses that a pool which is made may use; 0: the store's choice.
+    span: u64,
+    /// 1: make the store and the pool where they are absent.
+    create: u32,
+    reserved: u32,
+}
+
+fn word<T: std::str::FromStr<Err = String>>(given: &str, variable: &str) -> Result<Option<T>, Fault> {
+    let text = match given {
+        "" => match std::env::var(variable) {
+            Ok(text) if !text.is_empty() => text,
+            _ => return Ok(None),
+        },
+        given => given.into(),
+    };
+    text.parse().map(Some).map_err(Fault::invalid)
+}
+
+/// Opens a pool; `out` gets its handle, `base` the address from which its pointers count.
+///
+/// # Safety
+/// `options` can be read with the texts that it names, and `out` and `base` may be written to.
+pub unsafe extern "C" fn open<E: PSafe<Out<G>>, G: PoolTag>(
+    options: *const RawOptions,
+    out: *mut *const c_void,
+    base: *mut *const u8,
+) -> u32 {
+    guarded(|| {
+        // SAFETY: the caller's.
+        let options = unsafe { options.read() };
+        let [path, name, backend, durability] =
+            [options.path, options.name, options.backend, options.durability].map(|text| {
+                // SAFETY: the caller's.
+                unsafe { text.read() }
+            });
+        let default = Options::default();
+        let durability: Option<Durability> = word(durability?, "EVERBYTE_DURABILITY")?;
+        let media = Options {
+            backend: word(backend?, "EVERBYTE_BACKEND")?.unwrap_or(default.backend),
+            durability: durability.unwrap_or(default.durability),
+            ..default
+        };
+        let pool = open_pool::<E, G>(Path::new(path?), name?, media, &options)?;
+        let handle = Box::new(Handle::new(pool));
+        // SAFETY: the caller's.
+        unsafe { base.write(handle.base()) };
+        // SAFETY: the caller's.
+        unsafe { out.write(Box::into_raw(handle).cast_const().cast()) };
+        Ok(())
+    })
+}
+
+fn open_pool<E: PSafe<Out<G>>, G: PoolTag>(
+    path: &Path,
+    name: &str,
+    media: Options,
+    options: &RawOptions,
+) -> Result<OpenRoot<E, G>, Fault> {
+    if options.create == 0 {
+        return Ok(Out::<G>::open(&Store::open(path, &media)?, name)?);
+    }
+    let default = CreateOptions::default();
+    let max = if options.max == 0 { default.max } else { options.max };
+    let store = Store::open_or_create(path, &CreateOptions { media, max, ..default })?;
+    match Out::<G>::open(&store, name) {
+        Err(everbyte_object::Error::Store(everbyte_store::Error::NotFound { .. })) => {}
+        opened => return Ok(opened?),
+    }
+    let span = (options.span != 0).then(|| everbyte_media::Length::new(options.span));
+    let pool = everbyte_object::PoolOptions { span, ..Default::default() };
+    Ok(Out::<G>::create_with(&store, name, &pool, |_| Roots::default())?)
+}
+
+/// Closes a pool.
+///
+/// # Safety
+/// `handle` is one of [`open`] that is not used again; its roots are closed.
+pub unsafe extern "C" fn close<E: PSafe<Out<G>>, G: PoolTag>(handle: *const c_void) -> u32 {
+    guarded(|| {
+        // SAFETY: the caller's: made by `Box::into_raw` for this type.
+        let handle = unsafe { Box::from_raw(handle.cast_mut().cast::<Handle<E, G>>()) };
+        Ok(handle.pool.close()?)
+    })
+}
+
+/// Opens a root that `find` finds or makes; `out` gets its address.
+///
+/// # Safety
+/// `handle` is one of [`open`]; the name can be read; `out` may be written to; `find` answers the
+/// address of a value that its pool keeps.
+pub unsafe fn root<E: PSafe<Out<G>>, G: PoolTag>(
+    handle: *const c_void,
+    name: RawText,
+    out: *mut *const c_void,
+    find: impl FnOnce(&Handle<E, G>, &str) -> Result<*const c_void, Fault>,
+) -> u32 {
+    guarded(|| {
+        // SAFETY: the caller's.
+        let handle = unsafe { &*handle.cast::<Handle<E, G>>() };
+        // SAFETY: the caller's.
+        let name = unsafe { name.read() }?;
+        if running_number::<G>() != 0 {
+            let say = "a root is not opened inside of a transaction, which could take it back; open it before";
+            return Err(Fault::invalid(format!("root `{name}`: {say}")));
+        }
+        let mut open = handle.open.lock();
+        if open.values().any(|one| one == name) {
+            let say = "it is open in this process; pass that object on, or end it first";
+            return Err(Fault::of_kind(ErrorKind::Busy, format!("root `{name}`: {say}"))); // HANDLE-2
+        }
+        let at = find(handle, name)?;
+        open.insert(at as usize, name.into());
+        // SAFETY: the caller's.
+        unsafe { out.write(at) };
+        Ok(())
+    })
+}
+
+/// Lets a root be opened again.
+///
+/// # Safety
+/// `handle` is one of [`open`].
+pub unsafe extern "C" fn close_root<E: PSafe<Out<G>>, G: PoolTag>(handle: *const c_void, root: *const c_void) -> u32 {
+    guarded(|| {
+        // SAFETY: the caller's.
+        unsafe { &*handle.cast::<Handle<E, G>>() }.open.lock().remove(&(root as usize));
+        Ok(())
+    })
+}
+
+/// The body of a transaction: gets the caller's frame and the transaction's number, and answers 0,
+/// or another number to roll back.
+pub(crate) type Body = unsafe extern "C" fn(frame: *mut c_void, number: u64) -> u32;
+
+/// Runs a transaction; inside of another one of this thread and pool it is a part of that.
+///
+/// # Safety
+/// `body` may be called once with `frame`; it does not unwind.
+pub unsafe extern "C" fn transaction<G: PoolTag>(frame: *mut c_void, body: Body) -> u32 {
+    let run = || {
+        let ended = Out::<G>::try_transaction(|_| {
+            // SAFETY: the caller's.
+            match unsafe { body(frame, running_number::<G>()) } {
+                DONE => Ok(()),
+                _ => Err(Fault::thrown()),
+            }
+        });
+        ended.map_err(Fault::of_transaction)
+    };
+    status(caught(run))
+}

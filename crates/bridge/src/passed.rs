@@ -1,0 +1,245 @@
+//! [`Passed`] and [`Returned`]: the types that cross between the languages, each as a copy.
+
+use crate::Fault;
+use std::mem::MaybeUninit;
+
+/// A type whose values an exported method may take as arguments.
+///
+/// # Safety
+/// `Raw` has the same layout as the C++ type that `bridge.hpp` has for `NAME`, and any bits that
+/// C++ passes are valid for it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be passed from C++",
+    label = "not a value that both languages have",
+    note = "numbers, `bool`, `usize` and `&str` can be passed; methods take `&self`, these, and `&Journal<P>`",
+    note = "what lies in a pool stays there: export its type, or pass the number or the text that finds it"
+)]
+pub unsafe trait Passed: Sized {
+    /// The value as it crosses.
+    type Raw: Copy;
+    /// The name of the type in descriptions.
+    const NAME: &'static str;
+
+    /// The value.
+    ///
+    /// # Errors
+    /// If C++ has passed what no value of the type is.
+    ///
+    /// # Safety
+    /// The bytes that `raw` points to can be read while the value lives.
+    unsafe fn from_raw(raw: Self::Raw) -> Result<Self, Fault>;
+}
+
+/// A type whose values an exported method may return.
+///
+/// # Safety
+/// As for [`Passed`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be returned to C++",
+    label = "not a value that both languages have",
+    note = "numbers, `bool`, `usize`, `String`, `()`, an `Option` of a number and a `Result` of these can be returned",
+    note = "no reference and no pointer leaves a method: return the value, or a copy of the text as a `String`"
+)]
+pub unsafe trait Returned: Sized {
+    /// The value as it crosses.
+    type Raw;
+    /// The name of the type in descriptions.
+    const NAME: &'static str;
+
+    /// The value as it crosses.
+    ///
+    /// # Errors
+    /// The error that the method has returned.
+    fn into_raw(self) -> Result<Self::Raw, Fault>;
+}
+
+macro_rules! numbers {
+    ($($number:ident $option:literal),*) => { $(
+        // SAFETY: C++ has the same number.
+        unsafe impl Passed for $number {
+            type Raw = $number;
+            const NAME: &'static str = stringify!($number);
+
+            unsafe fn from_raw(raw: $number) -> Result<$number, Fault> {
+                Ok(raw)
+            }
+        }
+
+        // SAFETY: as above.
+        unsafe impl Returned for $number {
+            type Raw = $number;
+            const NAME: &'static str = stringify!($number);
+
+            fn into_raw(self) -> Result<$number, Fault> {
+                Ok(self)
+            }
+        }
+
+        // SAFETY: as `RawOption` says.
+        unsafe impl Returned for Option<$number> {
+            type Raw = RawOption<$number>;
+            const NAME: &'static str = $option;
+
+            fn into_raw(self) -> Result<RawOption<$number>, Fault> {
+                Ok(RawOption::new(self))
+            }
+        }
+    )* };
+}
+
+numbers!(
+    u8 "Option<u8>", u16 "Option<u16>", u32 "Option<u32>", u64 "Option<u64>", usize "Option<usize>",
+    i8 "Option<i8>", i16 "Option<i16>", i32 "Option<i32>", i64 "Option<i64>", isize "Option<isize>",
+    f32 "Option<f32>", f64 "Option<f64>"
+);
+
+// SAFETY: a byte, of which 0 is false; C++ passes a byte as well.
+unsafe impl Passed for bool {
+    type Raw = u8;
+    const NAME: &'static str = "bool";
+
+    unsafe fn from_raw(raw: u8) -> Result<bool, Fault> {
+        Ok(raw != 0)
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Returned for bool {
+    type Raw = u8;
+    const NAME: &'static str = "bool";
+
+    fn into_raw(self) -> Result<u8, Fault> {
+        Ok(self.into())
+    }
+}
+
+// SAFETY: C++ reads no bytes of it.
+unsafe impl Returned for () {
+    type Raw = u8;
+    const NAME: &'static str = "()";
+
+    fn into_raw(self) -> Result<u8, Fault> {
+        Ok(0)
+    }
+}
+
+// SAFETY: as the value; the error goes another way.
+unsafe impl<T: Returned, E: std::fmt::Display> Returned for Result<T, E> {
+    type Raw = T::Raw;
+    const NAME: &'static str = T::NAME;
+
+    fn into_raw(self) -> Result<T::Raw, Fault> {
+        self.map_err(Fault::refused)?.into_raw()
+    }
+}
+
+/// An option of a number.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RawOption<R: Copy> {
+    is_some: u8,
+    value: MaybeUninit<R>,
+}
+
+impl<R: Copy> RawOption<R> {
+    fn new(value: Option<R>) -> RawOption<R> {
+        RawOption { is_some: value.is_some().into(), value: value.map_or(MaybeUninit::uninit(), MaybeUninit::new) }
+    }
+}
+
+/// Text of C++, for the length of a call.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RawText {
+    bytes: *const u8,
+    size: usize,
+}
+
+impl RawText {
+    /// Text that is never freed.
+    pub(crate) fn of(text: &'static str) -> RawText {
+        RawText { bytes: text.as_ptr(), size: text.len() }
+    }
+
+    /// The bytes.
+    ///
+    /// # Errors
+    /// If they lie at null.
+    ///
+    /// # Safety
+    /// The bytes can be read for as long as the result is used.
+    pub(crate) unsafe fn bytes<'a>(self) -> Result<&'a [u8], Fault> {
+        if self.size == 0 {
+            return Ok(&[]); // an empty `std::string_view` may point nowhere
+        }
+        if self.bytes.is_null() {
+            return Err(Fault::invalid("a null pointer with a length"));
+        }
+        // SAFETY: the caller's.
+        Ok(unsafe { std::slice::from_raw_parts(self.bytes, self.size) })
+    }
+
+    /// The text.
+    ///
+    /// # Errors
+    /// If it is no UTF-8.
+    ///
+    /// # Safety
+    /// The bytes can be read for as long as the result is used.
+    pub unsafe fn read<'a>(self) -> Result<&'a str, Fault> {
+        // SAFETY: the caller's.
+        let bytes = unsafe { self.bytes() }?;
+        std::str::from_utf8(bytes).map_err(|error| Fault::invalid(format!("a text is no UTF-8: {error}")))
+    }
+}
+
+// SAFETY: a pointer and a length, as C++ passes them; the length of the call is the macro's: it
+// passes the value on to a method that returns before.
+unsafe impl Passed for &str {
+    type Raw = RawText;
+    const NAME: &'static str = "str";
+
+    unsafe fn from_raw(raw: RawText) -> Result<Self, Fault> {
+        // SAFETY: the caller's.
+        unsafe { raw.read() }
+    }
+}
+
+/// Text or bytes that C++ copies and then gives back to [`free_string`].
+#[repr(C)]
+pub struct RawString {
+    bytes: *mut u8,
+    size: usize,
+    capacity: usize,
+}
+
+impl RawString {
+    pub(crate) fn of(bytes: Vec<u8>) -> RawString {
+        let mut bytes = std::mem::ManuallyDrop::new(bytes);
+        RawString { bytes: bytes.as_mut_ptr(), size: bytes.len(), capacity: bytes.capacity() }
+    }
+
+    /// None; C++ does not give it back.
+    pub(crate) fn null() -> RawString {
+        RawString { bytes: std::ptr::null_mut(), size: 0, capacity: 0 }
+    }
+}
+
+// SAFETY: three words, as C++ reads them.
+unsafe impl Returned for String {
+    type Raw = RawString;
+    const NAME: &'static str = "String";
+
+    fn into_raw(self) -> Result<RawString, Fault> {
+        Ok(RawString::of(self.into_bytes()))
+    }
+}
+
+/// Frees a text that a method has returned.
+///
+/// # Safety
+/// It was returned once and is not used again.
+pub(crate) unsafe extern "C" fn free_string(text: RawString) {
+    // SAFETY: the caller's: these are the parts of a vector.
+    drop(unsafe { Vec::from_raw_parts(text.bytes, text.size, text.capacity) });
+}

@@ -1,0 +1,86 @@
+//! Types that cannot be exported (rows CB57, CB58).
+use everbyte_bridge::{Extern, export, library};
+use everbyte_object::{Journal, MemPool, PCell, PSafe, pool};
+
+pool!(P1, P2);
+
+//@ without_a_pool: "generic over its pool" "P: MemPool"
+mod without_a_pool {
+    use super::*;
+    #[derive(PSafe, Extern)]
+    #[repr(C)]
+    pub struct Plain {
+        count: u64,
+    }
+}
+//@ of_two_pools: "lies in one pool"
+mod of_two_pools {
+    use super::*;
+    #[derive(Extern)]
+    #[repr(C)]
+    pub struct Two<P: MemPool, Q: MemPool> {
+        first: PCell<u64, P>,
+        second: PCell<u64, Q>,
+    }
+}
+//@ private: "an exported type is public"
+mod private {
+    use super::*;
+    #[derive(PSafe, Extern)]
+    #[repr(C)]
+    struct Hidden<P: MemPool> {
+        count: PCell<u64, P>,
+    }
+}
+//@ not_persistent: E0277 "cannot live in a pool"
+mod not_persistent {
+    use super::*;
+    #[derive(PSafe, Extern)]
+    #[repr(C)]
+    pub struct Volatile<P: MemPool> {
+        count: PCell<u64, P>,
+        text: String,
+    }
+}
+//@ named_badly: "a name in C++ is an identifier"
+mod named_badly {
+    use super::*;
+    #[derive(PSafe, Extern)]
+    #[bridge(name = "two words")]
+    #[repr(C)]
+    pub struct Named<P: MemPool> {
+        count: PCell<u64, P>,
+    }
+}
+//@ not_exported: E0277 E0599 "is not exported"
+mod not_exported {
+    use super::*;
+    #[derive(PSafe)]
+    #[repr(C)]
+    pub struct Bare<P: MemPool> {
+        count: PCell<u64, P>,
+    }
+    impl<P: MemPool> Bare<P> {
+        pub fn new(_: &Journal<P>) -> Self {
+            Bare { count: PCell::new(0) }
+        }
+    }
+    library! { name one; pool P1 { Bare } }
+}
+//@ without_methods: E0277 E0599 "has no exported methods"
+mod without_methods {
+    use super::*;
+    #[derive(PSafe, Extern)]
+    #[repr(C)]
+    pub struct Mute<P: MemPool> {
+        count: PCell<u64, P>,
+    }
+    impl<P: MemPool> Mute<P> {
+        pub fn new(_: &Journal<P>) -> Self {
+            Mute { count: PCell::new(0) }
+        }
+    }
+    library! { name two; pool P2 { Mute } }
+}
+//@ without_types: "at least one type"
+library! { name three; pool P1 {} }

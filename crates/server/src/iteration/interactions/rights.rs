@@ -1,0 +1,63 @@
+//! The keys that a request needs rights on are those that its command uses, whatever its words are
+//! called (ACL-1).
+
+use super::Turns;
+
+/// The replies to a user with all commands and these patterns of keys, to one line each.
+fn replies(patterns: &str, lines: &[&str]) -> Vec<String> {
+    let mut turns = Turns::new();
+    turns.ask(1, &[&format!("ACL SETUSER u on nopass {patterns} +@all"), "RPUSH own 1 2", "GEOADD g 1 1 m"]);
+    turns.ask(1, &["XADD sec 1-1 f v", "XGROUP CREATE sec streams 0", "XADD str 1-1 f v", "XGROUP CREATE str g 0"]);
+    turns.ask(0, &["AUTH u p"]);
+    lines.iter().map(|line| turns.ask(0, &[line])).collect()
+}
+
+fn all_refused(patterns: &str, lines: &[&str]) {
+    for (line, reply) in lines.iter().zip(replies(patterns, lines)) {
+        assert!(reply.starts_with("-NOPERM"), "{line}: {reply}");
+    }
+}
+
+#[test]
+fn a_pattern_of_sort_called_store_hides_no_target() {
+    all_refused(
+        "~own* ~a*",
+        &[
+            "SORT own STORE secret BY store asc",
+            "SORT own STORE secret GET STORE asc",
+            "SORT own STORE secret BY by BY Store asc",
+            "SORT own STORE store asc",
+            "SORT own STORE aim STORE secret",
+        ],
+    );
+    let permitted = replies("~own* ~a*", &["SORT own BY store STORE aim", "SORT own BY get STORE aim BY limit asc"]);
+    assert_eq!(permitted, [":2\r\n", ":2\r\n"]);
+}
+
+#[test]
+fn a_target_called_store_needs_rights_on_it() {
+    all_refused(
+        "~g ~a*",
+        &[
+            "GEORADIUS g 1 1 1 m STORE store asc",
+            "GEORADIUS g 1 1 1 m STOREDIST StoreDist asc",
+            "GEORADIUSBYMEMBER g m 1 m STORE store asc",
+            "GEORADIUSBYMEMBER g m 1 m STORE aim STORE secret",
+        ],
+    );
+    assert_eq!(replies("~g ~a*", &["GEORADIUS g 1 1 1 m STORE aim asc"]), [":1\r\n"]);
+}
+
+#[test]
+fn a_group_called_streams_hides_no_stream() {
+    all_refused(
+        "~str*",
+        &[
+            "XREADGROUP NOACK GROUP g streams streams sec >",
+            "XREADGROUP NOACK GROUP streams streams STREAMS sec >",
+            "XREADGROUP COUNT 1 GROUP streams c STREAMS sec >",
+        ],
+    );
+    let reply = replies("~str*", &["XREADGROUP NOACK GROUP g streams streams str >"]).remove(0);
+    assert!(reply.starts_with("*1\r\n*2\r\n$3\r\nstr\r\n"), "{reply}");
+}

@@ -1,0 +1,173 @@
+// The promises of the C++ face, one function for each. First run: `face STORE first`; a second
+// process sees what the first left: `face STORE second`.
+#include "archive.hpp"
+#include "shop.hpp"
+
+#include "require.hpp"
+
+#include <string>
+#include <thread>
+#include <type_traits>
+
+using stock::archive;
+using stock::shop;
+using enum everbyte::error_kind;
+
+// Every result of a lambda comes back; nothing that ends with the transaction does (does_not.cpp).
+void a_lambda_returns_a_value(const shop::counter& counter) {
+  REQUIRE(shop::txn([&](auto& t) { return counter.add(t, 5); }) == 5);
+  shop::txn([&](auto& t) { counter.add(t, 1); });
+  REQUIRE(shop::txn([&](auto& t) { return std::to_string(counter.add(t, 1)); }) == "7");
+  REQUIRE(shop::txn([&](auto&) { return std::make_unique<int>(3); }) != nullptr);
+  REQUIRE(counter.value() == 7);
+}
+
+struct stop {
+  std::string why;
+};
+
+void an_exception_rolls_back_and_goes_on(const shop::counter& counter) {
+  bool was_caught = false;
+  try {
+    shop::txn([&](auto& t) {
+      REQUIRE(counter.add(t, 100) == 107);
+      REQUIRE(counter.value() == 107);  // a transaction reads what it has changed
+      throw stop{"enough"};
+    });
+  } catch (const stop& caught) {
+    was_caught = caught.why == "enough";
+  }
+  REQUIRE(was_caught);
+  REQUIRE(counter.value() == 7);
+}
+
+void a_panic_is_an_exception_and_dooms_the_transaction(const shop::counter& counter) {
+  must_refuse(panicked, "too many events", [&] { shop::txn([&](auto& t) { return counter.add(t, INT64_MAX); }); });
+  must_refuse(invalid, "a nested transaction failed", [&] {
+    shop::txn([&](auto& t) {
+      counter.add(t, 1);
+      try {
+        counter.add(t, INT64_MAX);
+      } catch (const everbyte::panic_error&) {
+      }
+    });
+  });
+  REQUIRE(counter.value() == 7);
+}
+
+void a_panic_outside_of_a_transaction_is_an_exception(const shop::prices& prices) {
+  must_refuse(panicked, "index out of bounds", [&] { return prices.at(9); });
+}
+
+void nested_transactions_are_one(const shop::counter& counter) {
+  shop::txn([&](auto& t) {
+    counter.add(t, 1);
+    shop::txn([&](auto& inner) { counter.add(inner, 1); });
+    counter.add(t, 1);
+  });
+  REQUIRE(counter.value() == 10);
+  // The exception of a part, caught, dooms the whole.
+  must_refuse(invalid, "a nested transaction failed", [&] {
+    shop::txn([&](auto& t) {
+      counter.add(t, 1);
+      try {
+        shop::txn([&](auto& inner) {
+          counter.add(inner, 1);
+          throw stop{"inner"};
+        });
+      } catch (const stop&) {
+      }
+    });
+  });
+  REQUIRE(counter.value() == 10);
+}
+
+void errors_of_methods_are_exceptions(const shop::inventory& goods) {
+  shop::txn([&](auto& t) { goods.put(t, "pears", 3); });
+  must_refuse(refused, "only 3 are left", [&] { shop::txn([&](auto& t) { return goods.take(t, "pears", 4); }); });
+  REQUIRE(goods.count("pears") == 3u);
+  REQUIRE(!goods.count("plums"));
+  REQUIRE(goods.first() == "pears");
+  must_refuse(invalid, "no UTF-8", [&] { return goods.count("\xff"); });
+}
+
+// A transaction that is kept, or used by another thread.
+void a_transaction_belongs_to_its_thread_and_lambda(const shop::counter& counter) {
+  shop::txn([&](auto& t) {
+    std::thread([&] { must_refuse(invalid, "belongs to another thread", [&] { counter.add(t, 1); }); }).join();
+  });
+  REQUIRE(counter.value() == 10);
+}
+
+void roots_have_names_and_types(const shop& pool) {
+  auto visits = pool.root<shop::visits>("visits");
+  shop::txn([&](auto& t) { visits.push(t, 4u); });
+  must_refuse(busy, "root `visits`", [&] { return pool.root<shop::visits>("visits"); });
+  { auto closed = pool.root<shop::prices>("closed"); }
+  must_refuse(foreign, "root `closed` is no", [&] { return pool.root<shop::counter>("closed"); });
+  must_refuse(invalid, "inside of a transaction", [&] {
+    shop::txn([&](auto&) { return pool.root<shop::counter>("late").value(); });
+  });
+  { auto again = visits; }  // a copy is the same root
+  REQUIRE(visits.size() == 1 && visits.at(0) == 4u);
+}
+
+// One template serves both pools, and each call goes to its own.
+template <class Pool>
+std::int64_t add_two(const stock::counter<Pool>& counter) {
+  return Pool::txn([&](auto& t) { return counter.add(t, 2); });
+}
+
+void two_pools_are_independent(const std::string& path, const shop::counter& counter) {
+  archive other(path + ".archive", {.create = true});
+  auto old = other.root<archive::counter>("count");
+  std::int64_t before = old.value();
+  REQUIRE(add_two(old) == before + 2);
+  REQUIRE(add_two(counter) == 12);
+  static_assert(!std::is_same_v<archive::prices, shop::prices>);
+}
+
+void a_pool_stays_open_for_its_roots(const std::string& path) {
+  auto old = [&] {
+    archive pool(path + ".archive");
+    must_refuse(busy, "", [&] { archive second(path + ".archive"); });
+    return pool.root<archive::counter>("count");
+  }();
+  REQUIRE(old.value() > 0);
+}
+
+void errors_of_opening_are_exceptions(const std::string& path) {
+  must_refuse(io, "absent", [&] { archive pool(path + ".absent"); });
+  must_refuse(invalid, "is none of auto", [&] { archive pool(path + ".archive", {.backend = "tape"}); });
+  must_refuse(not_found, "nothing", [&] { archive pool(path + ".archive", {.name = "nothing"}); });
+}
+
+int main(int, char** words) {
+  std::string path = words[1], run = words[2];
+  if (run == "closed") {
+    must_refuse(invalid, "no pool is open", [] { shop::txn([](auto&) {}); });
+    return 0;
+  }
+  shop pool(path, {.create = run == "first"});
+  auto counter = pool.root<shop::counter>("count");
+  auto goods = pool.root<shop::inventory>("goods");
+  if (run == "second") {
+    REQUIRE(counter.value() == 12);
+    REQUIRE(goods.count("pears") == 3u);
+    auto visits = pool.root<shop::visits>("visits");
+    REQUIRE(visits.size() == 1 && visits.at(0) == 4u);
+    return 0;
+  }
+  auto prices = pool.root<shop::prices>("prices");
+  a_lambda_returns_a_value(counter);
+  an_exception_rolls_back_and_goes_on(counter);
+  a_panic_is_an_exception_and_dooms_the_transaction(counter);
+  a_panic_outside_of_a_transaction_is_an_exception(prices);
+  nested_transactions_are_one(counter);
+  errors_of_methods_are_exceptions(goods);
+  a_transaction_belongs_to_its_thread_and_lambda(counter);
+  roots_have_names_and_types(pool);
+  two_pools_are_independent(path, counter);
+  a_pool_stays_open_for_its_roots(path);
+  errors_of_opening_are_exceptions(path);
+}
