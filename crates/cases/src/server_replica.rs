@@ -42,7 +42,7 @@ const TABLES: [&str; 5] = ["", "server/keys", "server/elements", "server/deadlin
 
 /// The pairs of the tables that are sent.
 type Pairs = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
-/// Where the keys come from, and what they are.
+/// The source of the keys, and the keys.
 type State = (Vec<u8>, Pairs);
 
 fn pairs(kv: &Kv, snapshot: &Snapshot) -> Result<Pairs, String> {
@@ -103,7 +103,7 @@ fn replica() -> Image {
     })
 }
 
-/// What a replica holds after each patch, and before all.
+/// The keys of a replica after each patch, and before all.
 fn states(patches: &[ReplicaPatch]) -> Vec<State> {
     let kv = crate::kv::open(&replica().media()).expect("a whole store");
     let mut server = open(&kv, false).expect("whole tables");
@@ -147,7 +147,7 @@ fn follow(explorer: Explorer, settles_later: bool) -> Result<Report, Box<Failure
     explorer.recovery(64, 2).floor(8).explore_twin(&replica(), &states[0], Order::InOrder, program, observe)
 }
 
-/// What is there after recovery; then the replica goes on.
+/// The keys after recovery; then the replica goes on.
 fn observe(media: &Media, seen: &Seen, patches: &[ReplicaPatch], states: &[State]) -> Result<State, String> {
     let kv = crate::kv::open(media)?;
     let mut server = open(&kv, false)?;

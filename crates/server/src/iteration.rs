@@ -59,6 +59,7 @@ mod limits;
 mod pause;
 mod replicate;
 mod settling;
+mod sweep;
 mod wake;
 
 /// Iterations in which each command is committed by itself, after one has spoiled the others'
@@ -258,10 +259,9 @@ impl Iterations {
         self.gather.begin_iteration(self.settler.as_ref().is_some_and(Settler::is_idle));
         self.reload_origin();
         self.replicate();
-        let options = &self.shared.options;
         // A command of this iteration may set another one for the next.
-        let commands_max = options.iteration_commands_max;
-        let mut budget = Budget { commands: commands_max, size: options.iteration_size_max };
+        let (commands_max, size) = (self.shared.options.iteration_commands_max, self.shared.options.iteration_size_max);
+        let mut budget = Budget { commands: commands_max, size };
         let tables = Arc::clone(&self.shared.tables);
         let (remembered, now) = (std::mem::take(&mut self.shared.remembered), self.shared.clock());
         let mut keys = Keyspace::new(&tables, remembered, now, self.careful > 0, !self.pending.is_empty());
@@ -308,34 +308,6 @@ impl Iterations {
         self.fail_over();
         self.reply();
         result
-    }
-
-    /// Removes some of the keys that have expired, ten times a second at most unless there are
-    /// many. A store that refuses is asked again later: an expired key is absent all the same.
-    fn sweep(&mut self, keys: &mut Keyspace<'_>) {
-        const EVERY: u64 = 100;
-        let now = keys.now();
-        if now < self.shared.sweep_next && self.shared.sweep_next <= now + EVERY {
-            return;
-        }
-        if self.shared.pause.is_some() || self.shared.replication.is_replica() {
-            return;
-        }
-        keys.track(self.shared.follows_changes());
-        keys.begin_command(false);
-        let swept = keys.sweep(SWEPT_MAX);
-        // A failure takes back what the sweep has removed before it.
-        let kept = matches!(keys.end_command(swept.is_err()), Verdict::Kept) && swept.is_ok();
-        let places = self.touched(keys, None);
-        if !kept {
-            self.shared.outbox.drop_command();
-        } else if self.wake(places, keys).is_some() {
-            self.careful = CAREFUL_ITERATIONS;
-            self.recall(LOST);
-        }
-        self.shared.outbox.end_command(keys.unsettled());
-        let more = kept && matches!(swept, Ok(true));
-        self.shared.sweep_next = if more { now } else { now + EVERY };
     }
 
     /// Commits what the iteration wrote, and settles it or sends it off; an error means that the

@@ -14,7 +14,7 @@
 //!
 //! Threads: the event loop alone.
 
-use crate::replication::Origin;
+use crate::replication::ReplicaOrigin;
 use crate::resp::reply::{Protocol, Replies};
 use crate::tracking::Invalidation;
 use everbyte_media::seeded;
@@ -121,7 +121,7 @@ pub(crate) enum Parcel {
     /// For clients that keep copies of keys.
     Invalidation(Invalidation),
     /// For the primary: a patch of it is settled here, and this is where the keys come from then.
-    Applied(Origin),
+    Applied(ReplicaOrigin),
     /// A patch was taken back.
     Unapplied,
     /// A command, for those that see all of them; with its number among messages.

@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::keyspace::{ReplicatedTables, Tables};
-use crate::replication::{Origin, Patch, PrimaryAddress, patches_of};
+use crate::replication::{Patch, PrimaryAddress, ReplicaOrigin, patches_of};
 use crate::script::ServerScript;
 use everbyte_kv::{Kv, Snapshot};
 use std::sync::Arc;
@@ -59,12 +59,12 @@ impl ServerScript {
         self.iteration(&[]).map(drop)
     }
 
-    /// Where the keys come from that are settled here, as a primary is told: its bytes.
+    /// The source of the keys that are settled here, as a primary is told: its bytes.
     pub fn settled_origin(&self) -> Option<Vec<u8>> {
-        self.iterations.shared.replication.told.as_ref().map(Origin::bytes)
+        self.iterations.shared.replication.told.as_ref().map(ReplicaOrigin::bytes)
     }
 
-    /// Where the keys come from: its bytes.
+    /// The source of the keys: its bytes.
     pub fn origin(&self) -> Vec<u8> {
         self.iterations.shared.replication.origin.bytes()
     }

@@ -5,7 +5,7 @@ use super::fail::{NOT_INTEGER, SYNTAX};
 use super::{Call, Command, Fail, Flags, Outcome, is_word};
 use crate::clients::{Client, ReplyMode};
 use crate::outbox::Reader;
-use crate::replication::{Failover, Origin, PROTOCOL, PrimaryAddress, Request};
+use crate::replication::{Failover, PROTOCOL, PrimaryAddress, ReplicaOrigin, Request};
 use crate::resp::number::parse_integer;
 use crate::server_state::{Pause, ServerState};
 use crate::stream::Address;
@@ -135,8 +135,8 @@ pub(super) fn wait(call: &mut Call<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// `FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]`: clients that write wait until a
-/// replica has everything; then that one becomes the primary, and this server its replica.
+/// `FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]`: clients that write wait until
+/// a replica has everything; then it becomes the primary, and this server its replica.
 pub(super) fn failover(call: &mut Call<'_, '_>) -> Outcome {
     let (mut to, mut force, mut abort, mut timeout) = (None, false, false, None);
     let mut index = 1;
@@ -207,7 +207,7 @@ pub(super) fn replicate(call: &mut Call<'_, '_>) -> Outcome {
         return Err(Fail::made(format!("ERR this server speaks version {PROTOCOL} of the stream")));
     }
     let port = port.and_then(|port| u16::try_from(port).ok()).ok_or(NOT_INTEGER)?;
-    let Some(origin) = Origin::parse(args.get(4)) else {
+    let Some(origin) = ReplicaOrigin::parse(args.get(4)) else {
         return Err(Fail::text("ERR the origin of the keys is malformed"));
     };
     let replication = &mut call.shared.replication;
@@ -238,7 +238,7 @@ pub(super) fn replicate(call: &mut Call<'_, '_>) -> Outcome {
 
 /// `EVERBYTE.ACK origin`: a replica has settled a position. There is no reply.
 pub(super) fn acknowledge(call: &mut Call<'_, '_>) -> Outcome {
-    let Some(Origin::At(position)) = Origin::parse(call.args.get(1)) else {
+    let Some(ReplicaOrigin::At(position)) = ReplicaOrigin::parse(call.args.get(1)) else {
         return Err(Fail::text("ERR the position is malformed"));
     };
     let now = call.shared.now;

@@ -6,7 +6,7 @@ use crate::clients::Closing;
 use crate::command::store_text;
 use crate::keyspace::{Keyspace, Verdict};
 use crate::outbox::{Answer, Parcel};
-use crate::replication::{Origin, Patch, Request};
+use crate::replication::{Patch, ReplicaOrigin, Request};
 use crate::server_state::Pause;
 use everbyte_media::seeded;
 use std::time::Duration;
@@ -130,7 +130,7 @@ impl Iterations {
     }
 
     /// A patch is settled, or was taken back.
-    pub(super) fn deliver_applied(&mut self, origin: Option<Origin>) {
+    pub(super) fn deliver_applied(&mut self, origin: Option<ReplicaOrigin>) {
         if origin.is_some() {
             self.shared.replication.told.clone_from(&origin);
         }

@@ -1,8 +1,8 @@
 //! The changes of an iteration as they are made, for replicas that have everything before them:
 //! such a replica is sent these, and the difference of two versions need not be looked for.
 //!
-//! What is taken back is taken back here, too, so that what is left when a batch is committed is
-//! what the batch has done.
+//! Changes that are taken back are taken back here, too: at the commit of a batch its own changes
+//! are left.
 
 use super::reads::Place;
 use super::replicated::place_of;

@@ -1,8 +1,8 @@
 //! The check of the server's tables: whether they keep the rules of their format.
 //!
 //! Steps, all at one version
-//!   1. the table of state: layout, next id, libraries of functions (FUNCTION-1); with the mark of an
-//!      import nothing else is compared
+//!   1. the table of state: layout, next id, libraries of functions (FUNCTION-1); with the mark of
+//!      an import nothing else is compared
 //!   2. the table of keys: each record is well formed, not beside a plain string (KEYS-1), and
 //!      listed if it has a deadline (KEYS-2); collections are remembered by their ids, the lowest
 //!      first, as many as the bound of memory allows

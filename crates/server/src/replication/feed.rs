@@ -2,13 +2,14 @@
 //!
 //! Steps
 //!   1. the greeting says how the replica goes on (`KeptVersions::find`)
-//!   2. the difference of the replica's version and a newer one, or a copy of the newer one, is sent
-//!      in parts
-//!   3. the replica acknowledges the newer version once it has settled it; the older one is released
+//!   2. the difference of the replica's version and a newer one, or a copy of the newer one, is
+//!      sent in parts
+//!   3. the replica acknowledges the newer version once it has settled it; the older one is
+//!      released
 //!   4. the thread waits until there is something new
 //!
 //! At most one transfer is under way, so a replica is at its last version, at the one under way, or
-//! between them. What is written meanwhile joins the next transfer: a replica that is slow, or far
+//! between them. Writes meanwhile join the next transfer: a replica that is slow, or far
 //! away, gets fewer and larger ones, and nothing is queued for it but [`QUEUE_SIZE`] bytes.
 //!
 //! The event loop takes the frames and writes them behind the connection's replies.
@@ -17,7 +18,7 @@
 
 use super::frame::{Frame, PROTOCOL, Plan};
 use super::kept::{Found, KeptVersion, KeptVersions};
-use super::position::{History, Origin, Position, Relation, RunId};
+use super::position::{History, Position, Relation, ReplicaOrigin, RunId};
 use super::recent::Recent;
 use super::transfer::Walk;
 use crate::keyspace::ReplicatedTables;
@@ -148,8 +149,8 @@ pub(super) struct Start {
     pub run: RunId,
     /// The runs of the servers above this one.
     pub above: Arc<Mutex<Vec<RunId>>>,
-    /// Where the replica's keys come from.
-    pub origin: Origin,
+    /// The source of the replica's keys.
+    pub origin: ReplicaOrigin,
     /// How long versions of a replica that has left are kept.
     pub keep: Duration,
     pub waker: Option<Arc<Waker>>,
@@ -239,9 +240,9 @@ impl Feeder {
             Found::Nothing(Relation::Unknown) => Err(Plan::WholeUnknown),
         };
         let found = match &self.start.origin {
-            Origin::Own => Err(Plan::WholeUnknown),
-            Origin::At(position) => find(position).map(|base| (Plan::Difference, Some(base), None, Vec::new())),
-            Origin::Between { target, base, cursor } => find(target).and_then(|target| {
+            ReplicaOrigin::Own => Err(Plan::WholeUnknown),
+            ReplicaOrigin::At(position) => find(position).map(|base| (Plan::Difference, Some(base), None, Vec::new())),
+            ReplicaOrigin::Between { target, base, cursor } => find(target).and_then(|target| {
                 let base = base.as_ref().map(find).transpose()?;
                 Ok((Plan::Rest, base, Some(target), cursor.clone()))
             }),

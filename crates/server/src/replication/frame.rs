@@ -79,14 +79,14 @@ impl Item {
     }
 }
 
-/// What a frame says.
+/// The content of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
     /// The first one.
     Greeting {
         /// The version of the stream.
         protocol: u16,
-        /// What follows.
+        /// The rest.
         plan: Plan,
         /// The primary's run, then those of the servers above it.
         chain: Vec<RunId>,

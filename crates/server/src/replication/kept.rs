@@ -14,7 +14,7 @@
 //!
 //! Design: docs/design/replication.md
 
-use super::position::{History, Origin, Position, Relation};
+use super::position::{History, Position, Relation, ReplicaOrigin};
 use super::recent::Recent;
 use everbyte_kv::{Kv, KvTable, Result, Snapshot};
 use parking_lot::Mutex;
@@ -33,8 +33,8 @@ pub(crate) struct KeptVersion {
     name: String,
     /// The version, held for reading.
     pub snapshot: Snapshot,
-    /// Where the keys of this version come from.
-    origin: Origin,
+    /// The source of the keys of this version.
+    origin: ReplicaOrigin,
 }
 
 impl KeptVersion {
@@ -72,9 +72,9 @@ pub(crate) enum Found {
 }
 
 /// The record of the origin in a version.
-pub(crate) fn origin_of(snapshot: &Snapshot, local: &KvTable) -> Result<Origin> {
+pub(crate) fn origin_of(snapshot: &Snapshot, local: &KvTable) -> Result<ReplicaOrigin> {
     let value = snapshot.table(local)?.get(ORIGIN)?;
-    value.map_or(Ok(Origin::Own), |bytes| Origin::parse(&bytes).ok_or_else(super::damaged))
+    value.map_or(Ok(ReplicaOrigin::Own), |bytes| ReplicaOrigin::parse(&bytes).ok_or_else(super::damaged))
 }
 
 impl KeptVersions {
@@ -109,8 +109,8 @@ impl KeptVersions {
 
     /// The newest version, kept; it gets a name only if it has none. Versions that no replica needs
     /// lose their names with the same commit. `None`: the version is a mixture.
-    /// Where it comes from is of no account, unless an origin is given.
-    pub(crate) fn newest(&self, keep: Duration, of: Option<&Origin>) -> Result<Option<Arc<KeptVersion>>> {
+    /// Its source is of no account, unless an origin is given.
+    pub(crate) fn newest(&self, keep: Duration, of: Option<&ReplicaOrigin>) -> Result<Option<Arc<KeptVersion>>> {
         let mut list = self.list.lock();
         let newest = self.kv.newest_version()?.get();
         let is_newest = |held: &&Arc<KeptVersion>| {
@@ -154,7 +154,7 @@ impl KeptVersions {
         let own = relation == Relation::Past;
         let is_it = |held: &&Arc<KeptVersion>| match own {
             true => held.version() == position.version,
-            false => held.origin == Origin::At(*position),
+            false => held.origin == ReplicaOrigin::At(*position),
         };
         match list.kept.iter().find(is_it) {
             Some(held) => Found::At(Arc::clone(held)),

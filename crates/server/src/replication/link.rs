@@ -2,8 +2,8 @@
 //!
 //! Steps
 //!   1. connect, give the password, ask for the stream from where the replica is
-//!   2. frames are verified and gathered into patches: a transfer of at most [`PATCH_SIZE`] bytes is
-//!      one patch; a larger one becomes several, and the keys are a mixture until the last
+//!   2. frames are verified and gathered into patches: a transfer of at most [`PATCH_SIZE`] bytes
+//!      is one patch; a larger one becomes several, and the keys are a mixture until the last
 //!   3. the event loop applies each patch in one batch, with the origin that it leads to
 //!   4. once a position is settled, it is acknowledged
 //!
@@ -21,7 +21,7 @@
 //! Threads: one of the link's own; the event loop.
 
 use super::frame::{self, Frame, Item, MALFORMED, PROTOCOL, Plan};
-use super::position::{Origin, Position, RunId};
+use super::position::{Position, ReplicaOrigin, RunId};
 use everbyte_media::museum::carried;
 use mio::Waker;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -49,8 +49,8 @@ const RETRY_AFTER: Duration = Duration::from_millis(500);
 pub(crate) struct Patch {
     /// The changes, in order.
     pub items: Vec<Item>,
-    /// Where the keys come from then.
-    pub origin: Origin,
+    /// The source of the keys then.
+    pub origin: ReplicaOrigin,
 }
 
 /// The state of a link, in the words of ROLE.
@@ -95,12 +95,12 @@ pub(crate) struct Target {
 }
 
 /// See the head of this file.
-pub(crate) struct Link {
-    shared: Arc<Shared>,
+pub(crate) struct PrimaryLink {
+    shared: Arc<LinkShared>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct LinkShared {
     target: Target,
     /// This server's run.
     run: RunId,
@@ -121,8 +121,8 @@ struct State {
     taken: usize,
     /// A patch was lost: nothing is applied until the stream has begun again.
     broken: bool,
-    /// Where the keys come from that are settled here.
-    settled: Option<Origin>,
+    /// The source of the keys that are settled here.
+    settled: Option<ReplicaOrigin>,
     stop: bool,
     figures: LinkFigures,
 }
@@ -146,24 +146,24 @@ pub(crate) struct LinkFigures {
     pub bytes: u64,
 }
 
-impl Link {
+impl PrimaryLink {
     /// Starts the thread; the keys of this server come from `origin`.
     ///
     /// # Errors
     /// The system gives no thread.
     pub(super) fn start(
         target: Target,
-        origin: Origin,
+        origin: ReplicaOrigin,
         run: RunId,
         above: Arc<Mutex<Vec<RunId>>>,
         waker: Option<Arc<Waker>>,
-    ) -> io::Result<Link> {
+    ) -> io::Result<PrimaryLink> {
         let state = Mutex::new(State { settled: Some(origin), ..State::default() });
-        let shared = Arc::new(Shared { target, run, above, waker, state, changed: Condvar::new() });
+        let shared = Arc::new(LinkShared { target, run, above, waker, state, changed: Condvar::new() });
         let theirs = Arc::clone(&shared);
         let life = carried(move || theirs.live());
         let thread = Some(std::thread::Builder::new().name("everbyte-link".into()).spawn(life)?);
-        Ok(Link { shared, thread })
+        Ok(PrimaryLink { shared, thread })
     }
 
     /// The next patch to be applied.
@@ -187,7 +187,7 @@ impl Link {
     }
 
     /// A patch that was taken is settled.
-    pub(crate) fn settled(&self, origin: Origin) {
+    pub(crate) fn settled(&self, origin: ReplicaOrigin) {
         let mut state = self.shared.state.lock();
         state.taken = state.taken.saturating_sub(1);
         state.settled = Some(origin);
@@ -197,7 +197,7 @@ impl Link {
     }
 
     /// A patch that was taken has not happened (REPL-4). The thread waits for
-    /// [`Link::begin_again`].
+    /// [`PrimaryLink::begin_again`].
     pub(crate) fn lost(&self, why: &str) {
         let mut state = self.shared.state.lock();
         state.broken = true;
@@ -208,7 +208,7 @@ impl Link {
     }
 
     /// The stream begins again, from where the keys come from that are settled here.
-    pub(crate) fn begin_again(&self, origin: Origin) {
+    pub(crate) fn begin_again(&self, origin: ReplicaOrigin) {
         let mut state = self.shared.state.lock();
         (state.settled, state.taken, state.broken) = (Some(origin), 0, false);
         drop(state);
@@ -222,7 +222,7 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for PrimaryLink {
     fn drop(&mut self) {
         {
             let mut state = self.shared.state.lock();
@@ -247,11 +247,11 @@ impl State {
         }
     }
 
-    /// Tells the primary what is settled, if it is a position (REPL-5). What the socket does not
-    /// take at once is told by the next sign of life.
+    /// Tells the primary what is settled, if it is a position (REPL-5). A position that the socket
+    /// does not take at once is told by the next sign of life.
     fn acknowledge(&mut self) {
-        let (Some(Origin::At(position)), Some(stream)) = (&self.settled, &self.stream) else { return };
-        let origin = Origin::At(*position).bytes();
+        let (Some(ReplicaOrigin::At(position)), Some(stream)) = (&self.settled, &self.stream) else { return };
+        let origin = ReplicaOrigin::At(*position).bytes();
         let request = request(&[b"EVERBYTE.ACK", &origin]);
         match send(stream, &request, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(sent) if sent == request.len() => {}
@@ -286,7 +286,7 @@ impl<T: std::fmt::Display> From<T> for End {
     }
 }
 
-impl Shared {
+impl LinkShared {
     fn live(&self) {
         loop {
             let end = self.connection();
@@ -351,7 +351,7 @@ impl Shared {
             let mut state = self.enter(LinkState::Handshake)?;
             state.stream = Some(stream.try_clone()?);
             state.figures.heard = Some(Instant::now());
-            state.settled.clone().unwrap_or(Origin::Own)
+            state.settled.clone().unwrap_or(ReplicaOrigin::Own)
         };
         let mut reader = FrameReader { stream, input: Vec::new(), start: 0 };
         if let Some(password) = &target.password {
@@ -504,8 +504,8 @@ pub(crate) struct Assembly {
     frames: u64,
     plan: Option<Plan>,
     chain: Vec<RunId>,
-    /// Where the keys come from once all patches are applied.
-    tail: Origin,
+    /// The source of the keys once all patches are applied.
+    tail: ReplicaOrigin,
     /// The transfer under way: its target, and what it began with.
     transfer: Option<(Position, Option<Position>)>,
     items: Vec<Item>,
@@ -516,7 +516,7 @@ pub(crate) struct Assembly {
 
 impl Assembly {
     /// At the beginning of a stream, for keys of this origin.
-    pub(crate) fn new(origin: Origin, patch_size: usize) -> Assembly {
+    pub(crate) fn new(origin: ReplicaOrigin, patch_size: usize) -> Assembly {
         let (items, chain) = (Vec::new(), Vec::new());
         Assembly { frames: 0, plan: None, chain, tail: origin, transfer: None, items, size: 0, patch_size }
     }
@@ -544,10 +544,10 @@ impl Assembly {
             Frame::Begin { target, base, cursor } if self.transfer.is_none() => {
                 // REPL-4
                 let follows = match (&self.tail, &base) {
-                    (Origin::Between { target: to, base: from, cursor: at }, _) if !cursor.is_empty() => {
+                    (ReplicaOrigin::Between { target: to, base: from, cursor: at }, _) if !cursor.is_empty() => {
                         (to, from, at) == (&target, &base, &cursor)
                     }
-                    (Origin::At(position), Some(base)) => position == base && cursor.is_empty(),
+                    (ReplicaOrigin::At(position), Some(base)) => position == base && cursor.is_empty(),
                     (_, None) => cursor.is_empty(),
                     _ => false,
                 };
@@ -564,12 +564,12 @@ impl Assembly {
                 if self.size < self.patch_size {
                     return Ok(None);
                 }
-                self.tail = Origin::Between { target, base, cursor };
+                self.tail = ReplicaOrigin::Between { target, base, cursor };
                 Ok(Some(self.patch()))
             }
             Frame::End => {
                 let Some((target, _)) = self.transfer.take() else { return Err(MALFORMED) };
-                self.tail = Origin::At(target);
+                self.tail = ReplicaOrigin::At(target);
                 Ok(Some(self.patch()))
             }
             Frame::News { chain } => {

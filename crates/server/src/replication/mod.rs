@@ -35,8 +35,8 @@ use std::time::{Duration, Instant};
 
 pub(crate) use frame::{Item, PROTOCOL, Plan};
 pub(crate) use kept::KeptVersions;
-pub(crate) use link::{Link, LinkState, Patch, Target};
-pub(crate) use position::{History, Origin, Position, RunId};
+pub(crate) use link::{LinkState, Patch, PrimaryLink, Target};
+pub(crate) use position::{History, Position, ReplicaOrigin, RunId};
 pub(crate) use transfer::patches_of;
 
 /// The name of the record of a replica's origin in the table of replication.
@@ -124,8 +124,8 @@ pub(crate) enum Request {
         host: String,
         /// The port on which it listens.
         port: u16,
-        /// Where its keys come from.
-        origin: Origin,
+        /// The source of its keys.
+        origin: ReplicaOrigin,
     },
     /// This server becomes a replica; it asks the primary to become one if the flag is set.
     Follow(PrimaryAddress, bool),
@@ -141,8 +141,8 @@ pub(crate) struct Replication {
     /// The version that this run has found.
     found: u64,
     history: History,
-    /// Where the keys come from.
-    pub origin: Origin,
+    /// The source of the keys.
+    pub origin: ReplicaOrigin,
     /// The position of the keys that this server's last run has left, as long as the version after
     /// it is the newest.
     left: Option<(Position, u64)>,
@@ -156,7 +156,7 @@ pub(crate) struct Replication {
     /// The primary, if this server is a replica or about to be one.
     pub primary: Option<PrimaryAddress>,
     /// The way to it.
-    pub link: Option<Link>,
+    pub link: Option<PrimaryLink>,
     /// Those that are connected here.
     pub replicas: Vec<Replica>,
     /// Threads of those that have left.
@@ -171,8 +171,8 @@ pub(crate) struct Replication {
     pub failover: Option<Failover>,
     /// Patches of a script, beside a link.
     pub injected: VecDeque<Patch>,
-    /// Where the keys come from that the primary was told of last.
-    pub told: Option<Origin>,
+    /// The source of the keys that the primary was told of last.
+    pub told: Option<ReplicaOrigin>,
     /// The version of the last commit of the event loop.
     pub committed: u64,
 }
@@ -185,7 +185,7 @@ impl Replication {
             run: RunId::random(),
             found: 0,
             history: History::default(),
-            origin: Origin::Own,
+            origin: ReplicaOrigin::Own,
             left: None,
             kept: None,
             recent: Arc::default(),
@@ -237,11 +237,11 @@ impl Replication {
         self.tables.make_local().map(drop)
     }
 
-    fn stored_origin(&self) -> everbyte_kv::Result<Origin> {
-        let Some(local) = self.tables.local() else { return Ok(Origin::Own) };
+    fn stored_origin(&self) -> everbyte_kv::Result<ReplicaOrigin> {
+        let Some(local) = self.tables.local() else { return Ok(ReplicaOrigin::Own) };
         let mut batch = self.tables.kv.batch();
         let value = batch.table(local)?.get(ORIGIN)?;
-        value.map_or(Ok(Origin::Own), |bytes| Origin::parse(&bytes).ok_or_else(damaged))
+        value.map_or(Ok(ReplicaOrigin::Own), |bytes| ReplicaOrigin::parse(&bytes).ok_or_else(damaged))
     }
 
     /// Writes records of the table of replication; `None` removes one. Settled on return.
@@ -294,7 +294,7 @@ impl Replication {
         client: (u64, usize),
         host: String,
         port: u16,
-        origin: Origin,
+        origin: ReplicaOrigin,
         keep: Duration,
     ) -> Result<()> {
         let kept = self.kept().map_err(|source| Error::Store { source })?;
@@ -331,10 +331,10 @@ impl Replication {
         self.link = None;
         self.kept().map_err(store)?;
         self.reload().map_err(store)?;
-        if self.origin == Origin::Own
+        if self.origin == ReplicaOrigin::Own
             && let Some(position) = self.own_position().map_err(store)?
         {
-            self.origin = Origin::At(position);
+            self.origin = ReplicaOrigin::At(position);
         }
         let address = PrimaryAddress { host: target.host.clone(), port: target.port };
         let text = format!("{}:{}", address.host, address.port).into_bytes();
@@ -342,7 +342,7 @@ impl Replication {
         self.primary = Some(address);
         self.left = None;
         let (above, waker) = (Arc::clone(&self.above), self.waker.clone());
-        let link = Link::start(target, self.origin.clone(), self.run, above, waker);
+        let link = PrimaryLink::start(target, self.origin.clone(), self.run, above, waker);
         self.link = Some(link.map_err(|source| Error::System { action: "start the link to the primary", source })?);
         Ok(())
     }
@@ -372,12 +372,12 @@ impl Replication {
         self.link = None;
         self.primary = None;
         self.reload().map_err(store)?;
-        if self.origin != Origin::Own {
+        if self.origin != ReplicaOrigin::Own {
             let kept = self.kept().map_err(store)?;
             kept.leave(kept.newest(keep, Some(&self.origin)).map_err(store)?);
         }
         self.store(&[(ORIGIN, None), (PRIMARY, None)]).map_err(store)?;
-        self.origin = Origin::Own;
+        self.origin = ReplicaOrigin::Own;
         self.above.lock().clear();
         Ok(())
     }
@@ -396,13 +396,13 @@ impl Replication {
     /// The position of a replica's keys.
     pub(crate) fn position(&self) -> Option<Position> {
         match &self.origin {
-            Origin::At(position) => Some(*position),
-            Origin::Own | Origin::Between { .. } => None,
+            ReplicaOrigin::At(position) => Some(*position),
+            ReplicaOrigin::Own | ReplicaOrigin::Between { .. } => None,
         }
     }
 
-    /// The replica that takes over in a failover: one that has everything, or the one that was asked
-    /// for whatever it lacks. The caller has no batch.
+    /// The replica that takes over in a failover: one that has everything, or the one that was
+    /// asked for, whatever it lacks. The caller has no batch.
     pub(crate) fn successor(&self, force: bool) -> everbyte_kv::Result<Option<PrimaryAddress>> {
         let Some(failover) = &self.failover else { return Ok(None) };
         let newest = self.tables.kv.newest_version()?.get();

@@ -5,8 +5,11 @@
 //! grow, but a store that loses its newest writes (a power cut under a weaker durability, a backup
 //! put back) gives their numbers again: the run tells the two apart.
 //!
-//! An [`Origin`] says where a replica's keys come from. Its bytes are the record `origin` of the
-//! table of replication, and an argument of the request for a stream.
+//! A [`ReplicaOrigin`] says where a replica's keys come from. Its bytes are the record `origin` of
+//! the table of replication, and an argument of the request for a stream.
+//!
+//! Invariants
+//!   REPL-2  A run's versions end where the next run began; a later one of its numbers is lost.
 //!
 //! Format: `docs/formats/replication.md`.
 
@@ -72,9 +75,9 @@ impl Position {
     }
 }
 
-/// Where a replica's keys come from.
+/// The source of a replica's keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum ReplicaOrigin {
     /// No primary: the keys are its own.
     Own,
     /// The keys are exactly those of a position of the primary.
@@ -91,34 +94,34 @@ pub(crate) enum Origin {
     },
 }
 
-impl Origin {
+impl ReplicaOrigin {
     /// Its bytes.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         match self {
-            Origin::Own => vec![0],
-            Origin::At(position) => [&[1], &position.bytes()[..]].concat(),
-            Origin::Between { target, base: None, cursor } => [&[2], &target.bytes()[..], cursor].concat(),
-            Origin::Between { target, base: Some(base), cursor } => {
+            ReplicaOrigin::Own => vec![0],
+            ReplicaOrigin::At(position) => [&[1], &position.bytes()[..]].concat(),
+            ReplicaOrigin::Between { target, base: None, cursor } => [&[2], &target.bytes()[..], cursor].concat(),
+            ReplicaOrigin::Between { target, base: Some(base), cursor } => {
                 [&[3], &target.bytes()[..], &base.bytes()[..], cursor].concat()
             }
         }
     }
 
     /// Reads one.
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Origin> {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<ReplicaOrigin> {
         let (kind, rest) = bytes.split_first()?;
         match (kind, rest.is_empty()) {
-            (0, true) => return Some(Origin::Own),
+            (0, true) => return Some(ReplicaOrigin::Own),
             (1..=3, false) => {}
             _ => return None,
         }
         let (target, rest) = Position::parse(rest)?;
         match kind {
-            1 if rest.is_empty() => Some(Origin::At(target)),
-            2 => Some(Origin::Between { target, base: None, cursor: rest.to_vec() }),
+            1 if rest.is_empty() => Some(ReplicaOrigin::At(target)),
+            2 => Some(ReplicaOrigin::Between { target, base: None, cursor: rest.to_vec() }),
             3 => {
                 let (base, rest) = Position::parse(rest)?;
-                Some(Origin::Between { target, base: Some(base), cursor: rest.to_vec() })
+                Some(ReplicaOrigin::Between { target, base: Some(base), cursor: rest.to_vec() })
             }
             _ => None,
         }
@@ -126,7 +129,7 @@ impl Origin {
 
     /// Whether the keys are a mixture of two versions, which no client may see.
     pub(crate) fn is_between(&self) -> bool {
-        matches!(self, Origin::Between { .. })
+        matches!(self, ReplicaOrigin::Between { .. })
     }
 }
 
@@ -137,7 +140,7 @@ pub(crate) struct History(pub Vec<(RunId, u64)>);
 /// Runs that are remembered.
 const RUNS_MAX: usize = 256;
 
-/// What a history says about a position.
+/// The answer of a history about a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
     /// It is part of this history.
@@ -195,14 +198,14 @@ mod tests {
 
     #[test]
     fn origins_and_histories_come_back_from_their_bytes() {
-        let between = |base| Origin::Between { target: at(1, 7), base, cursor: b"\x01key".to_vec() };
-        for origin in [Origin::Own, Origin::At(at(9, u64::MAX)), between(None), between(Some(at(2, 3)))] {
+        let between = |base| ReplicaOrigin::Between { target: at(1, 7), base, cursor: b"\x01key".to_vec() };
+        for origin in [ReplicaOrigin::Own, ReplicaOrigin::At(at(9, u64::MAX)), between(None), between(Some(at(2, 3)))] {
             let bytes = origin.bytes();
-            assert_eq!(Origin::parse(&bytes), Some(origin.clone()));
-            assert_ne!(Origin::parse(&bytes[..bytes.len() - 1]), Some(origin));
+            assert_eq!(ReplicaOrigin::parse(&bytes), Some(origin.clone()));
+            assert_ne!(ReplicaOrigin::parse(&bytes[..bytes.len() - 1]), Some(origin));
         }
-        assert_eq!(Origin::parse(&[1; POSITION]), None);
-        assert_eq!(Origin::parse(b"\x04"), None);
+        assert_eq!(ReplicaOrigin::parse(&[1; POSITION]), None);
+        assert_eq!(ReplicaOrigin::parse(b"\x04"), None);
         let history = History(vec![(RunId([1; RUN]), 0), (RunId([2; RUN]), 40)]);
         assert_eq!(History::parse(&history.bytes()), Some(history.clone()));
         assert_eq!(History::parse(&history.bytes()[1..]), None);

@@ -4,7 +4,7 @@ use super::feed::{self, Feed, Start};
 use super::frame::{Frame, Item, Plan};
 use super::kept::KeptVersions;
 use super::link::{Assembly, Patch, find_frame};
-use super::position::{History, Origin, Position, RunId};
+use super::position::{History, Position, ReplicaOrigin, RunId};
 use super::recent::Recent;
 use super::transfer::Walk;
 use crate::keyspace::{ReplicatedTables, Tables};
@@ -62,7 +62,7 @@ impl Primary {
         all
     }
 
-    fn feed(&self, origin: Origin) -> (Arc<Feed>, JoinHandle<()>) {
+    fn feed(&self, origin: ReplicaOrigin) -> (Arc<Feed>, JoinHandle<()>) {
         let start = Start {
             kept: Arc::clone(&self.kept),
             tables: ReplicatedTables(Arc::clone(&self.tables)),
@@ -84,12 +84,12 @@ struct Replica {
     thread: JoinHandle<()>,
     assembly: Assembly,
     pairs: Pairs,
-    origin: Origin,
+    origin: ReplicaOrigin,
     plan: Option<Plan>,
 }
 
 impl Replica {
-    fn new(primary: &Primary, origin: Origin, pairs: Pairs) -> Replica {
+    fn new(primary: &Primary, origin: ReplicaOrigin, pairs: Pairs) -> Replica {
         let (feed, thread) = primary.feed(origin.clone());
         Replica { feed, thread, assembly: Assembly::new(origin.clone(), 1 << 20), pairs, origin, plan: None }
     }
@@ -122,7 +122,7 @@ impl Replica {
             }
             if let Some(patch) = self.assembly.take(frame).unwrap() {
                 self.apply(patch);
-                let Origin::At(position) = self.origin else { panic!("a small transfer is one patch") };
+                let ReplicaOrigin::At(position) = self.origin else { panic!("a small transfer is one patch") };
                 return self.feed.acknowledge(position);
             }
         }
@@ -170,20 +170,20 @@ fn a_transfer_that_was_cut_goes_on_behind_its_cursor() {
         .unwrap();
         assert!(parts.len() > 3);
         for count in [1, parts.len() - 1] {
-            let mut replica = Replica::new(&primary, Origin::Own, before.clone());
+            let mut replica = Replica::new(&primary, ReplicaOrigin::Own, before.clone());
             replica.feed.close();
             let mut cut = Vec::new();
             for part in &parts[..count] {
                 let Frame::Part { items, cursor } = part else { panic!("a part") };
                 cut.clone_from(cursor);
-                replica.apply(Patch { items: items.clone(), origin: Origin::Own });
+                replica.apply(Patch { items: items.clone(), origin: ReplicaOrigin::Own });
             }
             let pairs = std::mem::take(&mut replica.pairs);
             replica.end();
-            let mut replica = Replica::new(&primary, Origin::Between { target, base, cursor: cut }, pairs);
+            let mut replica = Replica::new(&primary, ReplicaOrigin::Between { target, base, cursor: cut }, pairs);
             replica.transfer();
             assert_eq!(replica.plan, Some(Plan::Rest));
-            assert_eq!((&replica.pairs, &replica.origin), (&after, &Origin::At(target)));
+            assert_eq!((&replica.pairs, &replica.origin), (&after, &ReplicaOrigin::At(target)));
             // And then on to the newest version.
             write(&primary.kv, 3);
             primary.kv.put(b"and", b"more").unwrap();
@@ -206,13 +206,21 @@ fn the_answer_follows_from_the_history() {
     let stranger = Position { run: RunId::random(), ..known };
     let garbage = Pairs::from([(b"\0own".to_vec(), b"of another history".to_vec())]);
     for (origin, pairs, plan) in [
-        (Origin::At(known), &before, Plan::Difference),
-        (Origin::At(forgotten), &garbage, Plan::WholeGone),
-        (Origin::At(lost), &garbage, Plan::WholeDiverged),
-        (Origin::At(stranger), &garbage, Plan::WholeUnknown),
-        (Origin::Own, &garbage, Plan::WholeUnknown),
-        (Origin::Between { target: lost, base: Some(known), cursor: b"\0k".into() }, &garbage, Plan::WholeDiverged),
-        (Origin::Between { target: known, base: Some(forgotten), cursor: b"\0k".into() }, &garbage, Plan::WholeGone),
+        (ReplicaOrigin::At(known), &before, Plan::Difference),
+        (ReplicaOrigin::At(forgotten), &garbage, Plan::WholeGone),
+        (ReplicaOrigin::At(lost), &garbage, Plan::WholeDiverged),
+        (ReplicaOrigin::At(stranger), &garbage, Plan::WholeUnknown),
+        (ReplicaOrigin::Own, &garbage, Plan::WholeUnknown),
+        (
+            ReplicaOrigin::Between { target: lost, base: Some(known), cursor: b"\0k".into() },
+            &garbage,
+            Plan::WholeDiverged,
+        ),
+        (
+            ReplicaOrigin::Between { target: known, base: Some(forgotten), cursor: b"\0k".into() },
+            &garbage,
+            Plan::WholeGone,
+        ),
     ] {
         write(&primary.kv, 2);
         let mut replica = Replica::new(&primary, origin, pairs.clone());
@@ -225,7 +233,7 @@ fn the_answer_follows_from_the_history() {
     let run = RunId::random();
     primary.history.add(run, known.version - 2);
     primary.run = run;
-    let mut replica = Replica::new(&primary, Origin::At(known), before);
+    let mut replica = Replica::new(&primary, ReplicaOrigin::At(known), before);
     replica.transfer();
     assert_eq!((replica.plan, &replica.pairs), (Some(Plan::WholeDiverged), &primary.pairs()));
     replica.end();

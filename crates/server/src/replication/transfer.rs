@@ -6,7 +6,7 @@
 
 use super::frame::{Frame, Item, PROTOCOL, Plan};
 use super::link::{Assembly, Patch, find_frame};
-use super::position::{Origin, Position, RUN, RunId};
+use super::position::{Position, RUN, ReplicaOrigin, RunId};
 use crate::keyspace::ReplicatedTables;
 use everbyte_kv::{Result, Snapshot};
 use std::ops::Bound;
@@ -131,7 +131,7 @@ pub(crate) fn patches_of(tables: &ReplicatedTables, versions: &[Snapshot], part_
         base = Some(target);
     }
     let bytes: Vec<u8> = (0..).zip(&frames).flat_map(|(number, frame)| frame.bytes(number)).collect();
-    let mut assembly = Assembly::new(Origin::Own, part_size);
+    let mut assembly = Assembly::new(ReplicaOrigin::Own, part_size);
     let (mut patches, mut rest) = (Vec::new(), &bytes[..]);
     while let Some((frame, after)) = find_frame(rest) {
         patches.extend(assembly.take(frame).expect("own frames"));
