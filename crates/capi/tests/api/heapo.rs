@@ -121,7 +121,11 @@ fn the_headers_are_c_and_cpp() {
     std::fs::write(&program, "int main(void) { return 0; }\n").unwrap();
     for header in std::fs::read_dir(root().join("include/everbyte")).unwrap() {
         let header = header.unwrap().path();
+        let is_cpp = header.extension().is_some_and(|extension| extension == "hpp");
         for (compiler, standard) in [("cc", "c11"), ("cc", "c99"), ("c++", "c++20")] {
+            if is_cpp && compiler == "cc" {
+                continue;
+            }
             let language = if compiler == "cc" { "c" } else { "c++" };
             let mut check = Command::new(compiler);
             check.args([

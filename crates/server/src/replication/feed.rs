@@ -164,7 +164,15 @@ pub(super) fn start(start: Start) -> std::io::Result<(Arc<Feed>, JoinHandle<()>)
     let feed = Arc::new(Feed::new(start.waker.clone()));
     let theirs = Arc::clone(&feed);
     let life = carried(move || {
-        let mut feeder = Feeder { start, feed: theirs, frames: 0, base: None, target: None, heard: Instant::now() };
+        let mut feeder = Feeder {
+            start,
+            feed: theirs,
+            frames: 0,
+            base: None,
+            target: None,
+            heard: Instant::now(),
+            told: Vec::new(),
+        };
         // A panic of the thread closes the feed as an error does.
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| feeder.run()));
         if let Ok(Err(error)) = ended {
@@ -193,6 +201,8 @@ struct Feeder {
     target: Option<(Arc<KeptVersion>, Position)>,
     /// When the replica was last sent something.
     heard: Instant,
+    /// The runs that the replica was told of last.
+    told: Vec<RunId>,
 }
 
 impl Feeder {
@@ -216,9 +226,12 @@ impl Feeder {
     /// Until the replica leaves, or the store cannot be read.
     fn run(&mut self) -> Result<()> {
         let (plan, mut cursor) = self.plan();
-        let greeting = Frame::Greeting { protocol: PROTOCOL, plan, chain: self.chain() };
+        self.told = self.chain();
+        let greeting = Frame::Greeting { protocol: PROTOCOL, plan, chain: self.told.clone() };
         let Some(()) = self.send(&greeting) else { return Ok(()) };
         loop {
+            // Before the next transfer: in a circle one would follow the other without end.
+            let Some(()) = self.tell_news() else { return Ok(()) };
             if self.target.is_none() && !self.await_target()? {
                 return Ok(());
             }
@@ -256,11 +269,12 @@ impl Feeder {
         }
     }
 
-    /// Sends news if the replica has heard nothing for a while.
+    /// Sends news if the replica has heard nothing for a while, or other servers are above it now.
     fn tell_news(&mut self) -> Option<()> {
-        if self.heard.elapsed() >= NEWS_EVERY {
-            let news = Frame::News { chain: self.chain() };
-            self.send(&news)?;
+        let chain = self.chain();
+        if chain != self.told || self.heard.elapsed() >= NEWS_EVERY {
+            self.told.clone_from(&chain);
+            self.send(&Frame::News { chain })?;
         }
         Some(())
     }
