@@ -66,7 +66,7 @@ impl Drop for HeldBatch {
     }
 }
 
-/// Addresses of stores and batches that a child of fork has left alone: checkers of leaks find them.
+/// Addresses of stores and batches that a child of fork has left alone: leak checkers find them.
 static LEFT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 thread_local! {
