@@ -9,7 +9,7 @@ type Category = (&'static str, fn(Flags) -> bool);
 /// Every category, in the order that clients know.
 pub(crate) const CATEGORIES: [Category; 21] = [
     ("keyspace", |flags| flags.contains(Flags::KEYSPACE)),
-    ("read", |flags| flags.contains(Flags::READONLY)),
+    ("read", |flags| flags.contains(Flags::READONLY) && !flags.contains(Flags::SCRIPTING)),
     ("write", |flags| flags.contains(Flags::WRITE)),
     ("set", |flags| flags.contains(Flags::SET)),
     ("sortedset", |flags| flags.contains(Flags::SORTED_SET)),

@@ -1,7 +1,7 @@
 //! The library `bit`: operations on numbers of 32 bits.
 
 use super::base::bad_argument;
-use super::numbers::{number, truncated};
+use super::numbers::number;
 use mlua::{Lua, MultiValue, Result, Table};
 
 /// The 32 bits of an argument.
@@ -10,9 +10,10 @@ fn bits(lua: &Lua, args: &MultiValue, index: usize, function: &str) -> Result<u3
     let Some(number) = value.and_then(number) else {
         return Err(bad_argument(lua, index, function, "number", value));
     };
-    // To the nearest whole number, ties to the even one; of that the lowest bits.
-    let whole = number.round_ties_even();
-    Ok(if whole.abs() < 9.0e15 { truncated(whole) as u32 } else { (whole % 4_294_967_296.0) as i64 as u32 })
+    // To the nearest whole number, ties to the even one; of that the lowest bits. Of numbers above
+    // 2^51 these are the lowest bits of the fraction, as in Redis.
+    const WHOLE: f64 = 6_755_399_441_055_744.0; // 2^52 + 2^51: one bit of the fraction is one
+    Ok((number + WHOLE).to_bits() as u32)
 }
 
 fn signed(bits: u32) -> f64 {
@@ -61,8 +62,9 @@ pub(super) fn library(lua: &Lua) -> Result<Table> {
         library.raw_set(name, lua.create_function(function)?)?;
     }
     let hex = |lua: &Lua, args: MultiValue| {
+        let value = bits(lua, &args, 1, "tohex")?;
         let count = if args.len() > 1 { bits(lua, &args, 2, "tohex")? as i32 } else { 8 };
-        Ok(hexadecimal(bits(lua, &args, 1, "tohex")?, count))
+        Ok(hexadecimal(value, count))
     };
     library.raw_set("tohex", lua.create_function(hex)?)?;
     Ok(library)
