@@ -1,5 +1,7 @@
 //! The case of imports: an RDB file in many batches is there whole or not at all.
 
+#![allow(clippy::result_large_err, reason = "an import ends once")]
+
 use crate::Case;
 use crate::server::{MAX, served};
 use crate::server_model::Databases;

@@ -1,6 +1,8 @@
 //! An RDB file or an AOF, imported into a store: it is refused and the store has no key, or it is
 //! there, the tables agree, and the RDB file that is made of them is imported again.
 
+#![allow(clippy::result_large_err, reason = "an import ends once")]
+
 use crate::class;
 use crate::patch::store;
 use everbyte_kv::Kv;

@@ -18,11 +18,11 @@ pub(super) fn error(text: impl AsRef<str>) -> Fail {
     Fail::made(format!("ERR {}", text.as_ref()))
 }
 
+/// Arguments of a request.
+type Words<'c> = Vec<&'c [u8]>;
+
 /// The keys and the other arguments of a request with a number of keys at argument 2.
-pub(super) fn keys_and_args<'c>(
-    call: &Call<'c, '_>,
-    not_a_number: Fail,
-) -> Result<(Vec<&'c [u8]>, Vec<&'c [u8]>), Fail> {
+pub(super) fn keys_and_args<'c>(call: &Call<'c, '_>, not_a_number: Fail) -> Result<(Words<'c>, Words<'c>), Fail> {
     let count = parse_integer(call.args.get(2)).ok_or(not_a_number)?;
     let mut keys: Vec<&[u8]> = call.args.from(3).collect();
     match usize::try_from(count) {

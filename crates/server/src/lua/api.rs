@@ -138,7 +138,7 @@ fn constants(lua: &Lua, library: &Table) -> Result<()> {
 
 /// `redis.log`: arguments are checked; the server keeps no log.
 fn log(_: &Lua, args: MultiValue) -> Result<()> {
-    match args.get(0).map(numbers::number) {
+    match args.front().map(numbers::number) {
         None | Some(_) if args.len() < 2 => Err(refusal("redis.log() requires two arguments or more.")),
         Some(Some(level)) if LEVELS.iter().any(|(_, known)| *known as f64 == level) => Ok(()),
         Some(Some(_)) => Err(refusal("Invalid debug level.")),
@@ -159,7 +159,7 @@ pub(super) fn library(lua: &Lua, shared: &SharedRun, purpose: Purpose) -> Result
     set("acl_check_cmd", lua.create_function(|lua, args: MultiValue| raise(ask(lua, PERMITS, args)?))?)?;
     set(
         "sha1hex",
-        lua.create_function(|_, args: MultiValue| match (args.len(), args.get(0).and_then(numbers::bytes)) {
+        lua.create_function(|_, args: MultiValue| match (args.len(), args.front().and_then(numbers::bytes)) {
             (1, text) => Ok(sha1_hex(&text.unwrap_or_default())),
             _ => Err(refusal("wrong number of arguments")),
         })?,
@@ -167,7 +167,7 @@ pub(super) fn library(lua: &Lua, shared: &SharedRun, purpose: Purpose) -> Result
     set(
         "error_reply",
         lua.create_function(|lua, args: MultiValue| {
-            let text = match (args.len(), args.get(0)) {
+            let text = match (args.len(), args.front()) {
                 (1, Some(Value::String(text))) => coded(&text.as_bytes()),
                 _ => b"ERR wrong number or type of arguments".to_vec(),
             };
@@ -180,7 +180,7 @@ pub(super) fn library(lua: &Lua, shared: &SharedRun, purpose: Purpose) -> Result
         "status_reply",
         lua.create_function(|lua, args: MultiValue| {
             let table = lua.create_table()?;
-            match (args.len(), args.get(0)) {
+            match (args.len(), args.front()) {
                 (1, Some(Value::String(text))) => table.raw_set("ok", text)?,
                 _ => table.raw_set("err", "ERR wrong number or type of arguments")?,
             }
@@ -194,7 +194,7 @@ pub(super) fn library(lua: &Lua, shared: &SharedRun, purpose: Purpose) -> Result
             if args.len() != 1 {
                 return Err(refusal("redis.setresp() requires one argument."));
             }
-            run.lock().protocol = match args.get(0).and_then(numbers::number) {
+            run.lock().protocol = match args.front().and_then(numbers::number) {
                 Some(2.0) => Protocol::Resp2,
                 Some(3.0) => Protocol::Resp3,
                 _ => return Err(refusal("RESP version must be 2 or 3.")),
@@ -204,7 +204,7 @@ pub(super) fn library(lua: &Lua, shared: &SharedRun, purpose: Purpose) -> Result
     )?;
     set(
         "set_repl",
-        lua.create_function(|_, args: MultiValue| match (args.len(), args.get(0).and_then(numbers::number)) {
+        lua.create_function(|_, args: MultiValue| match (args.len(), args.front().and_then(numbers::number)) {
             (1, Some(flags)) if (0.0..=3.0).contains(&flags) => Ok(()),
             (1, _) => {
                 let text = "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
@@ -233,7 +233,7 @@ pub(super) fn loading(lua: &Lua, shared: &SharedRun) -> Result<Table> {
 
 /// `redis.register_function`
 fn register(run: &Mutex<super::Run>, args: &MultiValue) -> Result<()> {
-    let found = match (args.get(0), args.get(1), args.len()) {
+    let found = match (args.front(), args.get(1), args.len()) {
         (Some(Value::Table(named)), None, _) => by_names(named)?,
         (_, _, 1) => {
             let text = "calling redis.register_function with a single argument is only applicable to Lua table \

@@ -86,7 +86,7 @@ pub(super) fn native(lua: &Lua, shared: &SharedRun) -> Result<Table> {
     let look = hidden.clone();
     function(
         "getmetatable",
-        lua.create_function(move |lua, args: MultiValue| match args.get(0) {
+        lua.create_function(move |lua, args: MultiValue| match args.front() {
             Some(Value::Table(table)) if look(table)?.is_none() => match table.metatable() {
                 Some(metatable) => match metatable.raw_get("__metatable")? {
                     Value::Nil => Ok(Value::Table(metatable)),
@@ -196,8 +196,8 @@ fn numbers_of(lua: &Lua, native: &Table, shared: &SharedRun) -> Result<()> {
     native.raw_set(
         "randomseed",
         lua.create_function(move |lua, args: MultiValue| {
-            let Some(seed) = args.get(0).and_then(numbers::number) else {
-                return Err(bad_argument(lua, 1, "randomseed", "number", args.get(0)));
+            let Some(seed) = args.front().and_then(numbers::number) else {
+                return Err(bad_argument(lua, 1, "randomseed", "number", args.front()));
             };
             run.lock().random = super::random::Random::new(numbers::truncated(seed) as u32);
             Ok(())

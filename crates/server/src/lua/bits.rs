@@ -27,10 +27,14 @@ fn hexadecimal(bits: u32, count: i32) -> String {
     all[8 - digits..].to_owned()
 }
 
+/// An operation on the bits of one number, or of two.
+type OfOne = fn(u32) -> u32;
+type OfTwo = fn(u32, u32) -> u32;
+
 /// The library.
 pub(super) fn library(lua: &Lua) -> Result<Table> {
     let library = lua.create_table()?;
-    let folds: [(&str, fn(u32, u32) -> u32); 3] =
+    let folds: [(&str, OfTwo); 3] =
         [("band", |one, other| one & other), ("bor", |one, other| one | other), ("bxor", |one, other| one ^ other)];
     for (name, fold) in folds {
         let function = move |lua: &Lua, args: MultiValue| {
@@ -42,13 +46,12 @@ pub(super) fn library(lua: &Lua) -> Result<Table> {
         };
         library.raw_set(name, lua.create_function(function)?)?;
     }
-    let changes: [(&str, fn(u32) -> u32); 3] =
-        [("tobit", |bits| bits), ("bnot", |bits| !bits), ("bswap", u32::swap_bytes)];
+    let changes: [(&str, OfOne); 3] = [("tobit", |bits| bits), ("bnot", |bits| !bits), ("bswap", u32::swap_bytes)];
     for (name, change) in changes {
         let function = move |lua: &Lua, args: MultiValue| Ok(signed(change(bits(lua, &args, 1, name)?)));
         library.raw_set(name, lua.create_function(function)?)?;
     }
-    let shifts: [(&str, fn(u32, u32) -> u32); 5] = [
+    let shifts: [(&str, OfTwo); 5] = [
         ("lshift", |bits, count| bits << count),
         ("rshift", |bits, count| bits >> count),
         ("arshift", |bits, count| (bits as i32 >> count) as u32),

@@ -119,7 +119,7 @@ const SETTERS: [(&str, Setter); 7] = [
         Ok(MultiValue::from_vec(all))
     }),
     ("encode_invalid_numbers", |lua, settings, args| {
-        let is_null = matches!(args.get(0), Some(Value::String(text)) if &*text.as_bytes() == b"null");
+        let is_null = matches!(args.front(), Some(Value::String(text)) if &*text.as_bytes() == b"null");
         settings.write_invalid = match truth(args, 1) {
             _ if is_null => None,
             Some(value) => Some(value),
@@ -148,7 +148,7 @@ pub(super) fn library(lua: &Lua, shared: &SharedRun) -> Result<Table> {
     library.raw_set("null", Value::NULL)?;
     let run = Arc::clone(shared);
     let encode = move |lua: &Lua, args: MultiValue| {
-        let (1, Some(value)) = (args.len(), args.get(0)) else {
+        let (1, Some(value)) = (args.len(), args.front()) else {
             return Err(fault(lua, "bad argument #1 to 'encode' (expected 1 argument)"));
         };
         let settings = run.lock().json;
@@ -162,8 +162,8 @@ pub(super) fn library(lua: &Lua, shared: &SharedRun) -> Result<Table> {
         if args.len() != 1 {
             return Err(fault(lua, "bad argument #1 to 'decode' (expected 1 argument)"));
         }
-        let Some(text) = args.get(0).and_then(bytes) else {
-            return Err(bad_argument(lua, 1, "decode", "string", args.get(0)));
+        let Some(text) = args.front().and_then(bytes) else {
+            return Err(bad_argument(lua, 1, "decode", "string", args.front()));
         };
         let settings = run.lock().json;
         read::read(lua, &text, &settings)

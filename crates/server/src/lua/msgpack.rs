@@ -27,7 +27,7 @@ fn sized(marks: [u8; 4], value: u64, out: &mut Vec<u8>) {
 
 fn integer(value: i64, out: &mut Vec<u8>) {
     match value {
-        0..=127 | -32..=-1 => out.push(value as u8),
+        -32..=127 => out.push(value as u8),
         128.. => sized([0xcc, 0xcd, 0xce, 0xcf], value.unsigned_abs(), out),
         -128..=-33 => out.extend_from_slice(&[0xd0, value as u8]),
         -0x8000..=-129 => {
@@ -222,8 +222,8 @@ impl<'r> Reader<'r> {
 /// Reads up to `limit` values; 0: all. With an offset of its own, the end comes first: -1 at the
 /// end of the input.
 fn unpack(lua: &Lua, args: &MultiValue, name: &str, limit: usize, offset: Option<f64>) -> Result<MultiValue> {
-    let Some(input) = args.get(0).and_then(bytes) else {
-        return Err(bad_argument(lua, 1, name, "string", args.get(0)));
+    let Some(input) = args.front().and_then(bytes) else {
+        return Err(bad_argument(lua, 1, name, "string", args.front()));
     };
     let start = offset.unwrap_or(0.0);
     if start < 0.0 {
@@ -282,7 +282,7 @@ pub(super) fn library(lua: &Lua) -> Result<Table> {
         let limit = offset(lua, &args, 2, "unpack_limit")?;
         let start = offset(lua, &args, 3, "unpack_limit")?;
         if limit < 0.0 {
-            let size = args.get(0).and_then(bytes).unwrap_or_default().len();
+            let size = args.front().and_then(bytes).unwrap_or_default().len();
             let text = format!("Invalid request to unpack with offset of {start} and limit of {size}.");
             return Err(fault(lua, text));
         }

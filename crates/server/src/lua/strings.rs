@@ -88,7 +88,8 @@ fn every(lua: &Lua, run: &SharedRun, args: &MultiValue) -> Result<mlua::Function
     lua.create_function_mut(move |lua, _: MultiValue| {
         let ended = || ended(&run);
         let mut matcher = Matcher::new(&subject, &pattern, &ended);
-        for at in next..=subject.len() {
+        let first = next;
+        for at in first..=subject.len() {
             if let Some(end) = matcher.match_at(at).map_err(|reason| refused(lua, reason))? {
                 next = if end == at { end + 1 } else { end };
                 return Ok(MultiValue::from_vec(all_captured(lua, &subject, (at, end), matcher.captures())?));

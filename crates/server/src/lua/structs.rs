@@ -120,7 +120,7 @@ fn put(little: bool, bytes: &[u8], out: &mut Vec<u8>) {
 
 /// `struct.pack`
 fn pack(lua: &Lua, args: &MultiValue) -> Result<mlua::LuaString> {
-    let text = args.get(0).and_then(bytes).ok_or_else(|| bad_argument(lua, 1, "pack", "string", args.get(0)))?;
+    let text = args.front().and_then(bytes).ok_or_else(|| bad_argument(lua, 1, "pack", "string", args.front()))?;
     let (mut format, mut out, mut index) = (Format::new(&text, "pack"), Vec::new(), 2);
     while let Some(item) = format.next(lua, out.len())? {
         out.resize(out.len() + item.padding, 0);
@@ -162,7 +162,7 @@ fn short(lua: &Lua) -> Error {
 
 /// `struct.unpack`: the values, then the place behind them.
 fn unpack(lua: &Lua, args: &MultiValue) -> Result<MultiValue> {
-    let text = args.get(0).and_then(bytes).ok_or_else(|| bad_argument(lua, 1, "unpack", "string", args.get(0)))?;
+    let text = args.front().and_then(bytes).ok_or_else(|| bad_argument(lua, 1, "unpack", "string", args.front()))?;
     let data = args.get(1).and_then(bytes).ok_or_else(|| bad_argument(lua, 2, "unpack", "string", args.get(1)))?;
     let start = args.get(2).map_or(Some(1.0), number).filter(|start| *start >= 1.0);
     let start = start.ok_or_else(|| fault(lua, "bad argument #3 to 'unpack' (offset must be 1 or greater)"))?;
@@ -235,7 +235,7 @@ const VALUES_MAX: usize = 7000;
 
 /// `struct.size`
 fn size(lua: &Lua, args: &MultiValue) -> Result<f64> {
-    let text = args.get(0).and_then(bytes).ok_or_else(|| bad_argument(lua, 1, "size", "string", args.get(0)))?;
+    let text = args.front().and_then(bytes).ok_or_else(|| bad_argument(lua, 1, "size", "string", args.front()))?;
     let (mut format, mut at) = (Format::new(&text, "size"), 0_usize);
     while let Some(item) = format.next(lua, at)? {
         match item.letter {

@@ -134,6 +134,7 @@ pub struct Imported {
 ///
 /// # Errors
 /// [`ImportError`] names the fault and its offset, and says whether anything was imported.
+#[expect(clippy::result_large_err, reason = "an import ends once")]
 pub fn import(
     kv: &Kv,
     source: &ImportSource,

@@ -1,5 +1,7 @@
 //! Keys from a real Redis, by RDB file, by AOF and as its replica; and back by an RDB file.
 
+#![expect(clippy::result_large_err, reason = "an import ends once")]
+
 use crate::common::{self, Client, Ours, Redis, Reply, command, table};
 use crate::dumps::content;
 use crate::{scanned, shown};
