@@ -137,7 +137,8 @@ fn the_headers_are_c_and_cpp() {
                 "-fsyntax-only",
                 "-x",
             ]);
-            check.arg(language).arg("-include").arg(&header).arg(&program);
+            check.arg(language).arg("-I").arg(root().join("include"));
+            check.arg("-include").arg(&header).arg(&program);
             if header.ends_with("patomic.h") {
                 // it is refused without
                 check.args(pkg_config_of("everbyte-patomic", &["--cflags"]));
