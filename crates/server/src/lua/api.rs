@@ -5,18 +5,17 @@
 
 use super::fault::{Raised, raised, refusal, text};
 use super::header::{BAD_NAME, ScriptFlags, is_name};
-use super::{Answer, HOST, Host, Purpose, Registered, SharedRun, convert, numbers};
+use super::{Answer, HOST, Host, Kept, Purpose, Registered, SharedRun, convert, numbers};
 use crate::resp::parse::{Args, ArgumentSpan};
 use crate::resp::reply::Protocol;
 use crate::sha1::sha1_hex;
 use crate::version::REDIS_VERSION;
 use mlua::{Function, Lua, MultiValue, Result, Table, Value};
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// Levels of `redis.log`.
 const LEVELS: [(&str, i64); 4] = [("LOG_DEBUG", 0), ("LOG_VERBOSE", 1), ("LOG_NOTICE", 2), ("LOG_WARNING", 3)];
-/// Arguments of `redis.set_repl`: nothing is replicated by script here.
+/// Arguments of `redis.set_repl`. They have no effect: replicas get changes, not scripts.
 const REPLICATION: [(&str, i64); 5] =
     [("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)];
 /// The question of `redis.acl_check_cmd`.
@@ -34,20 +33,23 @@ struct Words {
 }
 
 impl Words {
-    fn add(&mut self, word: &[u8]) -> Option<()> {
+    fn add(&mut self, word: &[u8], size_max: usize) -> Option<()> {
         let (start, size) = (u32::try_from(self.bytes.len()).ok()?, u32::try_from(word.len()).ok()?);
+        if self.bytes.len() + word.len() > size_max {
+            return None;
+        }
         self.spans.push(ArgumentSpan { start, size });
         self.bytes.extend_from_slice(word);
         Some(())
     }
 
-    fn read(values: impl Iterator<Item = Value>) -> std::result::Result<Words, &'static str> {
+    fn read(values: impl Iterator<Item = Value>, size_max: usize) -> std::result::Result<Words, &'static str> {
         let mut words = Words::default();
         for value in values {
             let added = match value {
-                Value::String(text) => words.add(&text.as_bytes()),
-                Value::Integer(number) => words.add(numbers::general(number as f64, 17).as_bytes()),
-                Value::Number(number) => words.add(numbers::general(number, 17).as_bytes()),
+                Value::String(text) => words.add(&text.as_bytes(), size_max),
+                Value::Integer(number) => words.add(numbers::general(number as f64, 17).as_bytes(), size_max),
+                Value::Number(number) => words.add(numbers::general(number, 17).as_bytes(), size_max),
                 _ => return Err("Lua redis lib command arguments must be strings or integers"),
             };
             added.ok_or("Lua redis lib command arguments are too large")?;
@@ -60,7 +62,7 @@ impl Words {
 pub(super) fn reach(lua: &Lua, run: &SharedRun, host: &mut dyn Host, args: MultiValue) -> Result<(bool, Value)> {
     let mut args = args.into_iter();
     let question = args.next();
-    let words = match Words::read(args) {
+    let words = match Words::read(args, host.size_max()) {
         Ok(words) => words,
         Err(text) => return Ok((true, convert::error_table(lua, format!("ERR {text}").as_bytes())?)),
     };
@@ -116,7 +118,7 @@ fn raise(answer: (bool, Value)) -> Result<Value> {
     }
 }
 
-/// A text that begins with a code, as errors do: `-` may be in front of it.
+/// The text of an error reply: without a `-` in front, and with the code `ERR` if it has none.
 fn coded(text: &[u8]) -> Vec<u8> {
     let text = text.strip_prefix(b"-").unwrap_or(text);
     let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
@@ -160,7 +162,8 @@ pub(super) fn library(lua: &Lua, shared: &SharedRun, purpose: Purpose) -> Result
     set(
         "sha1hex",
         lua.create_function(|_, args: MultiValue| match (args.len(), args.front().and_then(numbers::bytes)) {
-            (1, text) => Ok(sha1_hex(&text.unwrap_or_default())),
+            (1, Some(text)) => Ok(sha1_hex(&text)),
+            (1, None) => Ok(sha1_hex(b"")),
             _ => Err(refusal("wrong number of arguments")),
         })?,
     )?;
@@ -226,15 +229,15 @@ pub(super) fn loading(lua: &Lua, shared: &SharedRun) -> Result<Table> {
     let library = lua.create_table()?;
     constants(lua, &library)?;
     let run = Arc::clone(shared);
-    let register = lua.create_function(move |_, args: MultiValue| register(&run, &args))?;
+    let register = lua.create_function(move |lua, args: MultiValue| register(lua, &run, &args))?;
     library.raw_set("register_function", register)?;
     Ok(library)
 }
 
 /// `redis.register_function`
-fn register(run: &Mutex<super::Run>, args: &MultiValue) -> Result<()> {
+fn register(lua: &Lua, run: &SharedRun, args: &MultiValue) -> Result<()> {
     let found = match (args.front(), args.get(1), args.len()) {
-        (Some(Value::Table(named)), None, _) => by_names(named)?,
+        (Some(Value::Table(named)), None, _) => by_names(lua, named)?,
         (_, _, 1) => {
             let text = "calling redis.register_function with a single argument is only applicable to Lua table \
                         (representing named arguments).";
@@ -246,7 +249,8 @@ fn register(run: &Mutex<super::Run>, args: &MultiValue) -> Result<()> {
             let Value::Function(function) = function else {
                 return Err(refusal("second argument to redis.register_function must be a function"));
             };
-            Registered { name, description: None, flags: ScriptFlags::empty(), function: function.clone() }
+            let function = Kept::new(lua, function.clone())?;
+            Registered { name: name.to_vec(), description: None, flags: ScriptFlags::empty(), function }
         }
         _ => return Err(refusal("wrong number of arguments to redis.register_function")),
     };
@@ -261,7 +265,7 @@ fn register(run: &Mutex<super::Run>, args: &MultiValue) -> Result<()> {
     Ok(())
 }
 
-fn by_names(named: &Table) -> Result<Registered> {
+fn by_names(lua: &Lua, named: &Table) -> Result<Registered> {
     let (mut name, mut description, mut function, mut flags) = (None, None, None, ScriptFlags::empty());
     let unknown = || refusal("unknown argument given to redis.register_function");
     for pair in named.pairs::<Value, Value>() {
@@ -269,7 +273,7 @@ fn by_names(named: &Table) -> Result<Registered> {
         let string = || {
             let word = String::from_utf8_lossy(&key.as_bytes()).into_owned();
             let text = format!("{word} argument given to redis.register_function must be a string");
-            numbers::bytes(&value).ok_or_else(|| refusal(text))
+            numbers::bytes(&value).map(|text| text.to_vec()).ok_or_else(|| refusal(text))
         };
         match &*key.as_bytes() {
             b"function_name" => name = Some(string()?),
@@ -290,7 +294,7 @@ fn by_names(named: &Table) -> Result<Registered> {
     }
     let name = name.ok_or_else(|| refusal("redis.register_function must get a function name argument"))?;
     let function = function.ok_or_else(|| refusal("redis.register_function must get a callback argument"))?;
-    Ok(Registered { name, description, flags, function })
+    Ok(Registered { name, description, flags, function: Kept::new(lua, function)? })
 }
 
 fn flags_of(list: &Table) -> Result<ScriptFlags> {
