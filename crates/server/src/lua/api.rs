@@ -27,7 +27,7 @@ const NO_WORDS: &str = "Please specify at least one argument for this redis lib 
 
 /// The words of a command.
 #[derive(Default)]
-struct Words {
+pub(super) struct Words {
     bytes: Vec<u8>,
     spans: Vec<ArgumentSpan>,
 }
@@ -58,16 +58,12 @@ impl Words {
     }
 }
 
-/// Answers a question by the host of the run: whether the value is an error, and the value.
-pub(super) fn reach(lua: &Lua, run: &SharedRun, host: &mut dyn Host, args: MultiValue) -> Result<(bool, Value)> {
-    let mut args = args.into_iter();
-    let question = args.next();
-    let words = match Words::read(args, host.size_max()) {
-        Ok(words) => words,
-        Err(text) => return Ok((true, convert::error_table(lua, format!("ERR {text}").as_bytes())?)),
-    };
+/// Answers a question about [`super::Run::words`] by the host of the run: whether the value is an
+/// error, and the value.
+pub(super) fn reach(lua: &Lua, run: &SharedRun, host: &mut dyn Host, question: i64) -> Result<(bool, Value)> {
+    let words = std::mem::take(&mut run.lock().words);
     let args = Args::new(&words.bytes, &words.spans);
-    if question == Some(Value::Integer(PERMITS)) {
+    if question == PERMITS {
         return match host.permits(args) {
             Some(permitted) => Ok((false, Value::Boolean(permitted))),
             None => {
@@ -96,12 +92,17 @@ pub(super) fn reach(lua: &Lua, run: &SharedRun, host: &mut dyn Host, args: Multi
 }
 
 /// Asks the host of the run.
-fn ask(lua: &Lua, question: i64, mut args: MultiValue) -> Result<(bool, Value)> {
+fn ask(lua: &Lua, run: &SharedRun, question: i64, args: MultiValue) -> Result<(bool, Value)> {
     let Ok(reach) = lua.named_registry_value::<Function>(HOST) else {
         return Err(refusal("redis.call can only be called inside a script invocation"));
     };
-    args.push_front(Value::Integer(question));
-    reach.call(args).map_err(|error| match raised(&error) {
+    let words_max = run.lock().words_max;
+    // The interpreter's stack has room for the arguments once, so the words are not put on it again.
+    match Words::read(args.into_iter(), words_max) {
+        Ok(words) => run.lock().words = words,
+        Err(text) => return Ok((true, convert::error_table(lua, format!("ERR {text}").as_bytes())?)),
+    }
+    reach.call(question).map_err(|error| match raised(&error) {
         Some(Raised::Ended) => Raised::Ended.into(),
         _ => Raised::Text(text(&error)).into(),
     })
@@ -156,9 +157,12 @@ pub(super) fn library(lua: &Lua, shared: &SharedRun, purpose: Purpose) -> Result
         library.raw_set(name, value)?;
     }
     let set = |name: &str, function: Function| library.raw_set(name, function);
-    set("call", lua.create_function(|lua, args: MultiValue| raise(ask(lua, COMMAND, args)?))?)?;
-    set("pcall", lua.create_function(|lua, args: MultiValue| Ok(ask(lua, COMMAND, args)?.1))?)?;
-    set("acl_check_cmd", lua.create_function(|lua, args: MultiValue| raise(ask(lua, PERMITS, args)?))?)?;
+    let run = Arc::clone(shared);
+    set("call", lua.create_function(move |lua, args: MultiValue| raise(ask(lua, &run, COMMAND, args)?))?)?;
+    let run = Arc::clone(shared);
+    set("pcall", lua.create_function(move |lua, args: MultiValue| Ok(ask(lua, &run, COMMAND, args)?.1))?)?;
+    let run = Arc::clone(shared);
+    set("acl_check_cmd", lua.create_function(move |lua, args: MultiValue| raise(ask(lua, &run, PERMITS, args)?))?)?;
     set(
         "sha1hex",
         lua.create_function(|_, args: MultiValue| match (args.len(), args.front().and_then(numbers::bytes)) {

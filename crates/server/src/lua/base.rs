@@ -150,8 +150,8 @@ pub(super) fn native(lua: &Lua, shared: &SharedRun) -> Result<Table> {
     Ok(native)
 }
 
-/// The value of a caught error in the script. `pcall` gets the text of a table with a text as `err`,
-/// as in Redis.
+/// The value of a caught error in the script. `pcall` gets the text of a table with a text as
+/// `err`, as in Redis.
 fn caught(lua: &Lua, value: Value, as_text: bool) -> Result<Value> {
     match value {
         Value::Error(error) => match raised(&error) {

@@ -173,7 +173,9 @@ pub(super) fn keep(lua: &Lua, run: &SharedRun, value: &Value) -> Result<bool> {
     Ok(true)
 }
 
-/// The error that [`keep`] has kept.
+/// The error that [`keep`] has kept; it is the registry's no longer.
 pub(super) fn passing(lua: &Lua) -> Value {
-    lua.named_registry_value(PASSING).unwrap_or(Value::Nil)
+    let value = lua.named_registry_value(PASSING).unwrap_or(Value::Nil);
+    let _ = lua.unset_named_registry_value(PASSING);
+    value
 }

@@ -5,8 +5,8 @@
 //! `struct`), and `redis`. A script asks the server for commands through a [`Host`], which lives as
 //! long as the run.
 //!
-//! A run is bounded: by memory, by time, and by depth wherever nested data or patterns are followed.
-//! Only loaded functions stay in the state between two runs.
+//! A run is bounded: by memory, by time, and by depth wherever nested data or patterns are
+//! followed. Only loaded functions stay in the state between two runs.
 //!
 //! Invariants
 //!   LUA-1  No script changes a table that another script can see.
@@ -40,7 +40,7 @@ mod tests;
 use crate::resp::parse::Args;
 use crate::resp::reply::Protocol;
 use fault::Raised;
-use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, RegistryKey, StdLib, Table, Value, VmState};
+use mlua::{Function, HookTriggers, Lua, LuaOptions, RegistryKey, StdLib, Table, Value, VmState};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -52,8 +52,8 @@ pub(crate) use header::{Header, ScriptFlags};
 pub(crate) use known::Scripts;
 pub(crate) use libraries::Functions;
 
-/// Instructions between two looks at the clock. Each call looks at it too: a call of a function in C
-/// may be long, and a coroutine counts instructions of its own.
+/// Instructions between two looks at the clock. Each call looks at it too: a call of a function in
+/// C may be long, and a coroutine counts instructions of its own.
 const INSTRUCTIONS: u32 = 1000;
 /// The registry's name of the function that reaches the host of the run.
 const HOST: &str = "host";
@@ -122,6 +122,9 @@ struct Run {
     end: Option<End>,
     /// The protocol of replies to commands.
     protocol: Protocol,
+    /// The words of the command that the script asks for, and their bytes at most.
+    words: api::Words,
+    words_max: usize,
     /// Memory at which a command collects garbage, and how far above the rest the next one does:
     /// the interpreter's own steps are too short for large values.
     collect_at: usize,
@@ -138,7 +141,7 @@ struct Run {
 }
 
 /// State that the functions of the interpreter share.
-struct Shared {
+struct InterpreterState {
     run: Mutex<Run>,
     /// Bytes that functions hold outside of the interpreter's memory.
     outside: AtomicUsize,
@@ -146,13 +149,13 @@ struct Shared {
     memory_max: usize,
 }
 
-impl Shared {
+impl InterpreterState {
     fn lock(&self) -> MutexGuard<'_, Run> {
         self.run.lock()
     }
 }
 
-type SharedRun = Arc<Shared>;
+type SharedRun = Arc<InterpreterState>;
 
 /// A function of a library.
 #[derive(Clone)]
@@ -179,7 +182,7 @@ impl Kept {
 }
 
 /// Whether the run has to end.
-fn ended(run: &Shared) -> bool {
+fn ended(run: &InterpreterState) -> bool {
     let mut run = run.lock();
     if run.end.is_none() && run.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
         run.end = Some(End::Time);
@@ -237,7 +240,7 @@ impl Interpreter {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS;
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
         let run = Run { collect_after: memory_max / 4, ..Run::default() };
-        let shared = Arc::new(Shared { run: Mutex::new(run), outside: AtomicUsize::new(0), memory_max });
+        let shared = Arc::new(InterpreterState { run: Mutex::new(run), outside: AtomicUsize::new(0), memory_max });
         let native = base::native(&lua, &shared)?;
         let libraries = lua.create_table()?;
         libraries.raw_set("redis", api::library(&lua, &shared, purpose)?)?;
@@ -299,6 +302,7 @@ impl Interpreter {
     /// Runs a function.
     pub(crate) fn run(&self, function: &Kept, input: &Input<'_>, host: &mut dyn Host) -> Finished {
         self.begin(input.time_max, input.seed);
+        self.shared.lock().words_max = host.size_max();
         let result = self.call(function, input, host);
         self.end(result)
     }
@@ -314,7 +318,8 @@ impl Interpreter {
         };
         let (keys, args) = (list(&input.keys)?, list(&input.args)?);
         self.lua.scope(|scope| {
-            let reach = scope.create_function_mut(|lua, args: MultiValue| api::reach(lua, &self.shared, host, args))?;
+            let reach =
+                scope.create_function_mut(|lua, question: i64| api::reach(lua, &self.shared, host, question))?;
             self.lua.set_named_registry_value(HOST, reach)?;
             match self.purpose {
                 Purpose::Scripts => {
