@@ -97,7 +97,7 @@ fn ask(lua: &Lua, run: &SharedRun, question: i64, args: MultiValue) -> Result<(b
         return Err(refusal("redis.call can only be called inside a script invocation"));
     };
     let words_max = run.lock().words_max;
-    // The interpreter's stack has room for the arguments once, so the words are not put on it again.
+    // The interpreter's stack has room for the arguments once: the words go beside it.
     match Words::read(args.into_iter(), words_max) {
         Ok(words) => run.lock().words = words,
         Err(text) => return Ok((true, convert::error_table(lua, format!("ERR {text}").as_bytes())?)),
