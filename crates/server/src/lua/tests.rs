@@ -297,7 +297,7 @@ fn libraries_answer_as_those_of_redis() {
 fn broken_libraries_stand_alone() {
     let code = |name: &str, text: &str| (name.as_bytes().to_vec(), format!("#!lua name={name}\n{text}").into_bytes());
     let good = code("good", "local n = 0 redis.register_function('f', function() n = n + 1 return n end)");
-    let stored = vec![
+    let stored = [
         code("bad", "+"),
         good.clone(),
         code("same", "redis.register_function('f', function() return 0 end)"),
