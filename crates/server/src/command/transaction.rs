@@ -175,8 +175,8 @@ pub(super) fn execute_part(call: &mut Call<'_, '_>, row: usize) -> Outcome {
     call.keys.begin_part();
     let touched = call.keys.touched_count();
     call.keys.select(call.client.database);
-    call.shared.metrics.by_command[row].calls += 1;
     let outcome = (command.handler)(call);
+    call.shared.metrics.by_command[row].calls += 1;
     call.shared.note_changes(call.keys.new_changes(), Some(&*call.client));
     tracking::remember(call.client, call.shared, row, &call.args);
     call.shared.timed(row, command, call.client, &call.args);
