@@ -58,6 +58,7 @@ mod deliver;
 mod figures;
 mod invalidate;
 mod limits;
+mod naming;
 mod pause;
 mod replicate;
 mod settling;
@@ -242,6 +243,7 @@ impl Iterations {
             self.ticked = now;
             self.shared.metrics.tick(now);
             self.drop_stalled();
+            self.shared.pinned.tick(now);
             self.replication_tick();
         }
         tick
@@ -310,6 +312,7 @@ impl Iterations {
         if let Err(error) = &result {
             self.fail(error);
         }
+        self.name_versions();
         self.answer_waits();
         self.fail_over();
         self.reply();
