@@ -121,11 +121,10 @@ impl Metrics {
         let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-".contains(byte);
         let word = if (1..=32).contains(&word.len()) && word.iter().all(is_plain) { word } else { b"ERR" };
         let word = String::from_utf8_lossy(word);
+        let has_room = self.errors_by_word.len() < ERROR_WORDS_MAX;
         match self.errors_by_word.get_mut(&*word) {
             Some(count) => *count += 1,
-            None if self.errors_by_word.len() < ERROR_WORDS_MAX => {
-                self.errors_by_word.insert(word.into_owned(), 1);
-            }
+            None if has_room => drop(self.errors_by_word.insert(word.into_owned(), 1)),
             None => {}
         }
     }

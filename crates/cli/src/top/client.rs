@@ -62,7 +62,7 @@ fn malformed(text: &'static str) -> io::Error {
 /// A line without its end.
 fn line(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
-    input.take(SIZE_MAX).read_until(b'\n', &mut line)?;
+    input.by_ref().take(SIZE_MAX).read_until(b'\n', &mut line)?;
     if line.is_empty() {
         return Err(ErrorKind::UnexpectedEof.into());
     }
@@ -93,7 +93,7 @@ fn reply(input: &mut impl BufRead, depth: usize) -> io::Result<Reply> {
             let size = u64::try_from(size).ok().filter(|size| *size <= SIZE_MAX);
             let size = size.ok_or_else(|| malformed("a byte string is too long"))?;
             let mut bytes = Vec::new();
-            input.take(size + 2).read_to_end(&mut bytes)?;
+            input.by_ref().take(size + 2).read_to_end(&mut bytes)?;
             if bytes.len() as u64 != size + 2 || !bytes.ends_with(b"\r\n") {
                 return Err(malformed("a byte string is cut off"));
             }

@@ -117,7 +117,7 @@ impl Frame {
     pub(super) fn between(address: &str, before: &Sample, after: &Sample) -> Frame {
         let seconds = after.at.saturating_duration_since(before.at).as_secs_f64().max(1e-3);
         let grown = |name: &str| growth(before.number(name), after.number(name));
-        let keys = |name| after.group("db").iter().map(|(_, parts)| parts.number(name)).sum();
+        let keys = |name| after.group("db").iter().map(|(_, parts)| parts.number(name)).sum::<u64>();
         let (hits, misses) = (grown("keyspace_hits"), grown("keyspace_misses"));
         let is_replica = after.text("role") == "slave";
         let settled = grown("settled_iterations");
@@ -132,7 +132,7 @@ impl Frame {
         let version = [after.text("everbyte_version"), after.text("redis_version")];
         Frame {
             address: address.into(),
-            version: version.iter().find(|text| !text.is_empty()).map_or("", |text| text).into(),
+            version: version.into_iter().find(|text| !text.is_empty()).unwrap_or_default().into(),
             role: if is_replica { "replica" } else { "primary" }.into(),
             uptime_seconds: after.number("uptime_in_seconds"),
             interval_seconds: seconds,

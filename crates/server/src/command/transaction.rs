@@ -197,6 +197,7 @@ fn execute(call: &mut Call<'_, '_>, transaction: &Transaction) -> Outcome {
     for (row, args) in transaction.commands() {
         // ACL-1: its rights may have changed since it was queued.
         if let Err(fail) = acl::still_permitted(call.client, call.shared, row, &args) {
+            call.shared.metrics.count_error(&fail.reply());
             call.out.error(&fail.reply());
             continue;
         }
@@ -217,6 +218,7 @@ fn execute(call: &mut Call<'_, '_>, transaction: &Transaction) -> Outcome {
                 if matches!(fail, Fail::Store(_)) || call.keys.part_changed() {
                     return Err(fail);
                 }
+                call.shared.metrics.count_error(&fail.reply());
                 call.out.cut(position);
                 call.out.error(&fail.reply());
             }

@@ -161,6 +161,18 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed {
     partial()
 }
 
+/// For fuzzers: reads bytes as a request, whole and cut short. A verdict about the beginning of a
+/// request does not change with what follows.
+pub(crate) fn check_request(bytes: &[u8]) {
+    let bytes = &bytes[..bytes.len().min(REQUEST_MAX - 1)];
+    let is_taken = |parsed| matches!(parsed, Parsed::Figures { .. });
+    let whole = parse(bytes);
+    for cut in [bytes.len() / 3, bytes.len() / 2, bytes.len().saturating_sub(1)] {
+        let part = parse(&bytes[..cut]);
+        assert!(part == Parsed::Partial || is_taken(part) == is_taken(whole), "{part:?} {whole:?}");
+    }
+}
+
 /// A whole response.
 pub(super) fn response(status: Status, figures: &str, head: bool) -> Vec<u8> {
     let (kind, body) = match status {

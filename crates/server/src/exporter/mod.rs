@@ -23,6 +23,7 @@ mod http;
 mod text;
 
 pub(crate) use figures::{DatabaseFigures, Figures};
+pub(crate) use http::check_request;
 
 use crate::error::{Error, Result};
 use crate::sockets::listen_on;
@@ -237,6 +238,14 @@ impl Peer {
     }
 }
 
+/// Does something with a connection, which it may end.
+fn visit(peers: &mut [Option<Peer>], slot: usize, does: impl FnOnce(&mut Peer) -> bool) {
+    let Some(place) = peers.get_mut(slot) else { return };
+    if place.as_mut().is_some_and(|peer| !does(peer)) {
+        *place = None;
+    }
+}
+
 /// The thread's side.
 struct Scrapes {
     listener: TcpListener,
@@ -270,21 +279,13 @@ impl Scrapes {
                 match event.token() {
                     LISTENER => self.accept = true,
                     WAKER => {}
-                    Token(slot) => self.with(slot, Peer::advance),
+                    Token(slot) => visit(&mut self.peers, slot, Peer::advance),
                 }
             }
             self.take_answers();
             self.end_late();
             self.accept();
             self.ask();
-        }
-    }
-
-    /// Does something with a connection, which it may end.
-    fn with(&mut self, slot: usize, does: impl FnOnce(&mut Peer) -> bool) {
-        let Some(place) = self.peers.get_mut(slot) else { return };
-        if place.as_mut().is_some_and(|peer| !does(peer)) {
-            *place = None;
         }
     }
 
@@ -309,7 +310,7 @@ impl Scrapes {
                 state: State::Reading(Vec::new()),
                 deadline: Instant::now() + REQUEST_TIME,
             });
-            self.with(slot, Peer::advance);
+            visit(&mut self.peers, slot, Peer::advance);
         }
     }
 
@@ -335,7 +336,7 @@ impl Scrapes {
         while let Ok((answered, figures)) = self.answers.try_recv() {
             let mut text = None;
             for slot in 0..self.peers.len() {
-                self.with(slot, |peer| {
+                visit(&mut self.peers, slot, |peer| {
                     let State::Waiting { head, number: Some(number) } = peer.state else { return true };
                     if number > answered {
                         return true;
@@ -355,7 +356,7 @@ impl Scrapes {
     fn end_late(&mut self) {
         let now = Instant::now();
         for slot in 0..self.peers.len() {
-            self.with(slot, |peer| now < peer.deadline || peer.late());
+            visit(&mut self.peers, slot, |peer| now < peer.deadline || peer.late());
         }
     }
 }

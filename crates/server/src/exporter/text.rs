@@ -85,7 +85,7 @@ fn info(text: &mut Text, figures: &Figures, kv: &Kv) {
 fn denials(text: &mut Text, figures: &Figures) {
     let name = "everbyte_acl_denied_total";
     text.family(name, "counter", "Requests refused for want of a right, by what the right is about.");
-    for (reason, count) in ["command", "key", "channel"].iter().zip(figures.denied) {
+    for (reason, count) in ["command", "key", "channel"].into_iter().zip(figures.denied) {
         text.sample(name, &[("reason", reason)], count as f64);
     }
     let name = "everbyte_errors_total";
@@ -130,7 +130,7 @@ fn replication(text: &mut Text, figures: &Figures) {
     text.single("everbyte_replication_input_bytes_total", counter, help, link.bytes as f64);
     let name = "everbyte_replica_syncs_total";
     text.family(name, "counter", "Streams from the primary that began with a whole copy, or went on.");
-    for (kind, count) in ["whole", "partial"].iter().zip(link.syncs) {
+    for (kind, count) in ["whole", "partial"].into_iter().zip(link.syncs) {
         text.sample(name, &[("kind", kind)], count as f64);
     }
 }

@@ -260,7 +260,7 @@ fn slow_commands_and_parameters_are_answered_byte_for_byte() {
         &["CONFIG", "SET", "appendonly", "yes", "save", ""],
         &["CONFIG", "SET", "latency-monitor-threshold", "x"],
         &["CONFIG", "SET", "latency-monitor-threshold", "100000"],
-        &["CONFIG", "GET", "latency-track*"],
+        &["CONFIG", "GET", "latency-tracking"],
         &["CONFIG", "SET", "latency-tracking", "maybe"],
         &["CONFIG", "SET", "latency-tracking-info-percentiles", "50 101"],
         &["CONFIG", "SET", "latency-tracking-info-percentiles", "50 99 x"],
