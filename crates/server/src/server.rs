@@ -6,7 +6,8 @@
 //!   3. one iteration (`iteration.rs`): read, execute under one batch, settle, then reply
 //!
 //! Threads: one runs the loop; if settling waits for a disk, another one settles (`settler.rs`);
-//! another one tells figures, if these are asked for (`exporter`); a [`Handle`] may stop the loop from any thread.
+//! another one tells figures, if these are asked for (`exporter`); a [`Handle`] may stop the loop
+//! from any thread.
 
 use crate::clients::Client;
 use crate::connection::Connection;

@@ -53,10 +53,8 @@ impl Terminal {
     /// Replaces the screen's lines.
     pub(super) fn show(&self, output: &Output, lines: &[String]) -> Result<(), Failure> {
         // Each line erases what was behind it, the last one what was below.
-        let text = format!(
-            "\x1b[H{}\x1b[J",
-            lines.iter().map(|line| format!("{line}\x1b[K")).collect::<Vec<_>>().join("\r\n")
-        );
+        let text =
+            format!("\x1b[H{}\x1b[J", lines.iter().map(|line| format!("{line}\x1b[K")).collect::<Vec<_>>().join("\n"));
         output.bytes(text.as_bytes())?;
         output.finish()
     }

@@ -5,19 +5,19 @@ use super::figures::Seen;
 
 /// A counter only grows, but for CONFIG RESETSTAT; a gauge goes up and down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FamilyKind {
     /// See above.
     Counter,
     /// See above.
     Gauge,
 }
 
-impl Kind {
+impl FamilyKind {
     /// The word of the format.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
+            FamilyKind::Counter => "counter",
+            FamilyKind::Gauge => "gauge",
         }
     }
 }
@@ -27,7 +27,7 @@ pub(super) struct Family {
     /// Its name behind `everbyte_`.
     pub name: &'static str,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: FamilyKind,
     /// Its meaning.
     pub help: &'static str,
     /// Its value.
@@ -35,11 +35,11 @@ pub(super) struct Family {
 }
 
 const fn counter(name: &'static str, help: &'static str, read: fn(&Seen<'_>) -> f64) -> Family {
-    Family { name, kind: Kind::Counter, help, read }
+    Family { name, kind: FamilyKind::Counter, help, read }
 }
 
 const fn gauge(name: &'static str, help: &'static str, read: fn(&Seen<'_>) -> f64) -> Family {
-    Family { name, kind: Kind::Gauge, help, read }
+    Family { name, kind: FamilyKind::Gauge, help, read }
 }
 
 /// A counter of `Metrics`.

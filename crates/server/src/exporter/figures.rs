@@ -21,7 +21,7 @@ pub(super) struct Sums {
     pub memory: f64,
 }
 
-/// What the event loop reads figures from.
+/// The state of the event loop from which figures are read.
 pub(crate) struct Seen<'s> {
     pub(super) shared: &'s ServerState,
     pub(super) clients: &'s Clients,

@@ -47,7 +47,7 @@ impl Status {
         }
     }
 
-    /// What a person reads.
+    /// The body, for people.
     fn text(self) -> &'static str {
         match self {
             Status::Ok => "",
@@ -66,7 +66,7 @@ impl Status {
     }
 }
 
-/// What the bytes of a connection are.
+/// The meaning of the bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Parsed {
     /// The beginning of a request.
@@ -126,10 +126,10 @@ fn header(line: &[u8]) -> Option<bool> {
     good.then(|| name.eq_ignore_ascii_case(b"host"))
 }
 
-/// Reads what has come of a request.
+/// Reads the beginning of a request, or all of it.
 pub(super) fn parse(bytes: &[u8]) -> Parsed {
     let mut lines = bytes.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-    // What follows the last end of a line is not whole.
+    // The bytes behind the last end of a line are not whole.
     let mut whole = bytes.iter().filter(|byte| **byte == b'\n').count();
     let partial = || if bytes.len() < REQUEST_MAX { Parsed::Partial } else { Parsed::Refused(Status::TooLarge) };
     let Some(line) = lines.next() else { return partial() };

@@ -88,7 +88,7 @@ impl FigureDesk {
 
 /// The thread, until it is dropped.
 pub(crate) struct Exporter {
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
     question: Arc<Question>,
     thread: Option<JoinHandle<()>>,
@@ -146,14 +146,14 @@ impl Drop for Exporter {
 
 /// The state of a connection.
 enum State {
-    /// What has come of the request.
+    /// The request as far as it has come.
     Reading(Vec<u8>),
     /// Wants figures, or their head alone; the number of its question, once there is one.
     Waiting { head: bool, number: Option<u64> },
     /// The response, and how much of it has left.
     Writing(Vec<u8>, usize),
-    /// All has left. What still comes is dropped: bytes that are not read would make the system
-    /// take the response back.
+    /// All has left. Bytes that still come are read and dropped, or the system would take the
+    /// response back.
     Closing,
 }
 
@@ -207,7 +207,10 @@ impl Peer {
                 self.state = State::Waiting { head, number: None };
                 self.deadline = Instant::now() + ANSWER_TIME;
             }
-            Parsed::Refused(status) => self.respond(status, "", false),
+            Parsed::Refused(status) => {
+                let head = request.starts_with(b"HEAD ");
+                self.respond(status, "", head);
+            }
         }
         Ok(true)
     }

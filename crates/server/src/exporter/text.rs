@@ -4,7 +4,7 @@
 //! the system and of the store are asked for here, in the thread: the store's take its locks of
 //! growth, which no read takes.
 
-use super::families::{FAMILIES, Kind};
+use super::families::{FAMILIES, FamilyKind};
 use super::figures::{CommandFigures, Figures};
 use crate::command::{process_memory, process_times};
 use crate::times::range_end_seconds;
@@ -47,7 +47,7 @@ impl Text {
         let _ = writeln!(self.0, " {value}");
     }
 
-    fn single(&mut self, name: &str, kind: Kind, help: &str, value: f64) {
+    fn single(&mut self, name: &str, kind: FamilyKind, help: &str, value: f64) {
         self.family(name, kind.name(), help);
         self.sample(name, &[], value);
     }
@@ -120,7 +120,7 @@ fn replication(text: &mut Text, figures: &Figures) {
         text.sample(name, &[("replica", &replica.address)], replica.settled as f64);
     }
     let Some(link) = &figures.link else { return };
-    let (gauge, counter) = (Kind::Gauge, Kind::Counter);
+    let (gauge, counter) = (FamilyKind::Gauge, FamilyKind::Counter);
     let up = f64::from(u8::from(link.up));
     text.single("everbyte_primary_link_up", gauge, "1 if the primary is connected, else 0.", up);
     if let Some(silence) = link.silence {
@@ -172,8 +172,8 @@ fn commands(text: &mut Text, commands: &[CommandFigures]) {
 
 fn store(text: &mut Text, kv: &Kv) {
     let (info, media, tree) = (kv.store().info(), kv.store().media().counts(), kv.stats());
-    let (gauge, counter) = (Kind::Gauge, Kind::Counter);
-    let rows: [(&str, Kind, &str, u64); 14] = [
+    let (gauge, counter) = (FamilyKind::Gauge, FamilyKind::Counter);
+    let rows: [(&str, FamilyKind, &str, u64); 14] = [
         ("store_max_bytes", gauge, "Declared maximum of the store.", info.max),
         ("store_used_bytes", gauge, "Bytes of clusters that objects of the store have.", info.backed),
         ("store_free_bytes", gauge, "The rest of the declared maximum.", info.max.saturating_sub(info.backed)),
@@ -202,10 +202,10 @@ fn store(text: &mut Text, kv: &Kv) {
 fn process(text: &mut Text) {
     let ((resident, peak), (system, user)) = (process_memory(), process_times());
     let help = "Processor time of the process.";
-    text.single("process_cpu_seconds_total", Kind::Counter, help, system + user);
-    text.single("process_resident_memory_bytes", Kind::Gauge, "Resident memory of the process.", resident as f64);
+    text.single("process_cpu_seconds_total", FamilyKind::Counter, help, system + user);
+    text.single("process_resident_memory_bytes", FamilyKind::Gauge, "Resident memory of the process.", resident as f64);
     let help = "Resident memory of the process, at most so far.";
-    text.single("everbyte_resident_memory_max_bytes", Kind::Gauge, help, peak as f64);
+    text.single("everbyte_resident_memory_max_bytes", FamilyKind::Gauge, help, peak as f64);
 }
 
 #[cfg(test)]
@@ -227,7 +227,7 @@ mod tests {
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
         for family in FAMILIES {
             assert!(family.name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{}", family.name);
-            assert_eq!(family.name.ends_with("_total"), family.kind == Kind::Counter, "{}", family.name);
+            assert_eq!(family.name.ends_with("_total"), family.kind == FamilyKind::Counter, "{}", family.name);
             assert!(family.help.ends_with('.') && !family.help.contains(['\n', '\\']), "{}", family.name);
         }
     }

@@ -19,7 +19,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 pub(crate) struct Ours {
     pub address: SocketAddr,
     pub handle: Handle,
-    /// Where figures are told to Prometheus.
+    /// The address on which figures are told to Prometheus.
     pub metrics: Option<SocketAddr>,
     thread: Option<JoinHandle<everbyte_server::Result<()>>>,
     kv: Kv,
