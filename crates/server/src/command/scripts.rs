@@ -88,7 +88,7 @@ pub(super) fn run(call: &mut Call<'_, '_>, running: Running<'_>) -> Outcome {
         Finished::Ended(End::Time) => return Err(late()),
     };
     // The script's writes stand, as in Redis.
-    call.shared.metrics.errors += 1;
+    call.shared.metrics.count_error(&failure);
     call.out.cut(position);
     call.out.error(&failure);
     Ok(())
