@@ -6,14 +6,15 @@
 //! is read as its replica reads it: a snapshot under the mark, then its commands, each batch of
 //! which stays.
 //!
-//! Modules: values `value_in`; RDB files `rdb_in`; commands as bytes
-//! `command_input` and their execution `commands`; AOF `aof`; a running server `replica`; batches
-//! `target`; bytes that are counted `source`.
+//! Modules: values `value_in`; RDB files `rdb_in`; commands as bytes `command_input` and their
+//! execution `commands`; AOF `aof`; a running server `replica`, the connection to it `link`;
+//! batches `target`; bytes that are counted `source`.
 //!
 //! Invariants
 //!   XFER-1  A source that is refused or damaged leaves the store as it was before.
 //!   XFER-2  Commands between MULTI and EXEC are committed together.
-//!   XFER-3  A replication offset is acknowledged only when what leads up to it is settled.
+//!   XFER-3  A replication offset is acknowledged only when all commands before it are settled.
+//!   XFER-4  A lost connection is continued behind the last commit: each command is executed once.
 //!
 //! Threads: the caller's alone.
 
@@ -21,6 +22,7 @@ mod aof;
 mod command_input;
 mod commands;
 mod error;
+mod link;
 mod rdb_in;
 mod replica;
 mod source;
@@ -30,7 +32,7 @@ mod tests;
 mod value_in;
 
 pub use error::{ImportError, ImportFault, Kept};
-pub use replica::RedisServer;
+pub use link::RedisServer;
 
 pub(crate) use value_in::{Refusal, ValueIn};
 

@@ -182,7 +182,7 @@ fn a_second_snapshot_that_fails_leaves_the_keys_of_before() {
         Answer::Full { offset: START, bytes, ends: true }
     };
     let (kv, _folder) = store();
-    let second = Answer::Full { offset: 900, bytes: sized(&rdb(b"\0\x01xx")), ends: false };
+    let second = Answer::Full { offset: 900, bytes: sized(&rdb(b"\xc8\x01x")), ends: false };
     let (source, thread) = play(stream.clone(), vec![first(), second]);
     let error = until(&kv, &source, stream.len()).unwrap_err();
     let offset = (START + command("INCR a").len()) as u64;
