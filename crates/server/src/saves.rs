@@ -1,10 +1,11 @@
 //! SAVE and BGSAVE: an RDB file of all keys as of one version, in the directory of backups.
 //!
 //! The file appears whole and synced under its name, in place of the RDB file before, or the one
-//! before stays; a file of another kind is never replaced. BGSAVE asks; when the iteration has committed, a thread settles that commit, reads the
-//! newest settled version, and writes while clients are served. SAVE writes in the event loop, the
-//! version that is settled then; it is the first command of its client in an iteration, so that
-//! version has all that this client was answered.
+//! before stays; a file of another kind is never replaced. BGSAVE asks; when the iteration has
+//! committed, a thread settles that commit, reads the newest settled version, and writes while
+//! clients are served. SAVE writes in the event loop, the version that is settled then; it is the
+//! first command of its client in an iteration, so that version has all that this client was
+//! answered.
 //!
 //! Threads: the event loop asks, one thread at a time writes. Ending the server stops it.
 

@@ -77,7 +77,8 @@ impl ErrorInfo for ExportError {
     }
 }
 
-/// Writes all keys and libraries of functions to an RDB file. `progress` is told the sums so far now and then.
+/// Writes all keys and libraries of functions to an RDB file. `progress` is called with the sums so
+/// far now and then.
 ///
 /// # Errors
 /// The file cannot be written, or the store cannot be read.

@@ -3,7 +3,8 @@
 //! A manifest names the files of an AOF, one a line: `file NAME seq NUMBER type LETTER`, where `b`
 //! is the base, an RDB file or commands, `i` the commands since, in the order of their numbers, and
 //! `h` files that are no longer used. An AOF whose writer was killed ends in the middle of a
-//! command or of a transaction: that end is left out and reported, at the end of the last file alone.
+//! command or of a transaction: that end is left out and reported, at the end of the last file
+//! alone.
 
 use super::command_input::{CommandInput, Next};
 use super::commands::Commands;

@@ -133,13 +133,13 @@ pub struct Imported {
 }
 
 /// Reads keys of all databases, and functions, into a table that no server serves. `progress`
-/// is called now and then, and ten times a second while a running server sends nothing; `false` from
-/// it stops the import: it is taken back then, but for the commands of a running server that
+/// is called now and then, and ten times a second while a running server sends nothing; `false`
+/// from it stops the import: it is taken back then, but for the commands of a running server that
 /// is followed, which ends the import well. Settled on return.
 ///
 /// The import needs the store alone: a server, an export or another import of this process is an
-/// error, and so is a write of another thread meanwhile. What such a thread wrote to the main table
-/// goes with the import when that is taken back.
+/// error, and so is a write of another thread meanwhile. Its writes to the main table go
+/// with the import when that is taken back.
 ///
 /// # Errors
 /// [`ImportError`] names the fault and its offset, and says whether anything was imported.

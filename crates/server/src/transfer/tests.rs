@@ -201,7 +201,7 @@ fn a_second_snapshot_that_fails_leaves_the_keys_of_before() {
     thread.join().unwrap();
 }
 
-/// The end of a connection within a snapshot, of either kind and at each of its bytes, is no damage.
+/// The end of a connection within a snapshot, of either kind and at any byte, is no damage.
 #[test]
 fn a_connection_that_ends_within_a_snapshot_is_lost() {
     let mark = "m".repeat(40);
@@ -387,8 +387,8 @@ fn writes_beside_an_import_end_it_and_keep_their_tables() {
     }
 }
 
-/// A mark whose version is gone: reported by a check and by every opening, and an import with `clear`
-/// begins anew. Users neither give nor remove the name.
+/// A mark whose version is gone: reported by a check and by every opening, and an import with
+/// `clear` begins anew. Users neither give nor remove the name.
 #[test]
 fn a_mark_without_its_version_has_a_way_out() {
     let (kv, _folder) = store();
