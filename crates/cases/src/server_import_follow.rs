@@ -37,7 +37,7 @@ const STREAM: &[&[&str]] = &[
 
 /// The words of the next request of the import; `None` at the end of the connection.
 fn next(input: &mut BufReader<TcpStream>) -> Option<Vec<String>> {
-    let mut line = |input: &mut BufReader<TcpStream>| {
+    let line = |input: &mut BufReader<TcpStream>| {
         let mut line = String::new();
         (input.read_line(&mut line).ok()? > 0).then(|| line.trim_end().to_string())
     };
