@@ -2,7 +2,8 @@
 //!
 //!   1. a file is created beside its later name, as `NAME.part-` and random digits
 //!   2. its bytes are written, then synced
-//!   3. it is renamed; an older file of that name is refused, never replaced
+//!   3. it is renamed; an older file of that name is refused, or replaced if it begins with bytes
+//!      that the caller names
 //!   4. the directory is synced
 //!
 //! Invariants
@@ -29,6 +30,13 @@ pub trait Files: Send + Sync {
     /// # Errors
     /// The system's; `AlreadyExists`.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Renames a file to a name, in place of the file that has it.
+    ///
+    /// # Errors
+    /// The system's.
+    fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
     /// Makes the names in a directory durable.
     ///
     /// # Errors
@@ -94,7 +102,47 @@ pub(crate) struct PartName<'f> {
     files: &'f dyn Files,
     pub part: PathBuf,
     target: PathBuf,
+    replaces: bool,
     is_done: bool,
+}
+
+/// Writes a file, which gets its name when it is whole and durable. It takes the place of a file
+/// that begins with `old`; any other file of its name stays, and is an error.
+///
+/// # Errors
+/// The system's, and those of `fill`: there is no new file.
+pub fn publish<T>(target: &Path, old: &[u8], fill: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> Result<T> {
+    let io = |source| Error::Io { action: "write", path: target.into(), source };
+    let name = PartName::over(target, old, &RealFiles)?;
+    let mut file = SinkWriter(RealFiles.create(&name.part).map_err(io)?);
+    let done = fill(&mut file).map_err(io)?;
+    file.0.sync().map_err(io)?;
+    name.publish()?;
+    Ok(done)
+}
+
+/// A sink as the standard library knows them.
+struct SinkWriter(Box<dyn Sink>);
+
+impl Write for SinkWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Whether a file begins with these bytes; no other kind of file does.
+fn begins_with(path: &Path, bytes: &[u8]) -> io::Result<bool> {
+    if !path.symlink_metadata()?.is_file() {
+        return Ok(false);
+    }
+    let mut found = Vec::new();
+    File::open(path)?.take(bytes.len() as u64).read_to_end(&mut found)?;
+    Ok(found == bytes)
 }
 
 impl<'f> PartName<'f> {
@@ -105,6 +153,24 @@ impl<'f> PartName<'f> {
             let taken = "a file of this name exists already; choose another name";
             return Err(io("create")(io::Error::new(io::ErrorKind::AlreadyExists, taken)));
         }
+        PartName::free(target, files, false)
+    }
+
+    /// The same for a target that is free, or a file that begins with `old` and is replaced.
+    fn over(target: &Path, old: &[u8], files: &'f dyn Files) -> Result<PartName<'f>> {
+        if target.symlink_metadata().is_err() {
+            return PartName::beside(target, files);
+        }
+        let io = |source| Error::Io { action: "replace", path: target.into(), source };
+        if !begins_with(target, old).map_err(io)? {
+            let other = "a file of this name has other content; choose another name";
+            return Err(io(io::Error::new(io::ErrorKind::AlreadyExists, other)));
+        }
+        PartName::free(target, files, true)
+    }
+
+    fn free(target: &Path, files: &'f dyn Files, replaces: bool) -> Result<PartName<'f>> {
+        let io = |action| move |source| Error::Io { action, path: target.into(), source };
         if target.file_name().is_none() {
             return Err(io("create")(io::ErrorKind::IsADirectory.into()));
         }
@@ -112,14 +178,18 @@ impl<'f> PartName<'f> {
             u64::from_le_bytes(random().map_err(io("find random bytes for"))?[..8].try_into().expect("8 bytes"));
         let mut part = target.as_os_str().to_owned();
         part.push(format!(".part-{random:016x}"));
-        Ok(PartName { files, part: part.into(), target: target.into(), is_done: false })
+        Ok(PartName { files, part: part.into(), target: target.into(), replaces, is_done: false })
     }
 
     /// Gives the synced file its name (PUBLISH-1).
     pub(crate) fn publish(mut self) -> Result<()> {
         let target = self.target.clone();
         let io = |action: &'static str, source| Error::Io { action, path: target.clone(), source };
-        self.files.rename(&self.part, &self.target).map_err(|source| io("name", source))?;
+        let renamed = match self.replaces {
+            true => self.files.replace(&self.part, &self.target),
+            false => self.files.rename(&self.part, &self.target),
+        };
+        renamed.map_err(|source| io("name", source))?;
         let parent = self.target.parent().filter(|parent| !parent.as_os_str().is_empty());
         let synced = self
             .files

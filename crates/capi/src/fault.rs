@@ -171,7 +171,7 @@ finer!(
     by_kind [
         Damaged, KeyTooLong, ValueTooLong, NoSavepoint, SavepointsExhausted, NoTable, TableExists,
         TableName, TableGone, OtherStore, Expired, NoVersion, VersionExists, VersionName,
-        TablesExhausted, OwnBatch, OtherTree, NewerFormat, VersionsExhausted, NotADump, NewerDump,
+        VersionReserved, TablesExhausted, OwnBatch, OtherTree, NewerFormat, VersionsExhausted, NotADump, NewerDump,
         DumpDamaged, DumpIo, OtherType, Untyped, Undescribed, Undecodable, Conflict, NotACounter,
         Unsorted, RangeNotEmpty, ReadOnly
     ],

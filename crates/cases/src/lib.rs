@@ -76,6 +76,7 @@ mod report;
 mod server;
 mod server_groups;
 mod server_import;
+mod server_import_follow;
 mod server_model;
 mod server_replica;
 mod server_script;
@@ -176,6 +177,7 @@ pub fn cases() -> Vec<Case> {
         merge::CASES,
         server::CASES,
         server_import::CASES,
+        server_import_follow::CASES,
         server_replica::CASES,
     ]
     .concat()

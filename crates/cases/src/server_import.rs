@@ -44,7 +44,7 @@ const BOTH: &[&str] = &[
 ];
 
 /// The RDB file of a store that has served these lines, and what it holds.
-fn file(lines: &[&str]) -> (Vec<u8>, Databases) {
+pub(crate) fn file(lines: &[&str]) -> (Vec<u8>, Databases) {
     let (image, all) = served(MAX, lines);
     let kv = crate::kv::open(&image.media()).expect("a whole store");
     let mut bytes = Vec::new();

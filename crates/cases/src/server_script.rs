@@ -52,7 +52,7 @@ fn replies(mut bytes: &[u8]) -> Vec<Reply> {
     std::iter::from_fn(|| reply(&mut bytes)).collect()
 }
 
-fn request(words: &[String]) -> Vec<u8> {
+pub(crate) fn request(words: &[String]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
         bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());

@@ -170,6 +170,12 @@ pub enum Error {
         /// The version's name.
         name: String,
     },
+    /// The name of the version is one that servers give.
+    #[error("{name:?}: names of versions that begin with `server/` are a server's; choose another one")]
+    VersionReserved {
+        /// The version's name.
+        name: String,
+    },
     /// The name cannot be a version's.
     #[error("a version's name has 1 to {max} bytes; this one has {len}")]
     VersionName {
@@ -290,7 +296,8 @@ impl ErrorInfo for Error {
             | Error::NotACounter { .. }
             | Error::TableName { .. }
             | Error::Unsorted { .. }
-            | Error::VersionName { .. } => ErrorKind::Invalid,
+            | Error::VersionName { .. }
+            | Error::VersionReserved { .. } => ErrorKind::Invalid,
             Error::NoTable { .. } | Error::TableGone { .. } | Error::NoVersion { .. } => ErrorKind::NotFound,
             Error::ReadOnly { .. } => ErrorKind::ReadOnly,
             Error::Expired { .. } | Error::Conflict { .. } => ErrorKind::Conflict,

@@ -72,4 +72,4 @@ pub use typed::{
     TypedSnapshot, TypedTable, decode, encode,
 };
 pub use update::{Compared, Counter};
-pub use versions::{Change, Changes, NamedVersion, VERSION_NAME_MAX};
+pub use versions::{Change, Changes, NamedVersion, RESERVED_VERSIONS, VERSION_NAME_MAX};

@@ -1,7 +1,9 @@
 //! The way from a table to its store: for servers and tools. And a tree without its flushes, for
 //! measurement.
 
-use crate::tree::Tree;
+#[cfg(doc)]
+use crate::RESERVED_VERSIONS;
+use crate::tree::{Tree, Version};
 use crate::{Kv, Result};
 use everbyte_store::Store;
 
@@ -16,6 +18,29 @@ impl Raw for Kv {
     fn store(&self) -> &Store {
         &self.store
     }
+}
+
+/// The address of what handles of one object share in this process: equal for all of them, and of
+/// no other object's while there is one.
+pub fn tree_address(kv: &Kv) -> usize {
+    kv.tree.address()
+}
+
+/// As [`Kv::name_version`], with a name that is reserved ([`RESERVED_VERSIONS`]). Returns the
+/// version that has the name, and that of the commit that gave it.
+///
+/// # Errors
+/// As [`Kv::name_version`].
+pub fn name_reserved_version(kv: &Kv, name: &str) -> Result<(Version, Version)> {
+    kv.name_any_version(name)
+}
+
+/// As [`Kv::remove_version`], with a name that is reserved.
+///
+/// # Errors
+/// As [`Kv::remove_version`].
+pub fn remove_reserved_version(kv: &Kv, name: &str) -> Result<()> {
+    kv.remove_any_version(name)
 }
 
 /// Opens the table `name` in the volatile mode: batches write, commit and are seen as always, and

@@ -12,6 +12,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Longest name of a version, in bytes.
 pub const VERSION_NAME_MAX: usize = 255;
 
+/// Names of versions that begin so are a server's: callers neither give nor remove them.
+pub const RESERVED_VERSIONS: &str = "server/";
+
+/// Refuses a name that is reserved.
+fn require_free(name: &str) -> Result<()> {
+    match name.starts_with(RESERVED_VERSIONS) {
+        true => Err(Error::VersionReserved { name: name.into() }),
+        false => Ok(()),
+    }
+}
+
 /// A version that has a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedVersion {
@@ -109,14 +120,19 @@ impl Kv {
     /// then. Settled on return.
     ///
     /// # Errors
-    /// A version has this name; the name is empty or longer than [`VERSION_NAME_MAX`]; otherwise as
-    /// [`Kv::put`].
+    /// A version has this name; the name is empty or longer than [`VERSION_NAME_MAX`], or begins
+    /// with [`RESERVED_VERSIONS`]; otherwise as [`Kv::put`].
     pub fn name_version(&self, name: &str) -> Result<Version> {
+        require_free(name)?;
+        Ok(self.name_any_version(name)?.0)
+    }
+
+    pub(crate) fn name_any_version(&self, name: &str) -> Result<(Version, Version)> {
         let mut batch = self.tree.begin()?;
         let seen = self.put_version(&mut batch, name)?;
         let commit = batch.commit()?;
         self.settle(commit)?;
-        Ok(seen.version)
+        Ok((seen.version, commit.version()))
     }
 
     /// Puts the name of the version that `batch` follows.
@@ -150,6 +166,9 @@ impl Kv {
     /// # Errors
     /// As [`Kv::name_version`]; no version has a name of `old`: nothing changed.
     pub fn rename_versions(&self, old: &[&str], name: &str) -> Result<Snapshot> {
+        for name in old.iter().chain([&name]) {
+            require_free(name)?;
+        }
         let mut batch = self.tree.begin()?;
         let mut removed = Vec::new();
         for name in old {
@@ -168,8 +187,13 @@ impl Kv {
     /// Snapshots of it that are held keep what they see.
     ///
     /// # Errors
-    /// No version has this name; otherwise as [`Kv::put`].
+    /// No version has this name; it begins with [`RESERVED_VERSIONS`]; otherwise as [`Kv::put`].
     pub fn remove_version(&self, name: &str) -> Result<()> {
+        require_free(name)?;
+        self.remove_any_version(name)
+    }
+
+    pub(crate) fn remove_any_version(&self, name: &str) -> Result<()> {
         let mut batch = self.tree.begin()?;
         let record = self.version_record(&batch, name)?;
         batch.delete(TableNumber::VERSIONS, name.as_bytes())?;

@@ -51,6 +51,12 @@ pub enum Error {
         /// The store's error.
         source: everbyte_kv::Error,
     },
+    /// An import into the same store is under way in this process.
+    #[error("an import into this store has not finished; wait for its end, or stop it")]
+    Importing,
+    /// A server or an export uses the tables in this process.
+    #[error("a server or an export of this process uses the store; stop it before an import")]
+    Served,
     /// Another program has written the server's tables.
     #[error("the object is a server's, and its layout {format}: serve it with the Everbyte that made it")]
     Layout {
@@ -81,6 +87,7 @@ impl ErrorInfo for Error {
         match self {
             Error::Listen { source, .. } | Error::System { source, .. } => ErrorKind::of_io(source),
             Error::Exposed { .. } => ErrorKind::Denied,
+            Error::Importing | Error::Served => ErrorKind::Busy,
             Error::Users { .. } | Error::Tls { .. } => ErrorKind::Invalid,
             Error::Store { source } | Error::Open { source } => source.kind(),
             Error::Layout { .. } => ErrorKind::Newer,

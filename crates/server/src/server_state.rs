@@ -147,6 +147,7 @@ impl ServerState {
     /// At the start.
     pub(crate) fn new(options: Options, address: SocketAddr, tables: Tables) -> ServerState {
         let (now, tables) = (Instant::now(), Arc::new(tables));
+        let saves = Saves::new(options.backups.clone(), tables.kv.stats().version.get());
         ServerState {
             kv: tables.kv.clone(),
             remembered: Box::new(Remembered::opened(&tables)),
@@ -161,7 +162,7 @@ impl ServerState {
             users: Users::new(options.password.as_ref()),
             ends: Vec::new(),
             backups: Backups::new(options.backups.clone()),
-            saves: Saves::new(options.backups.clone()),
+            saves,
             address,
             metrics: Metrics::new(),
             cursors: Cursors::new(CURSORS_MAX, CURSORS_SIZE_MAX),

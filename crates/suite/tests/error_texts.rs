@@ -240,6 +240,7 @@ fn page() -> String {
         NoVersion => E::NoVersion { object: object().to_string(), name: "monday".into() },
         VersionExists => E::VersionExists { object: object().to_string(), name: "monday".into() },
         VersionName => E::VersionName { len: 0, max: 255 },
+        VersionReserved => E::VersionReserved { name: "server/import".into() },
         Unsorted => E::Unsorted { key: b"apples".to_vec(), last: b"pears".to_vec() },
         RangeNotEmpty => E::RangeNotEmpty { key: b"apples".to_vec() },
         TablesExhausted => E::TablesExhausted { max: 1_048_559 },
@@ -380,6 +381,7 @@ fn page() -> String {
         Answer => E::Answer { address: "127.0.0.1:6379".into(), request: "PING", reply: b"NOAUTH".to_vec() },
         Open => E::Open { source: everbyte_server::Error::Settler },
         Store => E::Store { source: everbyte_kv::Error::KeyTooLong { len: 20 << 20, max: 16 << 20 } },
+        Disturbed => E::Disturbed,
         Stopped => E::Stopped,
     });
     texts!(page, "server exports", everbyte_server::ExportError, {
@@ -390,6 +392,8 @@ fn page() -> String {
     texts!(page, "server", everbyte_server::Error, {
         Listen => E::Listen { address: "127.0.0.1:6380".into(), source: io::Error::from(io::ErrorKind::AddrInUse) },
         Exposed => E::Exposed { address: "0.0.0.0:6380".into() },
+        Importing => E::Importing,
+        Served => E::Served,
         Tls => E::Tls { text: "TLS: the private key server.key: No such file or directory".into() },
         Users => E::Users { text: "Error loading ACLs, opening file 'users.acl': No such file or directory".into() },
         System => E::System { action: "wait for readiness", source: refused() },

@@ -291,6 +291,24 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "an import gives up the version to go back to before its mark: a crash between them leaves tables that no server opens",
     ),
     exhibit(
+        "server-import-mark-early",
+        "server",
+        "server-import",
+        "an import is taken back in several batches, and the first one removes the mark: a crash leaves the others",
+    ),
+    exhibit(
+        "server-import-exec-split",
+        "server",
+        "server-import-follow",
+        "the commands of a transaction of a followed server are committed one by one: a crash leaves some of them",
+    ),
+    exhibit(
+        "server-import-ack-early",
+        "server",
+        "server-import-follow",
+        "a followed server is told of an offset that is committed and not settled",
+    ),
+    exhibit(
         "server-replica-position-first",
         "server",
         "server-replica",

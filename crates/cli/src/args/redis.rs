@@ -22,7 +22,7 @@ pub(crate) struct RedisImportArgs {
     /// Keys of an RDB file replace those of the store; without it a key that is there is an error
     #[arg(long, conflicts_with = "clear")]
     pub replace: bool,
-    /// Deletes all keys of the store first
+    /// Deletes all keys and functions of the store first
     #[arg(long)]
     pub clear: bool,
     /// Of a running Redis: ends when everything is here that it had acknowledged by the end of its

@@ -63,7 +63,7 @@ pub(crate) fn import(args: &RedisImportArgs, output: &Output) -> Result<(), Fail
     add(done.commands, "commands executed");
     add(done.replaced, "keys replaced");
     add(done.expired, "expired keys left out");
-    add(done.functions, "libraries of functions left out");
+    add(done.functions, "libraries of functions");
     if let Some(offset) = done.offset {
         text.push_str(&format!("; as of replication offset {offset}"));
     }
@@ -82,7 +82,7 @@ pub(crate) fn import(args: &RedisImportArgs, output: &Output) -> Result<(), Fail
             "replaced": done.replaced,
             "expired": done.expired,
             "commands": done.commands,
-            "functions_left_out": done.functions,
+            "functions": done.functions,
             "bytes": done.bytes,
             "replication_offset": done.offset,
             "cut_at": done.cut.map(|(offset, _)| offset),

@@ -252,6 +252,11 @@ impl Tree {
         self.shared.pins.set_limit(commits);
     }
 
+    /// Equal for all handles of one opened tree.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.shared).addr()
+    }
+
     /// Whether both are the same opened tree.
     pub(crate) fn is_same(&self, other: &Tree) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)

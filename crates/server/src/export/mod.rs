@@ -1,4 +1,4 @@
-//! An RDB file of all keys as of one version.
+//! An RDB file of all keys, and libraries of functions, as of one version.
 //!
 //! The version is the newest settled one when the export begins; keys that have expired then are
 //! left out. Elements are written as they are read. The file is one that Redis 7.0 loads.
@@ -8,7 +8,7 @@ mod value_out;
 pub(crate) use value_out::{number_of, write_value};
 
 use crate::keyspace::{DATABASES, KeyError, KeySpan, Keyspace, Tables};
-use crate::rdb::{Output, VERSION, crc64};
+use crate::rdb::{Output, VERSION, crc64, kind};
 use crate::version::REDIS_VERSION;
 use everbyte_kv::Kv;
 use everbyte_media::{Damage, ErrorInfo, ErrorKind};
@@ -77,7 +77,8 @@ impl ErrorInfo for ExportError {
     }
 }
 
-/// Writes all keys to an RDB file. `progress` is told the sums so far now and then.
+/// Writes all keys and libraries of functions to an RDB file. `progress` is called with the sums so
+/// far now and then.
 ///
 /// # Errors
 /// The file cannot be written, or the store cannot be read.
@@ -109,6 +110,11 @@ pub(crate) fn write_keys(
         file.out.byte(code::ABOUT);
         file.out.string(name.as_bytes());
         file.out.string(value.as_bytes());
+    }
+    for (_, code) in keys.libraries()? {
+        file.out.byte(kind::LIBRARY);
+        file.out.string(&code);
+        file.flush()?;
     }
     for database in 0..DATABASES as u8 {
         keys.select(database);

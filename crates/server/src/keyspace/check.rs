@@ -49,7 +49,7 @@ pub struct KeyspaceFinding {
     pub kind: FindingKind,
     /// The rule of `docs/formats/server.md` that is broken: `KEYS-1` to `KEYS-4`, `LIST-1`,
     /// `ZSET-1`, `STREAM-1` to `STREAM-3`, `FUNCTION-1`, or `format`; `read` if bytes cannot be
-    /// read; `import` for one that has not finished.
+    /// read; `import` for one that has not finished, damage if it cannot be taken back.
     pub rule: &'static str,
     /// The number of the database.
     pub space: Option<u8>,
@@ -160,9 +160,13 @@ fn check_within(kv: &Kv, owners_size: usize, each: &mut dyn FnMut(KeyspaceFindin
     let each = &mut |finding: KeyspaceFinding| {
         each(KeyspaceFinding { space: finding.space.map(|space| spaces.database_of(space)), ..finding });
     };
-    if matches!(state.get(imports::MARK), Ok(Some(_))) {
+    if let Ok(Some(mark)) = state.get(imports::MARK) {
         let detail = "an import has not finished: the next server or import that opens the tables takes it back";
-        each(KeyspaceFinding { kind: FindingKind::Note, ..KeyspaceFinding::damage("import", detail) });
+        each(match imports::fault_of(kv, &mark) {
+            Ok(None) => KeyspaceFinding { kind: FindingKind::Note, ..KeyspaceFinding::damage("import", detail) },
+            Ok(Some(fault)) => KeyspaceFinding::damage("import", fault),
+            Err(error) => KeyspaceFinding::unreadable(&error),
+        });
         return Some(sums);
     }
     let mut check = Check { snapshot, keys, elements, deadlines, next_id: 1, whole: true, each };

@@ -45,6 +45,7 @@ mod replicated;
 mod sorted_sets;
 mod streams;
 mod tables;
+mod uses;
 mod writes;
 
 use capture::{Capture, Committed};
@@ -57,7 +58,7 @@ use reads::Settled;
 pub use check::{KeyspaceFinding, KeyspaceSums, check};
 pub(crate) use collections::{ElementSpan, HASH, HashedMember, hashed};
 pub(crate) use groups::{Consumer, Group, OpenGroup, Pending, PendingSpan, TOGETHER as PENDING_TOGETHER};
-pub(crate) use imports::take_back;
+pub(crate) use imports::{Begun, take_back};
 pub(crate) use lists::End;
 pub(crate) use ranges::{KeySpan, Visited};
 pub(crate) use record::{Collection, ValueType, damaged};

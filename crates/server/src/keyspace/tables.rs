@@ -24,6 +24,7 @@
 
 use super::databases::Spaces;
 use super::functions::FunctionChanges;
+use super::uses::TablesUse;
 use super::{stored_key, unstored_key};
 use crate::error::{Error, Result};
 use everbyte_kv::{Error as KvError, Kv, KvTable};
@@ -52,6 +53,7 @@ pub(crate) struct Tables {
     pub state: KvTable,
     /// Facts about replication, once there are any.
     local: OnceLock<KvTable>,
+    _in_use: TablesUse,
     /// The spaces of the databases as of the opening.
     pub(super) spaces: Spaces,
 }
@@ -59,13 +61,24 @@ pub(crate) struct Tables {
 impl Tables {
     /// Opens the tables; makes them, whole or not at all, where there are none.
     pub(crate) fn open(kv: Kv) -> Result<Tables> {
+        Tables::open_for(kv, None)
+    }
+
+    /// Opens the tables for an import, which has them alone. `clears`: keys that an unfinished
+    /// import has left are deleted if those of before it cannot come back.
+    pub(crate) fn open_to_import(kv: Kv, clears: bool) -> Result<Tables> {
+        Tables::open_for(kv, Some(clears))
+    }
+
+    fn open_for(kv: Kv, import: Option<bool>) -> Result<Tables> {
+        let in_use = TablesUse::begin(&kv, import.is_some())?;
         let store = |source| Error::Open { source };
         let [keys, elements, deadlines, state] = Tables::named(&kv).map_err(store)?;
         let found = state.get(b"layout").and_then(word).map_err(store)?;
         if found != LAYOUT {
             return Err(Error::Layout { format: Format::new(found, LAYOUT) });
         }
-        super::imports::recover(&kv, [&keys, &elements, &deadlines, &state]).map_err(store)?;
+        super::imports::recover(&kv, [&keys, &elements, &deadlines, &state], import == Some(true)).map_err(store)?;
         let spaces = state.get(SPACES).and_then(Spaces::parse).map_err(store)?;
         let local = OnceLock::new();
         match kv.open_table(LOCAL) {
@@ -73,7 +86,7 @@ impl Tables {
             Err(KvError::NoTable { .. }) => {}
             Err(source) => return Err(store(source)),
         }
-        Ok(Tables { kv, keys, elements, deadlines, state, local, spaces })
+        Ok(Tables { kv, keys, elements, deadlines, state, local, _in_use: in_use, spaces })
     }
 
     /// The table of facts about replication, if there are any.

@@ -93,6 +93,8 @@ pub(crate) enum Malformed {
     NotBulk(u8),
     /// A bulk size that is no number, negative, or above the limit.
     Size,
+    /// A request that does not fit the spans.
+    RequestTooBig,
     /// An array above [`STRANGER_ARGUMENTS_MAX`] from a client that lacks the password.
     StrangerCount,
     /// An argument above [`STRANGER_SIZE_MAX`] from such a client.
@@ -114,6 +116,7 @@ impl Malformed {
                 return [b"ERR Protocol error: expected '$', got '", &[shown][..], b"'"].concat();
             }
             Malformed::Size => b"invalid bulk length",
+            Malformed::RequestTooBig => b"too big request",
             Malformed::StrangerCount => b"unauthenticated multibulk length",
             Malformed::StrangerSize => b"unauthenticated bulk length",
         };
@@ -212,6 +215,9 @@ impl Parser {
             };
             // The two bytes behind an argument are not checked, as in Redis.
             let end = self.at + size as usize + 2;
+            if end > u32::MAX as usize {
+                return Err(Malformed::RequestTooBig); // spans end below (RESP-1)
+            }
             if input.len() < end {
                 return Ok(Step::Incomplete { missing: end - input.len() });
             }
@@ -423,6 +429,15 @@ mod tests {
         assert!(args.len() == COUNT && (0..COUNT).all(|index| args.get(index) == argument(index)));
         parser.done();
         assert!(parser.memory() <= 2 * SPANS_KEPT * size_of::<ArgumentSpan>());
+    }
+
+    /// RESP-1: an argument that would end behind 4 GiB is refused before its bytes come.
+    #[test]
+    fn a_request_larger_than_its_spans_is_refused() {
+        let mut parser = Parser::new(1 << 29);
+        assert!(matches!(parser.parse(b"*2\r\n"), Ok(Step::Incomplete { .. })));
+        (parser.at, parser.bulk) = (u32::MAX as usize - 50, Some(100));
+        assert_eq!(parser.parse(b"*2\r\n"), Err(Malformed::RequestTooBig));
     }
 
     /// RESP-2: two billion declared arguments and half a gigabyte declared bytes cost nothing until

@@ -3,7 +3,8 @@
 //! A manifest names the files of an AOF, one a line: `file NAME seq NUMBER type LETTER`, where `b`
 //! is the base, an RDB file or commands, `i` the commands since, in the order of their numbers, and
 //! `h` files that are no longer used. An AOF whose writer was killed ends in the middle of a
-//! command or of a transaction: that end is left out and told, at the end of the last file alone.
+//! command or of a transaction: that end is left out and reported, at the end of the last file
+//! alone.
 
 use super::command_input::{CommandInput, Next};
 use super::commands::Commands;
@@ -79,23 +80,33 @@ fn manifest_in(directory: &Path) -> Result<PathBuf, ImportFault> {
 fn parts(manifest: &Path) -> Result<Vec<Part>, ImportFault> {
     let mut bytes = Vec::new();
     let file = File::open(manifest).map_err(|error| fault(manifest, error))?;
-    file.take(MANIFEST_MAX).read_to_end(&mut bytes).map_err(|error| fault(manifest, error))?;
+    file.take(MANIFEST_MAX + 1).read_to_end(&mut bytes).map_err(|error| fault(manifest, error))?;
     let (mut base, mut rest, mut offset) = (None, Vec::new(), 0);
+    let fault = |offset, detail: &str| ImportFault::Damaged { name: name(manifest), offset, detail: detail.into() };
+    if bytes.len() as u64 > MANIFEST_MAX {
+        return Err(fault(MANIFEST_MAX, "a manifest is not so long"));
+    }
+    if bytes.last().is_some_and(|last| *last != b'\n') {
+        return Err(fault(bytes.len() as u64, "the last line has no end: the file is cut"));
+    }
     for line in bytes.split(|byte| *byte == b'\n') {
         let at = offset;
         offset += line.len() as u64 + 1;
-        let damaged = |detail: &str| ImportFault::Damaged { name: name(manifest), offset: at, detail: detail.into() };
+        let damaged = |detail: &str| fault(at, detail);
         if line.first().is_none_or(|first| *first == b'#') {
             continue;
         }
         let words = crate::resp::inline::words(line).ok_or_else(|| damaged("a line has odd quotes"))?;
+        if words.len() % 2 != 0 {
+            return Err(damaged("a line ends early"));
+        }
         let mut pairs = words.chunks(2);
         let (mut file, mut number, mut kind) = (None, None, None);
         while let Some([word, value]) = pairs.next() {
             match &**word {
                 b"file" => file = std::str::from_utf8(value).ok().filter(|file| !file.contains('/')),
                 b"seq" => number = std::str::from_utf8(value).ok().and_then(|text| text.parse::<u64>().ok()),
-                b"type" => kind = value.first().copied(),
+                b"type" => kind = value.first().copied().filter(|_| value.len() == 1),
                 _ => {}
             }
         }
@@ -112,8 +123,10 @@ fn parts(manifest: &Path) -> Result<Vec<Part>, ImportFault> {
         }
     }
     if !rest.is_sorted_by(|one, other| one.0 < other.0) {
-        let detail = "the numbers of its files do not ascend".into();
-        return Err(ImportFault::Damaged { name: name(manifest), offset: 0, detail });
+        return Err(fault(0, "the numbers of its files do not ascend"));
+    }
+    if base.is_none() && rest.is_empty() {
+        return Err(fault(bytes.len() as u64, "it names no files: the file is cut or empty"));
     }
     let mut parts: Vec<Part> = base.into_iter().chain(rest.into_iter().map(|(_, path)| path)).map(Part::from).collect();
     if let Some(last) = parts.last_mut() {
@@ -166,8 +179,8 @@ fn bytes(
         }
         None if usage == Use::Base => Ok(()),
         _ => {
-            let told = rdb_in::read(target, &mut source, usage)?;
-            if told.base {
+            let facts = rdb_in::read(target, &mut source, usage)?;
+            if facts.base {
                 return commands_of(target, commands, &mut source, last);
             }
             match source.read(&mut [0; 1]) {

@@ -1,27 +1,30 @@
 //! Commands as bytes: of an AOF, or of a running server's stream.
 
-use crate::resp::parse::{Args, Parser, Step};
+use crate::resp::parse::{Args, LINE_SIZE_MAX, Parser, Step};
 use std::io::{self, Read};
 
 /// Bytes read at a time.
 const PIECE: usize = 256 << 10;
 /// Bytes of an argument at most, as in Redis.
 const ARGUMENT_MAX: usize = 512 << 20;
+/// Bytes of a command at most: Redis accepts no more from a client.
+const COMMAND_MAX: usize = 1 << 30;
 
 /// Commands, one after the other.
 pub(super) struct CommandInput {
     parser: Parser,
     buffer: Vec<u8>,
-    /// The first byte that was not used.
+    /// The first byte that is not consumed.
     start: usize,
+    command_max: usize,
 }
 
-/// The next thing in the bytes.
+/// The next item of the bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// A command of so many bytes: see `args`.
     Command(usize),
-    /// A remark or nothing, of so many bytes.
+    /// A comment or an empty line, of so many bytes.
     Nothing(usize),
     /// More bytes have to be read.
     Incomplete,
@@ -30,10 +33,10 @@ pub(super) enum Next {
 impl CommandInput {
     /// With bytes that were read before.
     pub(super) fn new(buffer: Vec<u8>) -> CommandInput {
-        CommandInput { parser: Parser::new(ARGUMENT_MAX), buffer, start: 0 }
+        CommandInput { parser: Parser::new(ARGUMENT_MAX), buffer, start: 0, command_max: COMMAND_MAX }
     }
 
-    /// Bytes that were read and not used.
+    /// Bytes that were read and not consumed.
     pub(super) fn rest(&self) -> &[u8] {
         self.buffer.get(self.start..).unwrap_or_default()
     }
@@ -53,24 +56,28 @@ impl CommandInput {
         result
     }
 
-    /// The next command, which is not used up yet.
+    /// The next command, which is not consumed yet.
     pub(super) fn next(&mut self) -> Result<Next, String> {
         let rest = self.buffer.get(self.start..).unwrap_or_default();
         match rest.first() {
             None => return Ok(Next::Incomplete),
             Some(b'*') => {}
-            // A remark, such as a time.
+            // A comment, such as a time.
             Some(b'#') => {
-                return Ok(rest
-                    .iter()
-                    .position(|byte| *byte == b'\n')
-                    .map_or(Next::Incomplete, |end| Next::Nothing(end + 1)));
+                return match rest.iter().position(|byte| *byte == b'\n') {
+                    Some(end) => Ok(Next::Nothing(end + 1)),
+                    None if rest.len() > LINE_SIZE_MAX => Err("a line has no end".into()),
+                    None => Ok(Next::Incomplete),
+                };
             }
-            // A running server shows that it lives.
+            // The heartbeat of a running server.
             Some(b'\n') => return Ok(Next::Nothing(1)),
-            Some(_) => return Err("no command begins so".into()),
+            Some(_) => return Err("no command begins with this byte".into()),
         }
         match self.parser.parse(rest) {
+            Ok(Step::Incomplete { missing }) if rest.len().saturating_add(missing) > self.command_max => {
+                Err(format!("a command has more than {} bytes", self.command_max))
+            }
             Ok(Step::Incomplete { .. }) => Ok(Next::Incomplete),
             Ok(Step::Nothing { used }) => Ok(Next::Nothing(used)),
             Ok(Step::Request { used }) if self.parser.ends_lines(rest) => Ok(Next::Command(used)),
@@ -84,7 +91,7 @@ impl CommandInput {
         self.parser.args(self.rest())
     }
 
-    /// Uses bytes up.
+    /// Consumes bytes.
     pub(super) fn advance(&mut self, used: usize) {
         self.start += used;
         self.parser.done();
@@ -96,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_remarks_and_damage_are_told_apart() {
+    fn commands_comments_and_damage_are_distinguished() {
         let bytes = b"#TS:1\r\n*1\r\n$4\r\nPING\r\n\n*2\r\n$3\r\nGET\r\n$1\r\n";
         let mut input = CommandInput::new(bytes.to_vec());
         for (next, name) in [(Next::Nothing(7), None), (Next::Command(14), Some(b"PING")), (Next::Nothing(1), None)] {
@@ -115,5 +122,17 @@ mod tests {
         for odd in [&b"PING\r\n"[..], b"*1\r\n$4\r\nPINGxx", b"*1\r\n:4\r\n", b"*x\r\n", b"*1\r\n$-1\r\n"] {
             assert!(CommandInput::new(odd.to_vec()).next().is_err(), "{odd:?}");
         }
+    }
+
+    /// A command is refused once its bytes and those that it declares are too many, and a line
+    /// without an end once it is too long.
+    #[test]
+    fn declared_lengths_and_endless_lines_are_bounded() {
+        let mut input = CommandInput::new(b"*3\r\n$3\r\nSET\r\n$500\r\n".to_vec());
+        input.command_max = 400;
+        assert!(input.next().unwrap_err().contains("more than 400 bytes"));
+        let mut line = b"#".to_vec();
+        line.resize(LINE_SIZE_MAX + 2, b'x');
+        assert!(CommandInput::new(line).next().is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! Commands executed as a server executes them, one client's, without replies.
 //!
-//! A source says with DEL when an expired key goes, and gives deadlines as times since 1970 which
-//! may have passed, so meanwhile no key expires.
+//! A source removes an expired key by DEL, and gives deadlines as times since 1970, which may have
+//! passed, so no key expires while commands are executed.
 
 use super::ImportFault;
 use super::target::Target;
@@ -10,9 +10,10 @@ use crate::command::{Call, CommandTable, Flags};
 use crate::resp::parse::Args;
 use crate::resp::reply::Replies;
 use crate::server_state::ServerState;
+use everbyte_media::seeded;
 use std::net::SocketAddr;
 
-/// Commands that say something to others than the keys.
+/// Commands that change no keys.
 const PASSED_OVER: [&[u8]; 5] = [b"ping", b"publish", b"spublish", b"replconf", b"script"];
 
 /// See the head of this file.
@@ -63,17 +64,13 @@ impl Commands {
         let word = args.get(0).to_ascii_lowercase();
         match &*word {
             b"multi" if self.transaction.is_none() => {
-                target.part()?;
+                target.commit()?;
                 self.transaction = Some(offset);
                 return Ok(());
             }
             b"exec" if self.transaction.is_some() => {
                 self.transaction = None;
                 return target.note(0, false);
-            }
-            b"function" => {
-                target.done.functions += 1;
-                return Ok(());
             }
             word if PASSED_OVER.contains(&word) => return Ok(()),
             _ => {}
@@ -108,6 +105,9 @@ impl Commands {
         }
         target.done.commands += 1;
         let size = args.from(0).map(<[u8]>::len).sum();
+        if seeded("server-import-exec-split") && self.transaction.is_some() {
+            target.commit()?;
+        }
         target.note(size, self.transaction.is_some())
     }
 }

@@ -1,4 +1,4 @@
-//! Why an import did not happen, and what it has left.
+//! Errors of imports, and the state of the store behind them.
 
 use everbyte_kv::KEY_MAX;
 use everbyte_media::{Damage, ErrorInfo, ErrorKind};
@@ -37,7 +37,7 @@ pub enum ImportFault {
         /// The damage.
         detail: String,
     },
-    /// The source has something that this server has not.
+    /// The source has data that this server does not support.
     #[error("{name}: offset {offset}: {detail}")]
     Unsupported {
         /// The file, or the server.
@@ -108,6 +108,9 @@ pub enum ImportFault {
         /// The store's error.
         source: everbyte_kv::Error,
     },
+    /// Another thread of this process has written to the store meanwhile.
+    #[error("another thread of this process has written to the store during the import, which needs it alone")]
+    Disturbed,
     /// The caller has stopped it.
     #[error("the import was stopped")]
     Stopped,
@@ -128,14 +131,14 @@ impl From<everbyte_kv::Error> for ImportFault {
     }
 }
 
-/// The rest of an import that has failed.
+/// The state of the store after an import that has failed.
 #[derive(Debug)]
 pub enum Kept {
     /// The store is as it was before.
     Nothing,
     /// The store has the keys of the running server as of this offset of its stream.
     Followed(u64),
-    /// It could not be taken back now: the next opening of the tables does that.
+    /// The import could not be taken back now: the next opening of the tables does that.
     Marked(everbyte_kv::Error),
 }
 
@@ -144,7 +147,7 @@ pub enum Kept {
 pub struct ImportError {
     /// The fault.
     pub fault: ImportFault,
-    /// The part of it that the store has.
+    /// The state of the store.
     pub kept: Kept,
 }
 
@@ -166,8 +169,8 @@ impl fmt::Display for ImportError {
             ),
             Kept::Marked(error) => write!(
                 f,
-                "what was imported so far could not be removed ({error}): the next import or server that opens the store \
-                 removes it"
+                "the keys imported so far could not be removed ({error}): the next import or server that opens the store \
+                 removes them"
             ),
         }
     }
@@ -190,6 +193,7 @@ impl ErrorInfo for ImportFault {
             ImportFault::Answer { .. } => ErrorKind::Denied,
             ImportFault::Open { source } => source.kind(),
             ImportFault::Store { source } => source.kind(),
+            ImportFault::Disturbed => ErrorKind::Busy,
             ImportFault::Stopped => ErrorKind::Interrupted,
         }
     }

@@ -6,14 +6,15 @@
 //! is read as its replica reads it: a snapshot under the mark, then its commands, each batch of
 //! which stays.
 //!
-//! Modules: values `value_in`; RDB files `rdb_in`; commands as bytes
-//! `command_input` and their execution `commands`; AOF `aof`; a running server `replica`; batches
-//! `target`; bytes that are counted `source`.
+//! Modules: values `value_in`; RDB files `rdb_in`; commands as bytes `command_input` and their
+//! execution `commands`; AOF `aof`; a running server `replica`, the connection to it `link`;
+//! batches `target`; bytes that are counted `source`.
 //!
 //! Invariants
 //!   XFER-1  A source that is refused or damaged leaves the store as it was before.
 //!   XFER-2  Commands between MULTI and EXEC are committed together.
-//!   XFER-3  A replication offset is acknowledged only when what leads up to it is settled.
+//!   XFER-3  A replication offset is acknowledged only when all commands before it are settled.
+//!   XFER-4  A lost connection is continued behind the last commit: each command is executed once.
 //!
 //! Threads: the caller's alone.
 
@@ -21,14 +22,17 @@ mod aof;
 mod command_input;
 mod commands;
 mod error;
+mod link;
 mod rdb_in;
 mod replica;
 mod source;
 mod target;
+#[cfg(test)]
+mod tests;
 mod value_in;
 
 pub use error::{ImportError, ImportFault, Kept};
-pub use replica::RedisServer;
+pub use link::RedisServer;
 
 pub(crate) use value_in::{Refusal, ValueIn};
 
@@ -45,7 +49,7 @@ use target::Target;
 /// Bytes of keys and values in one batch.
 const BATCH: usize = 4 << 20;
 
-/// The place that keys come from.
+/// The source of an import.
 #[derive(Clone, Debug)]
 pub enum ImportSource {
     /// An RDB file; an AOF, with or without a snapshot at its beginning; the manifest of an AOF of
@@ -63,7 +67,7 @@ pub enum ImportSource {
 pub struct ImportOptions {
     /// Keys of an RDB file replace those of the store; without it one that is there is an error.
     pub replace: bool,
-    /// All keys of the store are deleted first.
+    /// All keys and functions of the store are deleted first.
     pub clear: bool,
     /// A running server is followed until what it had acknowledged by the end of its snapshot is
     /// here, and not until the caller stops.
@@ -79,7 +83,7 @@ impl Default for ImportOptions {
     }
 }
 
-/// The work of an import.
+/// The phase of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ImportPhase {
     /// The keys of an RDB file or of a snapshot are read.
@@ -87,7 +91,7 @@ pub enum ImportPhase {
     Keys,
     /// The commands of an AOF are executed.
     Commands,
-    /// The commands of a running server are executed as they come.
+    /// The commands of a running server are executed as they arrive.
     Following,
 }
 
@@ -106,7 +110,7 @@ pub struct ImportProgress {
     pub commands: u64,
 }
 
-/// The end of an import.
+/// The result of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     /// Keys of the RDB file or of the snapshot.
@@ -117,7 +121,7 @@ pub struct Imported {
     pub expired: u64,
     /// Commands that were executed.
     pub commands: u64,
-    /// Libraries of functions that were left out.
+    /// Libraries of functions of the RDB file or of the snapshot.
     pub functions: u64,
     /// Bytes of the source.
     pub bytes: u64,
@@ -128,9 +132,14 @@ pub struct Imported {
     pub offset: Option<u64>,
 }
 
-/// Reads keys of all databases into a table that no server serves. `progress` is told the state
-/// now and then; `false` from it stops the import: it is taken back then, but for the commands of
-/// a running server that is followed, which ends the import well. Settled on return.
+/// Reads keys of all databases, and functions, into a table that no server serves. `progress`
+/// is called now and then, and ten times a second while a running server sends nothing; `false`
+/// from it stops the import: it is taken back then, but for the commands of a running server that
+/// is followed, which ends the import well. Settled on return.
+///
+/// The import needs the store alone: a server, an export or another import of this process is an
+/// error, and so is a write of another thread meanwhile. Its writes to the main table go
+/// with the import when that is taken back.
 ///
 /// # Errors
 /// [`ImportError`] names the fault and its offset, and says whether anything was imported.
@@ -144,7 +153,8 @@ pub fn import(
     let address = SocketAddr::from(([127, 0, 0, 1], 1));
     // Replies are dropped as they come.
     let limits = Options { output_size_max: usize::MAX, ..Options::default() };
-    let tables = Tables::open(kv.clone()).map_err(|error| ImportError::before(ImportFault::Open { source: error }))?;
+    let tables = Tables::open_to_import(kv.clone(), options.clear);
+    let tables = tables.map_err(|error| ImportError::before(ImportFault::Open { source: error }))?;
     let mut shared = ServerState::new(limits, address, tables);
     let tables = Arc::clone(&shared.tables);
     let remembered = std::mem::take(&mut shared.remembered);

@@ -21,6 +21,9 @@ const SUMMED: u64 = 5;
 /// Databases of a server.
 const DATABASES: u64 = crate::keyspace::DATABASES as u64;
 
+/// Expired keys between two reports of progress.
+const REPORTED: u64 = 1000;
+
 /// Codes in place of a type.
 mod code {
     pub(super) const SLOT: u8 = 244;
@@ -47,19 +50,19 @@ pub(super) enum Use {
     Base,
 }
 
-/// The facts that a file tells about itself.
+/// Facts in the head of a file, for the bytes behind it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Told {
+pub(super) struct Facts {
     /// Whether commands follow.
     pub base: bool,
-    /// The database of the commands that follow, if it is told.
+    /// The database of the commands that follow, if the file names one.
     pub database: Option<u8>,
 }
 
 /// Reads one whole file from its first byte.
-pub(super) fn read(target: &mut Target<'_, '_>, source: &mut Source<'_>, usage: Use) -> Result<Told, ImportFault> {
+pub(super) fn read(target: &mut Target<'_, '_>, source: &mut Source<'_>, usage: Use) -> Result<Facts, ImportFault> {
     let version = head(source)?;
-    let mut told = Told { base: usage == Use::Base, database: None };
+    let mut facts = Facts { base: usage == Use::Base, database: None };
     let (mut begun, mut deadline) = (false, 0);
     loop {
         let byte = step(source, |input| input.byte())?;
@@ -67,9 +70,14 @@ pub(super) fn read(target: &mut Target<'_, '_>, source: &mut Source<'_>, usage: 
             code::ABOUT => {
                 let (name, value) = step(source, |input| Ok((input.string()?, input.string()?)))?;
                 match &*name {
-                    b"aof-base" | b"aof-preamble" => told.base |= value == b"1",
+                    b"aof-base" | b"aof-preamble" => facts.base |= value == b"1",
                     b"repl-stream-db" => {
-                        told.database = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());
+                        let number = std::str::from_utf8(&value).ok().and_then(|text| text.parse::<i64>().ok());
+                        facts.database = match number {
+                            None | Some(..0) => None, // -1: no command selects one before
+                            Some(number) if (number as u64) < DATABASES => Some(number as u8),
+                            Some(number) => return Err(source.unsupported(beyond(number as u64))),
+                        };
                     }
                     _ => {}
                 }
@@ -85,14 +93,16 @@ pub(super) fn read(target: &mut Target<'_, '_>, source: &mut Source<'_>, usage: 
             code::DATABASE => {
                 let number = step(source, |input| input.length())?;
                 if number >= DATABASES {
-                    let detail = format!("the keys of database {number}: a server has {DATABASES} of them");
-                    return Err(source.unsupported(detail));
+                    return Err(source.unsupported(beyond(number)));
                 }
                 target.keys.select(number as u8);
             }
             code::FUNCTIONS => {
-                step(source, |input| input.string())?;
-                target.done.functions += 1;
+                let code = step(source, |input| input.string())?;
+                if !std::mem::replace(&mut begun, true) {
+                    target.begin(facts.base)?;
+                }
+                target.put_library(&code, facts.base, &source.name, source.offset())?;
             }
             code::MODULE | code::EARLY_FUNCTIONS | kind::MODULE | kind::MODULE_2 => {
                 let detail = match byte {
@@ -104,13 +114,13 @@ pub(super) fn read(target: &mut Target<'_, '_>, source: &mut Source<'_>, usage: 
             code::END => break,
             _ => {
                 if !std::mem::replace(&mut begun, true) {
-                    target.begin(told.base)?;
+                    target.begin(facts.base)?;
                 }
-                key(target, source, byte, std::mem::take(&mut deadline), told.base)?;
+                key(target, source, byte, std::mem::take(&mut deadline), facts.base)?;
             }
         }
     }
-    target.begin(told.base)?;
+    target.begin(facts.base)?;
     if version >= SUMMED {
         let found = source.sum();
         let expected = step(source, |input| input.word())?;
@@ -118,7 +128,11 @@ pub(super) fn read(target: &mut Target<'_, '_>, source: &mut Source<'_>, usage: 
             return Err(source.damaged("the checksum of the whole file is wrong"));
         }
     }
-    Ok(told)
+    Ok(facts)
+}
+
+fn beyond(database: u64) -> String {
+    format!("the keys of database {database}: a server has {DATABASES} of them, 0 to {}", DATABASES - 1)
 }
 
 /// Reads the first bytes; the version.
@@ -135,7 +149,7 @@ fn head(source: &mut Source<'_>) -> Result<u64, ImportFault> {
     )))
 }
 
-/// Reads something that is no value.
+/// Reads a part that is no value.
 fn step<T>(
     source: &mut Source<'_>,
     read: impl FnOnce(&mut Input<'_>) -> Result<T, Malformed>,
@@ -156,6 +170,9 @@ fn key(
     let deadline = deadline.min(i64::MAX as u64);
     if !base && deadline != 0 && target.keys.has_passed(deadline) {
         target.done.expired += 1;
+        if target.done.expired % REPORTED == 0 {
+            target.tell()?;
+        }
         return step(source, |input| read_value(kind, input, &mut |_| Ok(())));
     }
     target.done.keys += 1;

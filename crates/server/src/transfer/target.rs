@@ -2,14 +2,48 @@
 
 use super::commands::Commands;
 use super::{ImportError, ImportFault, ImportOptions, ImportPhase, ImportProgress, Imported, Kept};
-use crate::keyspace::{Keyspace, Remembered, Tables, take_back};
-use std::cell::Cell;
+use crate::Options;
+use crate::keyspace::{Begun, Keyspace, Remembered, Tables, take_back};
+use crate::lua::Functions;
+use everbyte_kv::Version;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// Expired keys removed in one batch.
 const SWEPT: usize = 10_000;
 /// Bytes that a key or an element costs beside its own.
 const EACH: usize = 64;
+
+/// The caller's function, which gets the progress and can stop the import.
+pub(super) struct Watch<'p> {
+    progress: RefCell<&'p mut dyn FnMut(&ImportProgress) -> bool>,
+    /// The last progress that it got.
+    last: RefCell<ImportProgress>,
+    stopped: Cell<bool>,
+}
+
+impl Watch<'_> {
+    /// Reports the progress; whether the import goes on.
+    fn tell(&self, state: ImportProgress) -> bool {
+        let goes_on = (self.progress.borrow_mut())(&state);
+        *self.last.borrow_mut() = state;
+        if !goes_on {
+            self.stopped.set(true);
+        }
+        goes_on
+    }
+
+    /// Asks the caller during a wait whether the import goes on.
+    pub(super) fn goes_on(&self) -> bool {
+        let state = self.last.borrow().clone();
+        !self.stopped.get() && self.tell(state)
+    }
+
+    /// Whether the caller has stopped the import.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.get()
+    }
+}
 
 /// See the head of this file.
 pub(super) struct Target<'k, 'p> {
@@ -20,13 +54,17 @@ pub(super) struct Target<'k, 'p> {
     marked: bool,
     /// Bytes written since the last commit.
     written: usize,
-    progress: &'p mut dyn FnMut(&ImportProgress) -> bool,
+    /// Commits so far.
+    pub commits: u64,
+    /// The version of the last one.
+    last: Option<Version>,
+    /// The libraries, compiled, while some are read.
+    functions: Option<Functions>,
+    pub watch: Rc<Watch<'p>>,
     /// Bytes of the source that were read.
     pub read: Rc<Cell<u64>>,
     pub phase: ImportPhase,
     pub total: Option<u64>,
-    /// Whether the caller has stopped a running server's stream: what was executed stays.
-    pub stopped: bool,
     /// Bytes of the files before.
     pub earlier: u64,
     pub done: Imported,
@@ -46,11 +84,17 @@ impl<'k, 'p> Target<'k, 'p> {
             options,
             marked: false,
             written: 0,
-            progress,
+            commits: 0,
+            last: None,
+            functions: None,
+            watch: Rc::new(Watch {
+                progress: RefCell::new(progress),
+                last: RefCell::default(),
+                stopped: Cell::new(false),
+            }),
             read: Rc::default(),
             phase: ImportPhase::Keys,
             total: None,
-            stopped: false,
             earlier: 0,
             done: Imported::default(),
         }
@@ -62,17 +106,51 @@ impl<'k, 'p> Target<'k, 'p> {
             return Ok(());
         }
         let (empty, clear) = (self.keys.len_of_all()? == 0, self.options.clear);
+        let libraries = if clear { self.keys.libraries()? } else { Vec::new() };
         if alone && !empty && !clear {
             return Err(ImportFault::NotEmpty);
         }
         self.keys.keep_expired(alone);
-        self.keys.begin_import()?;
+        // An error leaves the mark or not: it is taken back.
         self.marked = true;
-        if clear && !empty {
+        if self.keys.begin_import()? == Begun::Disturbed {
+            return Err(ImportFault::Disturbed);
+        }
+        self.last = self.keys.committed().map(|commit| commit.version());
+        if clear && !(empty && libraries.is_empty()) {
             self.keys.clear_all()?;
+            for (name, _) in &libraries {
+                self.keys.remove_library(name)?;
+            }
             self.settle()?;
         }
         Ok(())
+    }
+
+    /// Keeps a library of functions, which is compiled first. `alone`: it takes the place of one
+    /// of its name. `name` and `offset` are its place.
+    pub(super) fn put_library(&mut self, code: &[u8], alone: bool, name: &str, offset: u64) -> Result<(), ImportFault> {
+        let refused = |text: String| ImportFault::Refused {
+            name: name.into(),
+            offset,
+            command: b"FUNCTION LOAD".to_vec(),
+            reply: text.into_bytes(),
+        };
+        let memory_max = Options::default().script_memory_max;
+        let functions = match &mut self.functions {
+            Some(functions) => functions,
+            none => {
+                let mut functions = Functions::default();
+                for (_, code) in self.keys.libraries()? {
+                    functions.add(&code, false, memory_max).map_err(refused)?;
+                }
+                none.insert(functions)
+            }
+        };
+        let library = functions.add(code, alone || self.options.replace, memory_max).map_err(refused)?;
+        self.keys.put_library(&library, code)?;
+        self.done.functions += 1;
+        self.note(code.len(), false)
     }
 
     /// So many bytes were written. A full batch is committed, unless more belongs to it.
@@ -88,14 +166,24 @@ impl<'k, 'p> Target<'k, 'p> {
 
     /// Commits what was written, and settles it.
     pub(super) fn settle(&mut self) -> Result<(), ImportFault> {
-        self.written = 0;
+        self.commit()?;
         self.keys.settle_batch()?;
         self.tell()
     }
 
     /// Commits what was written; an error behind it takes nothing of that back.
-    pub(super) fn part(&mut self) -> Result<(), ImportFault> {
-        Ok(self.keys.commit()?)
+    pub(super) fn commit(&mut self) -> Result<(), ImportFault> {
+        self.written = 0;
+        // IMPORT-3
+        if let (Some(follows), Some(last)) = (self.keys.follows(), self.last)
+            && follows != last
+        {
+            return Err(ImportFault::Disturbed);
+        }
+        self.keys.commit()?;
+        self.commits += 1;
+        self.last = self.keys.committed().map(|commit| commit.version()).or(self.last);
+        Ok(())
     }
 
     /// Gives up what was written since the last commit.
@@ -104,7 +192,7 @@ impl<'k, 'p> Target<'k, 'p> {
         self.keys.abandon();
     }
 
-    /// Tells the progress.
+    /// Reports the progress.
     pub(super) fn tell(&mut self) -> Result<(), ImportFault> {
         let state = ImportProgress {
             phase: self.phase,
@@ -113,13 +201,10 @@ impl<'k, 'p> Target<'k, 'p> {
             keys: self.done.keys,
             commands: self.done.commands,
         };
-        match ((self.progress)(&state), self.phase) {
-            (true, _) => Ok(()),
-            (false, ImportPhase::Following) => {
-                self.stopped = true;
-                Ok(())
-            }
-            (false, _) => Err(ImportFault::Stopped),
+        // A stream that is followed ends where no transaction is open.
+        match self.watch.tell(state) || self.phase == ImportPhase::Following {
+            true => Ok(()),
+            false => Err(ImportFault::Stopped),
         }
     }
 
@@ -128,7 +213,7 @@ impl<'k, 'p> Target<'k, 'p> {
         self.settle()?;
         if self.marked {
             self.keys.end_import()?;
-            self.marked = false;
+            (self.marked, self.last, self.functions) = (false, None, None);
         }
         Ok(())
     }
@@ -140,7 +225,7 @@ impl<'k, 'p> Target<'k, 'p> {
         let before = self.keys.len_of_all()?;
         loop {
             let more = self.keys.sweep(SWEPT)?;
-            self.keys.settle_batch()?;
+            self.settle()?;
             if !more {
                 break;
             }
@@ -156,12 +241,26 @@ impl<'k, 'p> Target<'k, 'p> {
 
     /// After a fault: takes everything back that the mark covers.
     pub(super) fn take_back(mut self, fault: ImportFault) -> ImportError {
-        self.abandon();
-        let kept = match (self.marked, self.done.offset) {
-            (true, _) => take_back(self.tables).map_or_else(Kept::Marked, |()| Kept::Nothing),
-            (false, Some(offset)) => Kept::Followed(offset),
-            (false, None) => Kept::Nothing,
+        let kept = match (self.undo(), self.done.offset) {
+            (Err(error), _) => Kept::Marked(error),
+            (Ok(()), Some(offset)) => {
+                let _ = self.keys.settle_batch(); // the fault, or the end of the store, says more
+                Kept::Followed(offset)
+            }
+            (Ok(()), None) => Kept::Nothing,
         };
         ImportError { fault, kept }
+    }
+
+    /// Takes everything back that the mark covers. Without a mark: what is not committed.
+    pub(super) fn undo(&mut self) -> everbyte_kv::Result<()> {
+        self.abandon();
+        if self.marked {
+            self.keys.settle_batch()?;
+            take_back(self.tables, self.options.batch_size)?;
+            (self.marked, self.last, self.functions) = (false, None, None);
+            self.keys.reload()?;
+        }
+        Ok(())
     }
 }
