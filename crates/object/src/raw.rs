@@ -18,13 +18,21 @@ pub fn base_of<R: PSafe<crate::Out<G>>, G: PoolTag>(root: &Root<R, crate::Out<G>
 }
 
 /// Logs `len` bytes at `at`, which code of another language is about to change in this transaction.
-///
-/// # Panics
-/// If they do not lie in the pool.
-pub fn log<P: MemPool>(j: &Journal<P>, at: *const u8, len: usize) {
-    assert!(j.running().contains(at, len), "bytes of another place than the pool");
-    j.running().log(at, len);
+/// False, and nothing is logged, if no object can lie there: outside of the pool, or on its first
+/// page.
+#[must_use]
+pub fn log<P: MemPool>(j: &Journal<P>, at: *const u8, len: usize) -> bool {
+    let is_behind = (at as usize).wrapping_sub(j.running().base()) >= OWN_PAGE;
+    let lies_inside = is_behind && j.running().contains(at, len);
+    if lies_inside {
+        j.running().log(at, len);
+    }
+    lies_inside
 }
+
+/// Bytes from a pool's base that hold its header and the engines' words.
+const OWN_PAGE: usize = 4096;
+const _: () = assert!(OWN_PAGE >= crate::layout::HEADER as usize + size_of::<crate::layout::Header>());
 
 /// The first difference between two descriptions of a root, the one that a pool has and the
 /// program's.
