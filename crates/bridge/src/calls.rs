@@ -4,11 +4,12 @@
 //!   CALL-1  Nothing unwinds out of a function that C++ calls.
 //!   CALL-2  A method that changes a pool runs inside of the transaction that the caller names,
 //!           which is the running one of this thread.
+//!   CALL-3  A child of fork changes nothing: it would do so beside its parent, in the same log.
 
 use crate::fault::{caught, status};
 use crate::{Fault, Returned};
 use everbyte_media::seeded;
-use everbyte_object::raw::running_number;
+use everbyte_object::raw::{require_opener, running_number};
 use everbyte_object::{In, Journal, Out, Pool, PoolTag};
 use std::marker::PhantomData;
 
@@ -33,7 +34,11 @@ pub unsafe fn changing<G: PoolTag, R: Returned>(
         require_running::<G>(number)?;
         let raw = match seeded("bridge-refused-commits") {
             true => Out::<G>::transaction(|j| body(j)?.into_raw())??,
-            false => Out::<G>::try_transaction(|j| body(j)?.into_raw()).map_err(Fault::of_transaction)?,
+            false => Out::<G>::try_transaction(|j| {
+                require_opener(j)?; // CALL-3
+                body(j)?.into_raw()
+            })
+            .map_err(Fault::of_transaction)?,
         };
         // SAFETY: the caller's.
         unsafe { out.write(raw) };

@@ -15,7 +15,7 @@ use crate::calls::{guarded, require_running};
 use crate::handle::{Handle, Roots};
 use crate::passed::RawText;
 use everbyte_media::{ErrorKind, seeded};
-use everbyte_object::raw::{difference, log};
+use everbyte_object::raw::{difference, log, require_opener};
 use everbyte_object::{Journal, MemPool, Out, PSafe, PString, PVec, Pool, PoolTag};
 use std::ffi::c_void;
 
@@ -176,6 +176,7 @@ pub unsafe extern "C" fn make<E: PSafe<Out<G>>, G: PoolTag>(
         // SAFETY: the caller's.
         let value = unsafe { value.read() };
         let made = handle.pool.try_tx(|j, roots| {
+            require_opener(j)?; // CALL-3
             // SAFETY: the caller's.
             let object = unsafe { CppObject::new(value, roots, j) }?;
             let at = object.address();
@@ -204,10 +205,13 @@ pub unsafe extern "C" fn destroy<E: PSafe<Out<G>>, G: PoolTag>(handle: *const c_
         if seeded("bridge-destroy-left") {
             return Ok(());
         }
-        let gone = handle.pool.try_tx(|j, roots| match roots.owned.lock(j).objects.remove(&offset, j) {
-            Some(_) => Ok(()),
-            None => {
-                Err(Fault::invalid("no object that C++ has made lies there: it was destroyed before, or is a root"))
+        let gone = handle.pool.try_tx(|j, roots| {
+            require_opener(j)?; // CALL-3
+            match roots.owned.lock(j).objects.remove(&offset, j) {
+                Some(_) => Ok(()),
+                None => {
+                    Err(Fault::invalid("no object that C++ has made lies there: it was destroyed before, or is a root"))
+                }
             }
         });
         gone.map_err(Fault::of_transaction)
@@ -226,14 +230,16 @@ pub unsafe extern "C" fn change<G: PoolTag>(number: u64, at: *const c_void, size
         if seeded("bridge-change-unlogged") {
             return Ok(());
         }
-        let logged =
-            Out::<G>::try_transaction(|j| match log(j, at.cast(), size) || seeded("bridge-first-page-logged") {
+        let logged = Out::<G>::try_transaction(|j| {
+            require_opener(j)?; // CALL-3
+            match log(j, at.cast(), size) || seeded("bridge-first-page-logged") {
                 true => Ok(()),
                 false => Err(Fault::invalid(format!(
                     "pool type `{}`: no object lies there: the pointer is null, or of a pool that was closed",
                     G::NAME
                 ))),
-            });
+            }
+        });
         logged.map_err(Fault::of_transaction)
     })
 }

@@ -18,7 +18,7 @@ use crate::fault::{DONE, caught, status};
 use crate::foreign::{CppObject, CppType};
 use crate::passed::RawText;
 use everbyte_media::{ErrorKind, Options, chosen, seeded};
-use everbyte_object::raw::{Raw, base_of, running_number};
+use everbyte_object::raw::{Raw, base_of, require_opener, running_number};
 use everbyte_object::{MemPool, Out, PBTreeMap, PMutex, PRefCell, PSafe, PVec, Pool, PoolTag, Root};
 use everbyte_store::{CreateOptions, Store};
 use parking_lot::Mutex;
@@ -202,7 +202,9 @@ pub unsafe extern "C" fn close<E: PSafe<Out<G>>, G: PoolTag>(handle: *const c_vo
             // SAFETY: the caller's; dropped once, since nothing else frees it. The pool is closed
             // when this thread's transaction ends; calls of other threads that run meanwhile read
             // what this leaves as it was (HANDLE-4).
-            unsafe { std::ptr::drop_in_place(&raw mut (*handle).pool) };
+            let pool = unsafe { &raw mut (*handle).pool };
+            // SAFETY: as above.
+            unsafe { std::ptr::drop_in_place(pool) };
         } else {
             // SAFETY: made by `Box::into_raw` for this type. The pool is its first field, and its
             // drop waits for the transactions of other threads, outside of which no call reads a
@@ -233,6 +235,7 @@ pub unsafe fn root<E: PSafe<Out<G>>, G: PoolTag>(
             let say = "a root is not opened inside of a transaction, which could take it back; open it before";
             return Err(Fault::invalid(format!("root `{name}`: {say}")));
         }
+        handle.pool.store().media().require_opener().map_err(everbyte_store::Error::from)?; // CALL-3
         let _found = handle.finding.lock(); // HANDLE-3
         if handle.open.lock().contains_key(name) && !seeded("bridge-root-opened-twice") {
             let say = "it is open in this process; pass that object on, or end it first";
@@ -277,15 +280,28 @@ pub unsafe extern "C" fn close_root<E: PSafe<Out<G>>, G: PoolTag>(handle: *const
 /// or another number to roll back.
 pub(crate) type Body = unsafe extern "C" fn(frame: *mut c_void, number: u64) -> u32;
 
+/// Ends a child of fork that was made inside of a lambda and came to its end: the transaction is
+/// its parent's, to be committed or rolled back there (CALL-3).
+#[cold]
+fn end_of_child(error: &everbyte_object::Error) -> ! {
+    eprintln!("everbyte: {error}; a child of fork leaves the lambda by `_exit` or `exec`");
+    std::process::abort()
+}
+
 /// Runs a transaction; inside of another one of this thread and pool it is a part of that.
 ///
 /// # Safety
 /// `body` may be called once with `frame`; it does not unwind.
 pub unsafe extern "C" fn transaction<G: PoolTag>(frame: *mut c_void, body: Body) -> u32 {
     let run = || {
-        let ended = Out::<G>::try_transaction(|_| {
+        let ended = Out::<G>::try_transaction(|j| {
+            require_opener(j)?; // CALL-3
             // SAFETY: the caller's.
-            match unsafe { body(frame, running_number::<G>()) } {
+            let returned = unsafe { body(frame, running_number::<G>()) };
+            if let Err(error) = require_opener(j) {
+                end_of_child(&error);
+            }
+            match returned {
                 DONE => Ok(()),
                 _ if seeded("bridge-exception-commits") => Ok(()),
                 _ => Err(Fault::thrown()),

@@ -78,7 +78,7 @@ impl Call {
     ///
     /// # Safety
     /// `this` is a `T` that nothing but transactions changes while the call lasts.
-    pub unsafe fn object<'c, T>(&'c self, this: *const c_void) -> &'c T {
+    pub unsafe fn object<T>(&self, this: *const c_void) -> &T {
         // SAFETY: the caller's.
         unsafe { &*this.cast() }
     }

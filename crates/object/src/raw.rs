@@ -3,7 +3,7 @@
 
 use crate::description::described;
 use crate::transaction::running;
-use crate::{Journal, MemPool, PSafe, PoolTag, Root};
+use crate::{Journal, MemPool, PSafe, PoolTag, Result, Root};
 use everbyte_store::Store;
 
 /// The number of this thread's running transaction under `G`, which no other transaction has that
@@ -28,6 +28,16 @@ pub fn log<P: MemPool>(j: &Journal<P>, at: *const u8, len: usize) -> bool {
         j.running().log(at, len);
     }
     lies_inside
+}
+
+/// Refuses a child of fork that goes on with a transaction, or begins one: it sees the bytes of the
+/// pool, and would change them beside its parent.
+///
+/// # Errors
+/// As [`everbyte_media::Media::require_opener`].
+#[inline]
+pub fn require_opener<P: MemPool>(j: &Journal<P>) -> Result<()> {
+    j.running().inner().media().require_opener().map_err(|error| everbyte_store::Error::from(error).into())
 }
 
 /// Bytes from a pool's base that hold its header and the engines' words.

@@ -312,6 +312,20 @@ fn random_programs_agree_with_std_and_survive_kills() {
     }
 }
 
+/// A pool that fills up, a program that ends in its lambda, children of fork: the pool stays whole.
+#[test]
+fn bad_days_leave_the_pool_whole() {
+    let Some(compiler) = compiler("g++") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (program, store) = (build(compiler, "bad_days.cpp", dir.path()), dir.path().join("store"));
+    for part in ["full", "exit", "fork"] {
+        succeed(&program, &store, &[part]);
+    }
+    let store = open(&store);
+    let report = UntypedPool::open(&store, "shop").unwrap().examine(&|_| ());
+    assert!(report.findings().is_empty(), "{:?}", report.findings());
+}
+
 /// `everbyte_bridge` of CMake compiles the crate before the program, makes its headers, and links
 /// both. A script stands for the command `everbyte bridge build`.
 #[test]
