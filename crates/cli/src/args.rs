@@ -11,6 +11,7 @@ mod object;
 mod redis;
 mod replication;
 mod store;
+mod top;
 
 pub(crate) use access::AccessArgs;
 pub(crate) use bridge::{BridgeArgs, BridgeCommand, BridgeCommands, BridgeNewArgs};
@@ -25,6 +26,7 @@ pub(crate) use object::{DumpArgs, LoadArgs, ObjectCommand, ObjectCommands};
 pub(crate) use redis::{RedisExportArgs, RedisImportArgs};
 pub(crate) use replication::ReplicationArgs;
 pub(crate) use store::{BackupArgs, CloneArgs, MergeArgs, RestoreArgs, StoreCommand, StoreCommands};
+pub(crate) use top::TopArgs;
 
 use crate::config::{Backend, Durability};
 use clap::{Args as ClapArgs, Parser, Subcommand};
@@ -90,6 +92,8 @@ pub(crate) enum Command {
     Fs(FsCommands),
     /// Serves a store to Redis clients
     Serve(Box<ServeArgs>),
+    /// Shows what a running server does, once a second: operations, commands, clients, syncs
+    Top(TopArgs),
     /// Imports keys from Redis: an RDB file, an AOF, or a running server, of which it is a replica
     Import(RedisImportArgs),
     /// Writes the keys of a store to an RDB file, which Redis loads
@@ -372,6 +376,10 @@ pub(crate) struct ServeArgs {
     /// Address and port to listen on [default: 127.0.0.1:6380]
     #[arg(long, env = "EVERBYTE_LISTEN")]
     pub listen: Option<String>,
+    /// Address and port on which figures are told to Prometheus: GET /metrics, without a password
+    /// [default: none]
+    #[arg(long, env = "EVERBYTE_METRICS", value_name = "ADDRESS")]
+    pub metrics: Option<String>,
     /// Allows an address that other machines can reach although no password is set
     #[arg(long)]
     pub open: bool,

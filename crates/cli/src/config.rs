@@ -99,6 +99,9 @@ pub(crate) struct Config {
     pub store: PathBuf,
     /// Address and port.
     pub listen: String,
+    /// Address and port of the figures for Prometheus.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<String>,
     /// Allow an address that other machines can reach.
     pub open: bool,
     /// The password of clients.
@@ -152,6 +155,7 @@ impl Default for Config {
         Config {
             store: "./everbyte.store".into(),
             listen: "127.0.0.1:6380".into(),
+            metrics: None,
             open: false,
             requirepass: None,
             table: "kv".into(),
@@ -186,6 +190,7 @@ impl Config {
         let config = Config {
             store: args.store.clone().unwrap_or(base.store),
             listen: args.listen.clone().unwrap_or(base.listen),
+            metrics: args.metrics.clone().or(base.metrics),
             open: args.open || base.open,
             requirepass: match &args.requirepass {
                 Some(text) => Some(text.parse().map_err(|text: &str| Failure::Words(format!("requirepass: {text}")))?),

@@ -19,6 +19,7 @@ mod open;
 mod output;
 mod progress;
 mod text;
+mod top;
 mod volume;
 
 use args::{Args, Command};
@@ -64,6 +65,7 @@ fn run(command: Command, output: &Output) -> Result<(), Failure> {
         Command::Fs(args) => commands::fs::run(&args, output),
         Command::Kv(args) => kv::run(args, output),
         Command::Serve(args) => commands::serve::run(&args, output),
+        Command::Top(args) => top::run(&args, output),
         Command::Import(args) => commands::redis::import(&args, output),
         Command::Export(args) => commands::redis::export(&args, output),
         Command::Broker(args) => commands::domain::serve(&args, output),

@@ -1,5 +1,6 @@
 //! Entry for fuzzers: any bytes, as if a client had sent them.
 
+use crate::exporter::check_request;
 use crate::glob::{LetterCase, literal_prefix, matches};
 use crate::hyperloglog::Estimate;
 use crate::lua;
@@ -57,8 +58,8 @@ fn numbers(text: &[u8]) {
 }
 
 /// Parses `bytes` whole and in pieces and compares (RESP-3); tries the first two arguments as
-/// pattern and text, and as numbers. Returns the class of what happened, so that a fuzzer knows new
-/// from old. Panics only for a bug of ours.
+/// pattern and text, and as numbers; reads all as a request of HTTP. Returns the class of what
+/// happened, so that a fuzzer knows new from old. Panics only for a bug of ours.
 #[doc(hidden)]
 pub fn fuzz_protocol(bytes: &[u8]) -> String {
     let bytes = &bytes[..bytes.len().min(SIZE_MAX)];
@@ -66,6 +67,7 @@ pub fn fuzz_protocol(bytes: &[u8]) -> String {
     for piece in [1, 3, 17, 4096] {
         assert_eq!(parse(bytes, piece), whole, "RESP-3, pieces of {piece}");
     }
+    check_request(bytes);
     for request in whole.0.iter().filter(|request| request.len() > 1).take(64) {
         let (pattern, text) = (&request[0][..], &request[1][..]);
         let (prefix, _) = literal_prefix(pattern);

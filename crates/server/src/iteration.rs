@@ -38,6 +38,7 @@ use crate::command::{
 };
 use crate::connection::{Connection, Pool, ReadEnd};
 use crate::error::{Error, Result};
+use crate::exporter::FigureDesk;
 use crate::gather::Gather;
 use crate::keyspace::{Keyspace, Verdict};
 use crate::outbox::{self, Parcel};
@@ -54,6 +55,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 mod deliver;
+mod figures;
 mod invalidate;
 mod limits;
 mod naming;
@@ -101,6 +103,8 @@ pub(crate) struct Iterations {
     ticked: Instant,
     /// Careful iterations still to come (`keyspace.rs`).
     careful: u32,
+    /// Asks for figures, and is given them.
+    pub desk: Option<FigureDesk>,
 }
 
 /// A connection that was served in this iteration.
@@ -206,6 +210,7 @@ impl Iterations {
             pool: Pool::default(),
             ticked,
             careful: 0,
+            desk: None,
         }
     }
 
@@ -270,6 +275,7 @@ impl Iterations {
         if self.shared.replication.has_replicas() {
             keys.capture();
         }
+        self.tell_figures(&mut keys);
         self.end_pause(now);
         self.apply_patches(&mut keys);
         self.sweep(&mut keys);
@@ -337,6 +343,7 @@ impl Iterations {
             self.careful = CAREFUL_ITERATIONS;
         }
         let commit = keys.committed();
+        self.shared.metrics.expired += keys.take_expired();
         if let Some(commit) = &commit {
             self.shared.replication.committed(commit.version().get(), keys.take_commits());
         }
@@ -526,8 +533,9 @@ impl Iterations {
                 Ok(None) => connection.unread = false,
                 Err(malformed) => {
                     self.shared.metrics.connections_malformed += 1;
-                    self.shared.metrics.errors += 1;
-                    connection.out.error(&malformed.text());
+                    let text = malformed.text();
+                    self.shared.metrics.count_error(&text);
+                    connection.out.error(&text);
                     connection.client.closing = Closing::AfterReplies;
                 }
             }
@@ -563,7 +571,10 @@ impl Iterations {
             Ok((index, queued(client, index, command, &args)?))
         });
         let outcome = match found {
-            Err(fail) => Err(refused(client, &mut self.shared, &args, fail)),
+            Err(fail) => {
+                self.shared.metrics.reject(&args);
+                Err(refused(client, &mut self.shared, &args, fail))
+            }
             Ok((_, true)) => {
                 out.simple("QUEUED");
                 Ok(())
@@ -575,12 +586,11 @@ impl Iterations {
                 keys.select(client.database);
                 client.command = command.name;
                 told = listens(command);
-                let counts = &mut self.shared.metrics.by_command[index];
-                counts.calls += 1;
                 self.shared.metrics.commands += 1;
                 let mut call = Call { args, out, client, others: &self.clients, keys, shared: &mut self.shared };
                 let mut outcome = (command.handler)(&mut call);
                 told |= std::mem::take(&mut client.told);
+                self.shared.metrics.by_command[index].calls += 1;
                 self.shared.timed(index, command, client, &args);
                 feed(&mut self.shared, client, command, &args);
                 self.shared.note_changes(keys.new_changes(), Some(&*client));
@@ -610,7 +620,7 @@ impl Iterations {
         };
         let mut reason = None;
         if let Err(fail) = outcome {
-            self.shared.metrics.errors += 1;
+            self.shared.metrics.count_error(&fail.reply());
             out.cut(position);
             out.error(&fail.reply());
             if !lost {

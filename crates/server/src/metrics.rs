@@ -4,26 +4,39 @@
 //! the same thread.
 
 use crate::command::CommandTable;
-use crate::slowlog::RANGES;
+use crate::resp::parse::Args;
+use crate::times::Times;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Counts of one command.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct CommandCounts {
     /// Executed.
     pub calls: u64,
     /// Executed and answered with an error.
     pub failed: u64,
-    /// How many took how long (`slowlog.rs`).
-    pub ranges: [u32; RANGES],
+    /// Refused before they were executed.
+    pub rejected: u64,
+    /// Nanoseconds of all executions.
+    pub nanoseconds: u64,
+    /// How many took how long; none before the first, so that a command that is not used costs
+    /// little.
+    pub times: Option<Box<Times>>,
 }
 
 impl CommandCounts {
-    /// Those whose time was taken.
-    pub(crate) fn timed(&self) -> u64 {
-        self.ranges.iter().map(|count| u64::from(*count)).sum()
+    /// Counts the time of an execution; in the histogram, too, if it `tracks`.
+    pub(crate) fn timed(&mut self, time: Duration, tracks: bool) {
+        self.nanoseconds = self.nanoseconds.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        if tracks {
+            self.times.get_or_insert_default().add(time);
+        }
     }
 }
+
+/// First words of errors that are counted one by one, at most: scripts may make any number.
+const ERROR_WORDS_MAX: usize = 128;
 
 /// All counters since the start or the last CONFIG RESETSTAT.
 #[derive(Default)]
@@ -41,6 +54,10 @@ pub(crate) struct Metrics {
     pub commands: u64,
     /// Error replies.
     pub errors: u64,
+    /// By their first word.
+    pub errors_by_word: BTreeMap<String, u64>,
+    /// Keys that were removed because their deadlines had passed.
+    pub expired: u64,
     /// Passwords refused.
     pub passwords_refused: u64,
     /// Requests refused for want of a right: to a command, a key, a channel.
@@ -94,6 +111,28 @@ impl Metrics {
             self.hits += 1;
         } else {
             self.misses += 1;
+        }
+    }
+
+    /// Counts an error reply, without its mark.
+    pub(crate) fn count_error(&mut self, text: &[u8]) {
+        self.errors += 1;
+        let word = text.iter().position(|byte| *byte == b' ').map_or(&b"ERR"[..], |end| &text[..end]);
+        let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-".contains(byte);
+        let word = if (1..=32).contains(&word.len()) && word.iter().all(is_plain) { word } else { b"ERR" };
+        let word = String::from_utf8_lossy(word);
+        let has_room = self.errors_by_word.len() < ERROR_WORDS_MAX;
+        match self.errors_by_word.get_mut(&*word) {
+            Some(count) => *count += 1,
+            None if has_room => drop(self.errors_by_word.insert(word.into_owned(), 1)),
+            None => {}
+        }
+    }
+
+    /// Counts a request that was refused before it was executed, if it names a command.
+    pub(crate) fn reject(&mut self, args: &Args<'_>) {
+        if let Ok(row) = CommandTable::get().named(args) {
+            self.by_command[row].rejected += 1;
         }
     }
 

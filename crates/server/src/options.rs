@@ -35,6 +35,9 @@ pub struct Options {
     /// then refuses addresses that other machines can reach only if its user `default` needs no
     /// password.
     pub acl_file: Option<PathBuf>,
+    /// Address and port on which figures are told to Prometheus, over HTTP without a password;
+    /// `None`: they are not.
+    pub metrics: Option<String>,
     /// TLS beside plain TCP.
     pub tls: Option<TlsOptions>,
     /// A Unix socket beside TCP.
@@ -89,6 +92,10 @@ pub struct Options {
     /// Events of so many milliseconds or more are kept for LATENCY, as Redis's
     /// `latency-monitor-threshold`; 0: none.
     pub latency_threshold: u64,
+    /// Whether the times of commands are kept in histograms, as Redis's `latency-tracking`.
+    pub latency_tracking: bool,
+    /// The percentiles of these that INFO shows, as Redis's `latency-tracking-info-percentiles`.
+    pub latency_percentiles: Vec<f64>,
     /// A script that runs for longer is ended, and what it did taken back, as Redis's
     /// `busy-reply-threshold`; zero: none is.
     pub script_time_max: Duration,
@@ -134,6 +141,7 @@ impl Default for Options {
             open: false,
             password: None,
             acl_file: None,
+            metrics: None,
             tls: None,
             unix_socket: None,
             unix_mode: 0o700,
@@ -156,6 +164,8 @@ impl Default for Options {
             slowlog_threshold: 10_000,
             slowlog_len: 128,
             latency_threshold: 0,
+            latency_tracking: true,
+            latency_percentiles: vec![50.0, 99.0, 99.9],
             script_time_max: Duration::from_secs(5),
             script_memory_max: 256 << 20,
             notify_keyspace_events: String::new(),
@@ -184,6 +194,9 @@ impl Options {
     pub fn addresses(&self) -> Result<Vec<SocketAddr>> {
         if let Some(tls) = &self.tls {
             self.resolve(&tls.address)?;
+        }
+        if let Some(address) = &self.metrics {
+            self.resolve(address)?;
         }
         self.resolve(&self.address)
     }

@@ -53,7 +53,7 @@ impl PinnedCursors {
     pub(crate) fn add(&mut self, cursor: PinnedCursor, random: u64, now: Instant) -> u64 {
         let mut number = (random & NUMBER_MAX).max(1);
         while self.open.contains_key(&number) {
-            number = (number + 1 & NUMBER_MAX).max(1);
+            number = ((number + 1) & NUMBER_MAX).max(1);
         }
         self.open.insert(number, (cursor, now));
         number

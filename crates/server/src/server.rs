@@ -5,12 +5,14 @@
 //!   2. accept; queue connections that became readable or writable
 //!   3. one iteration (`iteration.rs`): read, execute under one batch, settle, then reply
 //!
-//! Threads: one runs the loop; if settling waits for a disk, another one settles (`settler.rs`); a
-//! [`Handle`] may stop the loop from any thread.
+//! Threads: one runs the loop; if settling waits for a disk, another one settles (`settler.rs`);
+//! another one tells figures, if these are asked for (`exporter`); a [`Handle`] may stop the loop
+//! from any thread.
 
 use crate::clients::Client;
 use crate::connection::Connection;
 use crate::error::{Error, Result};
+use crate::exporter::Exporter;
 use crate::iteration::Iterations;
 use crate::keyspace::Tables;
 use crate::options::Options;
@@ -60,6 +62,7 @@ pub struct Server {
     signals: Option<UnixStream>,
     reloads: Option<UnixStream>,
     handle: Handle,
+    exporter: Option<Exporter>,
     /// Whether connections may be waiting to be accepted.
     accept_pending: bool,
     /// Whether accepting failed for want of something that a leaving client gives back: tried again
@@ -130,7 +133,14 @@ impl Server {
         shared.load_users()?;
         shared.load_certificates()?;
         shared.load_replication()?;
-        let iterations = Iterations::new(shared, Arc::clone(&waker));
+        let mut exporter = None;
+        let mut iterations = Iterations::new(shared, Arc::clone(&waker));
+        let shared = &iterations.shared;
+        if let Some(given) = &shared.options.metrics {
+            let addresses = shared.options.resolve(given)?;
+            let (thread, desk) = Exporter::start(given, &addresses, shared.kv.clone(), Arc::clone(&waker))?;
+            (exporter, iterations.desk) = (Some(thread), Some(desk));
+        }
         let handle = Handle { waker, stop: Arc::new(AtomicBool::new(false)) };
         Ok(Server {
             listener,
@@ -142,6 +152,7 @@ impl Server {
             signals,
             reloads,
             handle,
+            exporter,
             accept_pending: false,
             accept_again: false,
         })
@@ -155,6 +166,11 @@ impl Server {
     /// The address on which the server speaks TLS.
     pub fn tls_address(&self) -> Option<SocketAddr> {
         self.tls.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// The address on which figures are told to Prometheus.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.exporter.as_ref().map(|exporter| exporter.address)
     }
 
     /// A handle for stopping the server from another thread.

@@ -17,7 +17,7 @@ use crate::pinned_cursors::PinnedCursors;
 use crate::replication::{PrimaryAddress, Replication, Request, Target};
 use crate::resp::parse::Args;
 use crate::saves::Saves;
-use crate::slowlog::{Latency, SlowCommand, Slowlog, range_of};
+use crate::slowlog::{Latency, SlowCommand, Slowlog};
 use crate::tls::configure;
 use crate::tracking::Tracking;
 use crate::waiting::Waiters;
@@ -253,8 +253,7 @@ impl ServerState {
     pub(crate) fn timed(&mut self, row: usize, command: &Command, client: &Client, args: &Args<'_>) {
         let end = Instant::now();
         let elapsed = end.saturating_duration_since(std::mem::replace(&mut self.mark, end));
-        let range = &mut self.metrics.by_command[row].ranges[range_of(elapsed)];
-        *range = range.saturating_add(1);
+        self.metrics.by_command[row].timed(elapsed, self.options.latency_tracking);
         let duration = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
         let slow = u64::try_from(self.options.slowlog_threshold).is_ok_and(|threshold| duration >= threshold);
         if slow && self.options.slowlog_len > 0 && !command.flags.contains(Flags::SKIP_SLOWLOG) {

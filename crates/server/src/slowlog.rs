@@ -1,4 +1,4 @@
-//! Slow commands, and the time that commands take: SLOWLOG, LATENCY.
+//! Slow commands, and events that took long: SLOWLOG, LATENCY. Times of all commands: `times.rs`.
 //!
 //! A command's time is that of its execution in the event loop. Its reply may then wait for the
 //! store to settle, which is counted by itself, as the event `aof-fsync-always`.
@@ -7,7 +7,6 @@
 
 use crate::resp::parse::Args;
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
 
 /// Arguments of an entry at most.
 const ARGS_MAX: usize = 32;
@@ -15,8 +14,6 @@ const ARGS_MAX: usize = 32;
 const ARG_SIZE_MAX: usize = 128;
 /// Samples of an event at most.
 const SAMPLES_MAX: usize = 160;
-/// Ranges of times: the first up to 1 microsecond, each twice as long as the one before.
-pub(crate) const RANGES: usize = 32;
 
 /// A slow command.
 pub(crate) struct SlowCommand {
@@ -85,6 +82,11 @@ impl Slowlog {
         self.entries.truncate(count_max);
     }
 
+    /// How many there have been.
+    pub(crate) fn count(&self) -> u64 {
+        self.next
+    }
+
     /// All entries, the newest first.
     pub(crate) fn entries(&self) -> &VecDeque<SlowCommand> {
         &self.entries
@@ -94,17 +96,6 @@ impl Slowlog {
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
     }
-}
-
-/// The range of a time. The ends are Redis's: 33 / 32 of a microsecond, and its doubles.
-pub(crate) fn range_of(time: Duration) -> usize {
-    let units = (time.as_nanos() * 32).div_ceil(33_000).max(1);
-    (u128::BITS - (units - 1).leading_zeros()).min(RANGES as u32 - 1) as usize
-}
-
-/// The end of a range in microseconds.
-pub(crate) fn range_end(range: usize) -> u64 {
-    (33 << range) / 32
 }
 
 /// The times of one event.
@@ -163,14 +154,6 @@ impl Latency {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_have_ranges_whose_ends_double() {
-        for (nanoseconds, end) in [(0, 1), (1031, 1), (1032, 2), (16_000, 16), (17_000, 33), (1_000_000, 1056)] {
-            assert_eq!(range_end(range_of(Duration::from_nanos(nanoseconds))), end, "{nanoseconds}");
-        }
-        assert_eq!(range_of(Duration::MAX), RANGES - 1);
-    }
 
     #[test]
     fn events_keep_one_time_a_second() {

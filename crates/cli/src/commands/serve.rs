@@ -25,6 +25,7 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
     let secured = password.is_some();
     let mut options = Options {
         address,
+        metrics: config.metrics.clone(),
         open: config.open,
         password,
         backups,
@@ -53,6 +54,7 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
     let server = Server::bind(kv.clone(), options)?;
     let address = server.address();
     let secure = server.tls_address().map(|address| address.to_string());
+    let metrics = server.metrics_address().map(|address| address.to_string());
     let mounts = Mounts::start(&store, &config, &places)?;
     let control = Control::start(&config.store, &store, mounts.volumes(), fs::run_served);
     let backend = store.media().kind().name();
@@ -63,12 +65,15 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
         };
         eprintln!("warning: {address} can be reached by other machines, and {danger}");
     }
+    if let Some(address) = server.metrics_address().filter(|address| !address.ip().to_canonical().is_loopback()) {
+        eprintln!("warning: other machines can read the figures at {address}, and no password is asked for them");
+    }
     if output.is_json() {
         let config = serde_json::to_value(&config).map_err(|error| Failure::Words(error.to_string()))?;
         let address = address.to_string();
         output.say(
             "",
-            json!({ "address": address, "backend": backend, "created": created, "keys": kv.len(), "mounts": mounts.paths(), "requirepass": secured, "tls": secure, "config": config }),
+            json!({ "address": address, "backend": backend, "created": created, "keys": kv.len(), "mounts": mounts.paths(), "requirepass": secured, "tls": secure, "metrics": metrics, "config": config }),
         )?;
     } else {
         let mut settings = toml::to_string(&config).map_err(|error| Failure::Words(error.to_string()))?;
@@ -77,6 +82,9 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
         }
         if let Some(address) = secure {
             settings.push_str(&format!("# TLS on {address}\n"));
+        }
+        if let Some(address) = metrics {
+            settings.push_str(&format!("# figures for Prometheus at http://{address}/metrics\n"));
         }
         let (verb, keys, port) = (if created { "created" } else { "opened" }, kv.len(), address.port());
         let files = match mounts.paths().join(", ") {

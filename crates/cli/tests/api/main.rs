@@ -18,4 +18,5 @@ mod kv_dump;
 mod look;
 mod mounts;
 mod redis;
+mod top;
 mod volumes;

@@ -108,6 +108,24 @@ const PARAMETERS: &[Parameter] = &[
         |shared| shared.options.latency_threshold.to_string(),
         |shared, time| shared.options.latency_threshold = time.unsigned_abs(),
     ),
+    Parameter {
+        name: "latency-tracking",
+        value: |shared| if shared.options.latency_tracking { "yes" } else { "no" }.into(),
+        change: Change::Text(check_switch, |shared, text| {
+            shared.options.latency_tracking = text.eq_ignore_ascii_case(b"yes");
+        }),
+    },
+    Parameter {
+        name: "latency-tracking-info-percentiles",
+        value: |shared| {
+            let words: Vec<String> = shared.options.latency_percentiles.iter().map(f64::to_string).collect();
+            words.join(" ")
+        },
+        change: Change::Text(
+            |text| percentiles(text).map(drop),
+            |shared, text| shared.options.latency_percentiles = percentiles(text).unwrap_or_default(),
+        ),
+    },
     number(
         "maxclients",
         1,
@@ -208,6 +226,22 @@ const IN_FILE: [&str; 6] = [
     "slowlog-log-slower-than",
     "slowlog-max-len",
 ];
+
+fn check_switch(text: &[u8]) -> Result<(), &'static str> {
+    let is_switch = [&b"yes"[..], b"no"].iter().any(|word| text.eq_ignore_ascii_case(word));
+    if is_switch { Ok(()) } else { Err("argument must be 'yes' or 'no'") }
+}
+
+/// Numbers from 0 to 100 with spaces between them.
+fn percentiles(text: &[u8]) -> Result<Vec<f64>, &'static str> {
+    let text = std::str::from_utf8(text).unwrap_or("x");
+    let numbers: Result<Vec<f64>, _> = text.split_ascii_whitespace().map(str::parse).collect();
+    let numbers = numbers.map_err(|_| "Invalid latency-tracking-info-percentiles parameters")?;
+    match numbers.iter().all(|number| (0.0..=100.0).contains(number)) {
+        true => Ok(numbers),
+        false => Err("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]"),
+    }
+}
 
 fn check_events(text: &[u8]) -> Result<(), &'static str> {
     const WRONG: &str = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";

@@ -1,9 +1,9 @@
 //! FUNCTION and FCALL: libraries of functions, which the store keeps
 //! (`keyspace/functions.rs`).
 //!
-//! They are compiled when they are asked for, and anew when the store's are others: after a batch
-//! was lost. A change is compiled first and written then, so a library that does not compile has
-//! changed nothing.
+//! They are compiled when they are asked for. After a batch with a change was lost, those that the
+//! store holds otherwise are compiled anew. A change is compiled first and written then, so a
+//! library that does not compile has changed nothing.
 
 use super::monitor::feed_always;
 use super::scripts::{READS_ONLY, Running, error, keys_and_args, run};
@@ -20,19 +20,12 @@ fn with<T>(
     work: impl FnOnce(&mut Call<'_, '_>, &mut Functions) -> Result<T, Fail>,
 ) -> Result<T, Fail> {
     call.keys.read_functions();
-    let version = call.keys.functions_version();
-    let known = call.shared.scripts.functions.take().filter(|functions| functions.version == version);
-    let mut functions = match known {
-        Some(functions) => functions,
-        None => {
-            let mut functions = Functions::default();
-            for (_, code) in call.keys.libraries()? {
-                functions.add(&code, false, call.shared.options.script_memory_max).map_err(error)?;
-            }
-            functions.version = version;
-            functions
-        }
-    };
+    let version = Some(call.keys.functions_version());
+    let mut functions = call.shared.scripts.functions.take().unwrap_or_default();
+    if functions.version != version {
+        functions.become_stored(call.keys.libraries()?, call.shared.options.script_memory_max);
+        functions.version = version;
+    }
     let result = work(call, &mut functions);
     call.shared.scripts.functions = Some(functions);
     result
@@ -52,7 +45,7 @@ pub(super) fn load(call: &mut Call<'_, '_>) -> Outcome {
     let name = with(call, |call, functions| {
         let name = functions.add(code, replaces, call.shared.options.script_memory_max).map_err(error)?;
         let written = call.keys.put_library(&name, code);
-        functions.version = call.keys.functions_version();
+        functions.version = Some(call.keys.functions_version());
         written?;
         Ok(name)
     })?;
@@ -68,7 +61,7 @@ pub(super) fn delete(call: &mut Call<'_, '_>) -> Outcome {
             return Err(NO_LIBRARY);
         }
         let written = call.keys.remove_library(name);
-        functions.version = call.keys.functions_version();
+        functions.version = Some(call.keys.functions_version());
         Ok(written?)
     })?;
     call.out.ok();
@@ -90,7 +83,7 @@ fn become_these(call: &mut Call<'_, '_>, functions: &mut Functions, mut new: Fun
             call.keys.put_library(name, &library.code)?;
         }
     }
-    new.version = call.keys.functions_version();
+    new.version = Some(call.keys.functions_version());
     *functions = new;
     Ok(())
 }
@@ -160,6 +153,7 @@ pub(super) fn restore(call: &mut Call<'_, '_>) -> Outcome {
                 true => {
                     return Err(error(format!("Library {} already exists", String::from_utf8_lossy(name))));
                 }
+                false if library.broken.is_some() => new.keep(name.clone(), library.code.clone(), memory_max),
                 false => drop(new.add(&library.code, false, memory_max).map_err(error)?),
             }
         }
@@ -242,10 +236,20 @@ pub(super) fn help(call: &mut Call<'_, '_>) -> Outcome {
     describe::help_of(call, "function")
 }
 
+fn not_found(functions: &Functions) -> Fail {
+    match functions.broken() {
+        None => Fail::text("ERR Function not found"),
+        Some((name, reason)) => {
+            let name = String::from_utf8_lossy(name);
+            error(format!("Function not found; library '{name}' does not compile any more: {reason}"))
+        }
+    }
+}
+
 fn call_function(call: &mut Call<'_, '_>, read_only: bool) -> Outcome {
     feed_always(call.shared, call.client, &call.args);
     with(call, |call, functions| {
-        let (interpreter, found) = functions.function(call.args.get(1)).ok_or(Fail::text("ERR Function not found"))?;
+        let (interpreter, found) = functions.function(call.args.get(1)).ok_or_else(|| not_found(functions))?;
         let (keys, args) = keys_and_args(call, Fail::text("ERR Bad number of keys provided"))?;
         let says_so = found.flags.contains(ScriptFlags::NO_WRITES);
         if read_only && !says_so {

@@ -19,6 +19,8 @@ const SECTIONS: &[Section] = &[
     ("Replication", true, replication),
     ("CPU", true, cpu),
     ("Commandstats", false, command_stats),
+    ("Errorstats", true, error_stats),
+    ("Latencystats", false, latency_stats),
     ("Cluster", true, cluster),
     ("Keyspace", true, keyspace),
 ];
@@ -104,7 +106,7 @@ fn memory(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// Resident bytes now and at most, as the system counts them; zeros where it does not say.
-pub(super) fn process_memory() -> (u64, u64) {
+pub(crate) fn process_memory() -> (u64, u64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -179,7 +181,7 @@ fn stats(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     line(text, "total_error_replies", metrics.errors);
     line(text, "keyspace_hits", metrics.hits);
     line(text, "keyspace_misses", metrics.misses);
-    line(text, "expired_keys", 0);
+    line(text, "expired_keys", metrics.expired);
     let [channels, patterns, shards] = pubsub::figures(call.shared);
     line(text, "pubsub_channels", channels);
     line(text, "pubsub_patterns", patterns);
@@ -199,23 +201,51 @@ fn replication(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// Processor time of the process, by /proc; the unit of the fields is a hundredth of a second on
-/// every Linux we run on.
-fn cpu(text: &mut String, _: &mut Call<'_, '_>) -> Outcome {
+/// Seconds of processor time of the process, in the system and in itself, by /proc; the unit of the
+/// fields is a hundredth of a second on every Linux we run on.
+pub(crate) fn process_times() -> (f64, f64) {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace().collect();
     let seconds = |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0) / 100.0;
-    line(text, "used_cpu_sys", format_args!("{:.6}", seconds(12)));
-    line(text, "used_cpu_user", format_args!("{:.6}", seconds(11)));
+    (seconds(12), seconds(11))
+}
+
+fn cpu(text: &mut String, _: &mut Call<'_, '_>) -> Outcome {
+    let (system, user) = process_times();
+    line(text, "used_cpu_sys", format_args!("{system:.6}"));
+    line(text, "used_cpu_user", format_args!("{user:.6}"));
     Ok(())
 }
 
 fn command_stats(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     for (command, counts) in CommandTable::get().rows.iter().zip(&call.shared.metrics.by_command) {
-        if counts.calls > 0 {
-            let name = format!("cmdstat_{}", command.name);
-            line(text, &name, format_args!("calls={},failed_calls={}", counts.calls, counts.failed));
+        let (calls, rejected, failed) = (counts.calls, counts.rejected, counts.failed);
+        if calls + rejected > 0 {
+            let (name, time) = (format!("cmdstat_{}", command.name), counts.nanoseconds / 1000);
+            let each = if calls > 0 { time as f64 / calls as f64 } else { 0.0 };
+            let said = format!(
+                "calls={calls},usec={time},usec_per_call={each:.2},rejected_calls={rejected},failed_calls={failed}"
+            );
+            line(text, &name, said);
         }
+    }
+    Ok(())
+}
+
+fn error_stats(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
+    for (word, count) in &call.shared.metrics.errors_by_word {
+        line(text, &format!("errorstat_{word}"), format_args!("count={count}"));
+    }
+    Ok(())
+}
+
+fn latency_stats(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
+    let (options, counts) = (&call.shared.options, &call.shared.metrics.by_command);
+    for (command, counts) in CommandTable::get().rows.iter().zip(counts) {
+        let Some(times) = counts.times.as_ref().filter(|_| options.latency_tracking) else { continue };
+        let percentile = |percent: &f64| format!("p{percent}={:.3}", times.percentile(*percent) as f64 / 1000.0);
+        let percentiles: Vec<String> = options.latency_percentiles.iter().map(percentile).collect();
+        line(text, &format!("latency_percentiles_usec_{}", command.name), percentiles.join(","));
     }
     Ok(())
 }

@@ -78,9 +78,10 @@ pub(crate) use categories::{CATEGORIES, category};
 pub(crate) use connection::admitted;
 pub(crate) use events::{tell, tell_changes};
 pub(crate) use fail::{Fail, Outcome, store_text};
+pub(crate) use info::{process_memory, process_times};
 pub(crate) use key_places::{KeyPlace, key_places};
 pub(crate) use monitor::feed;
-pub(crate) use pubsub::listens;
+pub(crate) use pubsub::{figures as channel_figures, listens};
 pub(crate) use save::waits_for_settled;
 pub(crate) use snapshots::snapshot_reply;
 pub(crate) use tracking::{end_command, remember};
@@ -309,14 +310,20 @@ impl CommandTable {
         }
     }
 
-    /// The row that answers a request, after all checks that need only its words.
-    pub(crate) fn look_up(&self, args: &Args<'_>) -> Result<usize, Fail> {
+    /// The row that a request names.
+    pub(crate) fn named(&self, args: &Args<'_>) -> Result<usize, Fail> {
         let mut index = self.find(args.get(0)).ok_or_else(|| unknown(args))?;
         let command = self.rows[index];
         if !command.subcommands.is_empty() && args.len() > 1 {
             let full = [command.name.as_bytes(), b"|", args.get(1)].concat();
             index = self.find(&full).ok_or_else(|| unknown_subcommand(command.name, args.get(1)))?;
         }
+        Ok(index)
+    }
+
+    /// The row that answers a request, after all checks that need only its words.
+    pub(crate) fn look_up(&self, args: &Args<'_>) -> Result<usize, Fail> {
+        let index = self.named(args)?;
         let command = self.rows[index];
         let count = args.len() as i64;
         let arity = i64::from(command.arity);

@@ -189,6 +189,6 @@ pub(super) fn help(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// How many names have subscribers, by kind.
-pub(super) fn figures(shared: &ServerState) -> [usize; 3] {
+pub(crate) fn figures(shared: &ServerState) -> [usize; 3] {
     SUBSCRIPTIONS.map(|kind| shared.channels.active_count(kind))
 }

@@ -104,4 +104,8 @@ impl Host for ScriptHost<'_, '_, '_> {
         let args = has_arity(row, &args).then_some(&args);
         Some(acl::permits(self.call.client, self.call.shared, row, args))
     }
+
+    fn size_max(&self) -> usize {
+        self.call.shared.options.input_size_max
+    }
 }

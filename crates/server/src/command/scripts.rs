@@ -3,9 +3,8 @@
 use super::monitor::feed_always;
 use super::script_host::ScriptHost;
 use super::{Call, Fail, Outcome, describe, is_word};
-use crate::lua::{End, Failure, Finished, Input, Interpreter, ScriptFlags, write_value};
+use crate::lua::{End, Failure, Finished, Input, Interpreter, Kept, ScriptFlags, Unwritten, write_value};
 use crate::resp::number::parse_integer;
-use mlua::Function;
 use std::time::Duration;
 
 const NO_SCRIPT: Fail = Fail::text("NOSCRIPT No matching script. Please use EVAL.");
@@ -38,7 +37,7 @@ pub(super) fn keys_and_args<'c>(call: &Call<'c, '_>, not_a_number: Fail) -> Resu
 /// A script or a function that is about to run.
 pub(super) struct Running<'r> {
     pub interpreter: &'r Interpreter,
-    pub function: &'r Function,
+    pub function: &'r Kept,
     /// The name in errors.
     pub name: &'r str,
     pub keys: Vec<&'r [u8]>,
@@ -68,31 +67,28 @@ pub(super) fn run(call: &mut Call<'_, '_>, running: Running<'_>) -> Outcome {
         call.keys.note_part_changed();
     }
     let position = call.out.position();
+    let broken = |text: &[u8]| [format!("ERR Error running script {name}, ").as_bytes(), text].concat();
+    let late = || {
+        let text = if changed { "what it did is taken back" } else { "it did nothing" };
+        Fail::made(format!(
+            "ERR the script {name} ran for longer than busy-reply-threshold ({} ms) and was ended; {text}",
+            threshold.as_millis()
+        ))
+    };
     let failure = match finished {
-        Finished::Value(value, protocol) => {
-            let size_max = call.shared.options.output_size_max;
-            match write_value(&value, protocol, call.out, size_max) {
-                Ok(true) => return Ok(()),
-                Ok(false) => Fail::OutputLimit.reply().into_owned(),
-                Err(error) => format!("ERR Error running script {name}, {error}").into_bytes(),
-            }
-        }
+        Finished::Value(returned) => match write_value(&returned, call.out, call.shared.options.output_size_max) {
+            Ok(()) => return Ok(()),
+            Err(Unwritten::Size) => Fail::OutputLimit.reply().into_owned(),
+            Err(Unwritten::Time) => return Err(late()),
+            Err(Unwritten::Failed(text)) => broken(&text),
+        },
         Finished::Failed(failure) => error_text(failure, name),
-        Finished::Broken(text) => {
-            let text = &text[..text.len().min(100)];
-            [format!("ERR Error running script {name}, ").as_bytes(), text].concat()
-        }
+        Finished::Broken(text) => broken(&text[..text.len().min(100)]),
         Finished::Ended(End::Host) => return Err(fatal.unwrap_or(Fail::text("ERR the script had to end"))),
-        Finished::Ended(End::Time) => {
-            let text = if changed { "what it did is taken back" } else { "it did nothing" };
-            return Err(Fail::made(format!(
-                "ERR the script {name} ran for longer than busy-reply-threshold ({} ms) and was ended; {text}",
-                threshold.as_millis()
-            )));
-        }
+        Finished::Ended(End::Time) => return Err(late()),
     };
     // The script's writes stand, as in Redis.
-    call.shared.metrics.errors += 1;
+    call.shared.metrics.count_error(&failure);
     call.out.cut(position);
     call.out.error(&failure);
     Ok(())

@@ -2,7 +2,8 @@
 
 use super::{Call, CommandTable, Fail, Outcome, describe};
 use crate::resp::number::parse_integer;
-use crate::slowlog::{Event, RANGES, range_end};
+use crate::slowlog::Event;
+use crate::times::{RANGES, Times, range_end};
 
 /// `SLOWLOG GET [count]`
 pub(super) fn get(call: &mut Call<'_, '_>) -> Outcome {
@@ -138,20 +139,21 @@ pub(super) fn histogram(call: &mut Call<'_, '_>) -> Outcome {
         let container = !table.rows[row].subcommands.is_empty() && call.args.len() > 2;
         row..row + 1 + if container { table.rows[row].subcommands.len() } else { 0 }
     };
-    let rows: Vec<usize> = asked.into_iter().flat_map(within).filter(|row| counts[*row].timed() > 0).collect();
+    let times = |row: usize| Some((row, counts[row].times.as_deref()?));
+    let rows: Vec<(usize, &Times)> = asked.into_iter().flat_map(within).filter_map(times).collect();
     call.out.map(rows.len());
-    for row in rows {
+    for (row, times) in rows {
         call.out.bulk(table.rows[row].name.as_bytes());
         call.out.map(2);
         call.out.bulk(b"calls");
-        call.out.integer(counts[row].timed() as i64);
+        call.out.integer(times.count() as i64);
         call.out.bulk(b"histogram_usec");
-        let ranges = &counts[row].ranges;
+        let ranges = times.ranges();
         let filled: Vec<usize> = (0..RANGES).filter(|range| ranges[*range] > 0).collect();
         call.out.map(filled.len());
         let mut sum = 0;
         for range in filled {
-            sum += u64::from(ranges[range]);
+            sum += ranges[range];
             call.out.integer(range_end(range) as i64);
             call.out.integer(sum as i64);
         }

@@ -175,8 +175,8 @@ pub(super) fn execute_part(call: &mut Call<'_, '_>, row: usize) -> Outcome {
     call.keys.begin_part();
     let touched = call.keys.touched_count();
     call.keys.select(call.client.database);
-    call.shared.metrics.by_command[row].calls += 1;
     let outcome = (command.handler)(call);
+    call.shared.metrics.by_command[row].calls += 1;
     call.shared.note_changes(call.keys.new_changes(), Some(&*call.client));
     tracking::remember(call.client, call.shared, row, &call.args);
     call.shared.timed(row, command, call.client, &call.args);
@@ -197,6 +197,7 @@ fn execute(call: &mut Call<'_, '_>, transaction: &Transaction) -> Outcome {
     for (row, args) in transaction.commands() {
         // ACL-1: its rights may have changed since it was queued.
         if let Err(fail) = acl::still_permitted(call.client, call.shared, row, &args) {
+            call.shared.metrics.count_error(&fail.reply());
             call.out.error(&fail.reply());
             continue;
         }
@@ -217,6 +218,7 @@ fn execute(call: &mut Call<'_, '_>, transaction: &Transaction) -> Outcome {
                 if matches!(fail, Fail::Store(_)) || call.keys.part_changed() {
                     return Err(fail);
                 }
+                call.shared.metrics.count_error(&fail.reply());
                 call.out.cut(position);
                 call.out.error(&fail.reply());
             }

@@ -114,6 +114,18 @@ fn a_library_that_is_taken_back_is_none() {
     assert!(found.ends_with(":7\r\n"), "{found}");
 }
 
+/// A batch that is lost without a change of functions leaves them compiled, with their state.
+#[test]
+fn libraries_stay_compiled_when_other_changes_are_lost() {
+    let mut turns = Turns::new();
+    let counter = "FUNCTION LOAD \"#!lua name=lib\\nlocal n = 0 redis.register_function('f', function() n = n + 1 return n end)\"";
+    assert_eq!(turns.ask(0, &[counter, "FCALL f 0"]), "$3\r\nlib\r\n:1\r\n");
+    turns.ask(0, &["CONFIG SET busy-reply-threshold 20"]);
+    let found = turns.ask(0, &["EVAL \"redis.call('SET','k','v') while true do end\" 0"]);
+    assert!(found.contains("taken back"), "{found}");
+    assert_eq!(turns.ask(0, &["FCALL f 0"]), ":2\r\n");
+}
+
 /// Calls a function whose library is not settled; the replies before that.
 fn early_replies() -> String {
     let mut turns = Turns::settling_later();

@@ -3,8 +3,8 @@
 //!
 //! They are written through the iteration's batch, so that a crash leaves a FUNCTION command done
 //! or not, with all else of its iteration. The interpreter keeps them compiled, and remembers the
-//! number of changes ([`Keyspace::functions_version`]) at which it did: a batch that is lost counts
-//! as a change.
+//! number of changes ([`Keyspace::functions_version`]) at which it did: a batch that is lost with a
+//! change counts as one.
 //!
 //! While a change is not settled, commands that read functions build on the batch (ITER-1).
 
@@ -24,7 +24,7 @@ fn entry(name: &[u8]) -> Vec<u8> {
 /// Changes of functions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FunctionChanges {
-    /// Changes since the start, and batches that were lost.
+    /// Changes since the start, and batches that were lost with one.
     version: u64,
     /// Whether one may be unsettled.
     unsettled: bool,
@@ -38,7 +38,7 @@ impl FunctionChanges {
 
     /// The batch was lost.
     pub(super) fn forget(&mut self) {
-        if !seeded("server-functions-kept") {
+        if self.unsettled && !seeded("server-functions-kept") {
             self.version += 1;
         }
     }

@@ -31,6 +31,7 @@ mod capture;
 mod check;
 mod collections;
 mod databases;
+mod expired;
 mod functions;
 mod groups;
 mod imports;
@@ -50,6 +51,7 @@ use capture::{Capture, Committed};
 use databases::Spaces;
 use everbyte_kv::{Batch, Commit, Error, KEY_MAX, Kv, Result, Savepoint};
 use everbyte_media::seeded;
+use expired::Expired;
 use reads::Settled;
 
 pub use check::{KeyspaceFinding, KeyspaceSums, check};
@@ -112,6 +114,8 @@ pub(crate) struct Keyspace<'k> {
     settled: Option<Settled>,
     /// The changes, for replicas.
     capture: Capture,
+    /// Keys removed behind their deadlines.
+    expired: Expired,
 }
 
 /// A change of keys, with their database.
@@ -209,6 +213,7 @@ impl<'k> Keyspace<'k> {
             exposed: false,
             settled: None,
             capture: Capture::default(),
+            expired: Expired::default(),
         }
     }
 
@@ -265,6 +270,7 @@ impl<'k> Keyspace<'k> {
 
     /// Notes that a key was removed because its deadline has passed.
     fn swept(&mut self, key: &[u8]) {
+        self.expired.add();
         if self.tracks {
             self.touched.push(Touch::Swept(self.database, key.to_vec()));
         }
@@ -401,14 +407,17 @@ impl<'k> Keyspace<'k> {
                     self.remembered.spaces = self.spaces_at_savepoint;
                 }
                 self.capture.roll_back();
+                self.expired.roll_back();
                 return Verdict::Kept;
             }
             self.batch = None;
             self.capture.forget();
+            self.expired.forget();
             let lost = self.written_before;
             self.written = false;
             return if lost { Verdict::Lost } else { Verdict::Kept };
         }
+        self.expired.keep();
         if self.careful && self.written && !seeded("server-careful-together") {
             return match self.commit_batch() {
                 Ok(()) => Verdict::Kept,
@@ -437,10 +446,12 @@ impl<'k> Keyspace<'k> {
                         false => self.capture.forget(),
                     }
                     self.commit = Some(commit);
+                    self.expired.commit();
                     self.remembered.spaces.committed();
                 }
                 Err(error) => {
                     self.capture.forget();
+                    self.expired.forget();
                     self.remembered.forget();
                     return Err(error);
                 }
@@ -455,6 +466,11 @@ impl<'k> Keyspace<'k> {
         let result = if self.written { self.commit_batch() } else { Ok(()) };
         self.batch = None; // it holds the writer's iteration
         result
+    }
+
+    /// Keys that commits have removed behind their deadlines since this was asked last.
+    pub(crate) fn take_expired(&mut self) -> u64 {
+        self.expired.take()
     }
 
     /// The iteration's last commit, to be settled.

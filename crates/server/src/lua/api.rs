@@ -5,18 +5,17 @@
 
 use super::fault::{Raised, raised, refusal, text};
 use super::header::{BAD_NAME, ScriptFlags, is_name};
-use super::{Answer, HOST, Host, Purpose, Registered, SharedRun, convert, numbers};
+use super::{Answer, HOST, Host, Kept, Purpose, Registered, SharedRun, convert, numbers};
 use crate::resp::parse::{Args, ArgumentSpan};
 use crate::resp::reply::Protocol;
 use crate::sha1::sha1_hex;
 use crate::version::REDIS_VERSION;
 use mlua::{Function, Lua, MultiValue, Result, Table, Value};
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// Levels of `redis.log`.
 const LEVELS: [(&str, i64); 4] = [("LOG_DEBUG", 0), ("LOG_VERBOSE", 1), ("LOG_NOTICE", 2), ("LOG_WARNING", 3)];
-/// Arguments of `redis.set_repl`: nothing is replicated by script here.
+/// Arguments of `redis.set_repl`. They have no effect: replicas get changes, not scripts.
 const REPLICATION: [(&str, i64); 5] =
     [("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)];
 /// The question of `redis.acl_check_cmd`.
@@ -28,26 +27,29 @@ const NO_WORDS: &str = "Please specify at least one argument for this redis lib 
 
 /// The words of a command.
 #[derive(Default)]
-struct Words {
+pub(super) struct Words {
     bytes: Vec<u8>,
     spans: Vec<ArgumentSpan>,
 }
 
 impl Words {
-    fn add(&mut self, word: &[u8]) -> Option<()> {
+    fn add(&mut self, word: &[u8], size_max: usize) -> Option<()> {
         let (start, size) = (u32::try_from(self.bytes.len()).ok()?, u32::try_from(word.len()).ok()?);
+        if self.bytes.len() + word.len() > size_max {
+            return None;
+        }
         self.spans.push(ArgumentSpan { start, size });
         self.bytes.extend_from_slice(word);
         Some(())
     }
 
-    fn read(values: impl Iterator<Item = Value>) -> std::result::Result<Words, &'static str> {
+    fn read(values: impl Iterator<Item = Value>, size_max: usize) -> std::result::Result<Words, &'static str> {
         let mut words = Words::default();
         for value in values {
             let added = match value {
-                Value::String(text) => words.add(&text.as_bytes()),
-                Value::Integer(number) => words.add(numbers::general(number as f64, 17).as_bytes()),
-                Value::Number(number) => words.add(numbers::general(number, 17).as_bytes()),
+                Value::String(text) => words.add(&text.as_bytes(), size_max),
+                Value::Integer(number) => words.add(numbers::general(number as f64, 17).as_bytes(), size_max),
+                Value::Number(number) => words.add(numbers::general(number, 17).as_bytes(), size_max),
                 _ => return Err("Lua redis lib command arguments must be strings or integers"),
             };
             added.ok_or("Lua redis lib command arguments are too large")?;
@@ -56,16 +58,12 @@ impl Words {
     }
 }
 
-/// Answers a question by the host of the run: whether the value is an error, and the value.
-pub(super) fn reach(lua: &Lua, run: &SharedRun, host: &mut dyn Host, args: MultiValue) -> Result<(bool, Value)> {
-    let mut args = args.into_iter();
-    let question = args.next();
-    let words = match Words::read(args) {
-        Ok(words) => words,
-        Err(text) => return Ok((true, convert::error_table(lua, format!("ERR {text}").as_bytes())?)),
-    };
+/// Answers a question about [`super::Run::words`] by the host of the run: whether the value is an
+/// error, and the value.
+pub(super) fn reach(lua: &Lua, run: &SharedRun, host: &mut dyn Host, question: i64) -> Result<(bool, Value)> {
+    let words = std::mem::take(&mut run.lock().words);
     let args = Args::new(&words.bytes, &words.spans);
-    if question == Some(Value::Integer(PERMITS)) {
+    if question == PERMITS {
         return match host.permits(args) {
             Some(permitted) => Ok((false, Value::Boolean(permitted))),
             None => {
@@ -94,12 +92,17 @@ pub(super) fn reach(lua: &Lua, run: &SharedRun, host: &mut dyn Host, args: Multi
 }
 
 /// Asks the host of the run.
-fn ask(lua: &Lua, question: i64, mut args: MultiValue) -> Result<(bool, Value)> {
+fn ask(lua: &Lua, run: &SharedRun, question: i64, args: MultiValue) -> Result<(bool, Value)> {
     let Ok(reach) = lua.named_registry_value::<Function>(HOST) else {
         return Err(refusal("redis.call can only be called inside a script invocation"));
     };
-    args.push_front(Value::Integer(question));
-    reach.call(args).map_err(|error| match raised(&error) {
+    let words_max = run.lock().words_max;
+    // The interpreter's stack has room for the arguments once: the words go beside it.
+    match Words::read(args.into_iter(), words_max) {
+        Ok(words) => run.lock().words = words,
+        Err(text) => return Ok((true, convert::error_table(lua, format!("ERR {text}").as_bytes())?)),
+    }
+    reach.call(question).map_err(|error| match raised(&error) {
         Some(Raised::Ended) => Raised::Ended.into(),
         _ => Raised::Text(text(&error)).into(),
     })
@@ -116,7 +119,7 @@ fn raise(answer: (bool, Value)) -> Result<Value> {
     }
 }
 
-/// A text that begins with a code, as errors do: `-` may be in front of it.
+/// The text of an error reply: without a `-` in front, and with the code `ERR` if it has none.
 fn coded(text: &[u8]) -> Vec<u8> {
     let text = text.strip_prefix(b"-").unwrap_or(text);
     let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
@@ -154,13 +157,17 @@ pub(super) fn library(lua: &Lua, shared: &SharedRun, purpose: Purpose) -> Result
         library.raw_set(name, value)?;
     }
     let set = |name: &str, function: Function| library.raw_set(name, function);
-    set("call", lua.create_function(|lua, args: MultiValue| raise(ask(lua, COMMAND, args)?))?)?;
-    set("pcall", lua.create_function(|lua, args: MultiValue| Ok(ask(lua, COMMAND, args)?.1))?)?;
-    set("acl_check_cmd", lua.create_function(|lua, args: MultiValue| raise(ask(lua, PERMITS, args)?))?)?;
+    let run = Arc::clone(shared);
+    set("call", lua.create_function(move |lua, args: MultiValue| raise(ask(lua, &run, COMMAND, args)?))?)?;
+    let run = Arc::clone(shared);
+    set("pcall", lua.create_function(move |lua, args: MultiValue| Ok(ask(lua, &run, COMMAND, args)?.1))?)?;
+    let run = Arc::clone(shared);
+    set("acl_check_cmd", lua.create_function(move |lua, args: MultiValue| raise(ask(lua, &run, PERMITS, args)?))?)?;
     set(
         "sha1hex",
         lua.create_function(|_, args: MultiValue| match (args.len(), args.front().and_then(numbers::bytes)) {
-            (1, text) => Ok(sha1_hex(&text.unwrap_or_default())),
+            (1, Some(text)) => Ok(sha1_hex(&text)),
+            (1, None) => Ok(sha1_hex(b"")),
             _ => Err(refusal("wrong number of arguments")),
         })?,
     )?;
@@ -226,15 +233,15 @@ pub(super) fn loading(lua: &Lua, shared: &SharedRun) -> Result<Table> {
     let library = lua.create_table()?;
     constants(lua, &library)?;
     let run = Arc::clone(shared);
-    let register = lua.create_function(move |_, args: MultiValue| register(&run, &args))?;
+    let register = lua.create_function(move |lua, args: MultiValue| register(lua, &run, &args))?;
     library.raw_set("register_function", register)?;
     Ok(library)
 }
 
 /// `redis.register_function`
-fn register(run: &Mutex<super::Run>, args: &MultiValue) -> Result<()> {
+fn register(lua: &Lua, run: &SharedRun, args: &MultiValue) -> Result<()> {
     let found = match (args.front(), args.get(1), args.len()) {
-        (Some(Value::Table(named)), None, _) => by_names(named)?,
+        (Some(Value::Table(named)), None, _) => by_names(lua, named)?,
         (_, _, 1) => {
             let text = "calling redis.register_function with a single argument is only applicable to Lua table \
                         (representing named arguments).";
@@ -246,7 +253,8 @@ fn register(run: &Mutex<super::Run>, args: &MultiValue) -> Result<()> {
             let Value::Function(function) = function else {
                 return Err(refusal("second argument to redis.register_function must be a function"));
             };
-            Registered { name, description: None, flags: ScriptFlags::empty(), function: function.clone() }
+            let function = Kept::new(lua, function.clone())?;
+            Registered { name: name.to_vec(), description: None, flags: ScriptFlags::empty(), function }
         }
         _ => return Err(refusal("wrong number of arguments to redis.register_function")),
     };
@@ -261,7 +269,7 @@ fn register(run: &Mutex<super::Run>, args: &MultiValue) -> Result<()> {
     Ok(())
 }
 
-fn by_names(named: &Table) -> Result<Registered> {
+fn by_names(lua: &Lua, named: &Table) -> Result<Registered> {
     let (mut name, mut description, mut function, mut flags) = (None, None, None, ScriptFlags::empty());
     let unknown = || refusal("unknown argument given to redis.register_function");
     for pair in named.pairs::<Value, Value>() {
@@ -269,7 +277,7 @@ fn by_names(named: &Table) -> Result<Registered> {
         let string = || {
             let word = String::from_utf8_lossy(&key.as_bytes()).into_owned();
             let text = format!("{word} argument given to redis.register_function must be a string");
-            numbers::bytes(&value).ok_or_else(|| refusal(text))
+            numbers::bytes(&value).map(|text| text.to_vec()).ok_or_else(|| refusal(text))
         };
         match &*key.as_bytes() {
             b"function_name" => name = Some(string()?),
@@ -290,7 +298,7 @@ fn by_names(named: &Table) -> Result<Registered> {
     }
     let name = name.ok_or_else(|| refusal("redis.register_function must get a function name argument"))?;
     let function = function.ok_or_else(|| refusal("redis.register_function must get a callback argument"))?;
-    Ok(Registered { name, description, flags, function })
+    Ok(Registered { name, description, flags, function: Kept::new(lua, function)? })
 }
 
 fn flags_of(list: &Table) -> Result<ScriptFlags> {

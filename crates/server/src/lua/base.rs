@@ -1,7 +1,7 @@
 //! Functions of the sandbox that know which tables are protected (LUA-1), and how errors are
 //! caught (LUA-2).
 
-use super::fault::{Raised, failure, fault, raised, text};
+use super::fault::{self, Raised, failure, fault, passing, raised, text, without_place};
 use super::{SharedRun, ended, numbers};
 use mlua::{Error, Function, Lua, MultiValue, Result, Table, Value};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ const MODIFY: &[u8] = b"Attempt to modify a readonly table";
 /// The registry's name of the metatable of strings, as scripts see it.
 const STRINGS: &str = "strings";
 
-/// The name of a value's type, as errors about arguments say it.
+/// The name of a value's type in errors about arguments.
 pub(super) fn type_name(value: Option<&Value>) -> &'static str {
     match value {
         None => "no value",
@@ -20,7 +20,7 @@ pub(super) fn type_name(value: Option<&Value>) -> &'static str {
     }
 }
 
-/// The error of an argument of another type than a function takes.
+/// The error of an argument that has the wrong type.
 pub(super) fn bad_argument(lua: &Lua, index: usize, function: &str, wanted: &str, found: Option<&Value>) -> Error {
     let found = type_name(found);
     fault(lua, format!("bad argument #{index} to '{function}' ({wanted} expected, got {found})"))
@@ -42,24 +42,24 @@ pub(super) fn native(lua: &Lua, shared: &SharedRun) -> Result<Table> {
     let hidden = move |table: &Table| behind.raw_get::<Option<Table>>(table);
     let function = |name: &str, function: Function| native.raw_set(name, function);
 
-    let next: Function = lua.globals().get("next")?;
-    let (look, raw_next) = (hidden.clone(), next.clone());
+    let raw_next: Function = lua.globals().get("next")?;
+    let (look, of_any) = (hidden.clone(), raw_next.clone());
+    let next = lua.create_function(move |lua, args: MultiValue| {
+        let table = table(lua, &args, 1, "next")?;
+        let table = look(&table)?.unwrap_or(table);
+        let key = args.get(1).cloned().unwrap_or(Value::Nil);
+        // Its only error is one without a place.
+        of_any.call::<MultiValue>((table, key)).map_err(|error| Error::from(Raised::Text(text(&error))))
+    })?;
+    function("next", next.clone())?;
+    let look = hidden.clone();
     function(
         "pairs",
         lua.create_function(move |lua, args: MultiValue| {
             let table = table(lua, &args, 1, "pairs")?;
-            let table = look(&table)?.unwrap_or(table);
-            Ok((raw_next.clone(), table, Value::Nil))
-        })?,
-    )?;
-    let look = hidden.clone();
-    function(
-        "next",
-        lua.create_function(move |lua, args: MultiValue| {
-            let table = table(lua, &args, 1, "next")?;
-            let table = look(&table)?.unwrap_or(table);
-            let key = args.get(1).cloned().unwrap_or(Value::Nil);
-            next.call::<MultiValue>((table, key)).map_err(|error| fault(lua, text(&error)))
+            // The table behind a protected one stays behind it: `next` looks there itself.
+            let next = if look(&table)?.is_some() { &next } else { &raw_next };
+            Ok((next.clone(), table, Value::Nil))
         })?,
     )?;
     let look = hidden.clone();
@@ -79,7 +79,7 @@ pub(super) fn native(lua: &Lua, shared: &SharedRun) -> Result<Table> {
                 return Err(Raised::Text(MODIFY.to_vec()).into());
             }
             let word = |index: usize| args.get(index).cloned().unwrap_or(Value::Nil);
-            table.raw_set(word(1), word(2)).map_err(|error| fault(lua, text(&error)))?;
+            table.raw_set(word(1), word(2)).map_err(|error| Error::from(Raised::Text(text(&error))))?;
             Ok(table)
         })?,
     )?;
@@ -124,6 +124,10 @@ pub(super) fn native(lua: &Lua, shared: &SharedRun) -> Result<Table> {
         "strings",
         lua.create_function(|lua, metatable: Value| lua.set_named_registry_value(STRINGS, metatable))?,
     )?;
+    function("guard", lua.create_function(|lua, guard: Function| lua.set_named_registry_value(fault::GUARD, guard))?)?;
+    function("refuse", lua.create_function(|lua, text: mlua::LuaString| Err::<(), _>(fault(lua, &*text.as_bytes())))?)?;
+    let run = Arc::clone(shared);
+    function("keep", lua.create_function(move |lua, value: Value| fault::keep(lua, &run, &value))?)?;
     let run = Arc::clone(shared);
     function(
         "caught",
@@ -146,8 +150,8 @@ pub(super) fn native(lua: &Lua, shared: &SharedRun) -> Result<Table> {
     Ok(native)
 }
 
-/// An error as a script sees it that has caught it: one with a text as `err` is that text to
-/// `pcall`, as in Redis.
+/// The value of a caught error in the script. `pcall` gets the text of a table with a text as
+/// `err`, as in Redis.
 fn caught(lua: &Lua, value: Value, as_text: bool) -> Result<Value> {
     match value {
         Value::Error(error) => match raised(&error) {
@@ -158,8 +162,18 @@ fn caught(lua: &Lua, value: Value, as_text: bool) -> Result<Value> {
                 table.raw_set("ignore_error_stats_update", true)?;
                 Ok(Value::Table(table))
             }
+            Some(Raised::Passing(_)) => caught(lua, passing(lua), as_text),
             _ => Ok(Value::String(lua.create_string(text(&error))?)),
         },
+        Value::String(text) => {
+            let bytes = text.as_bytes();
+            let shown = without_place(&bytes);
+            if shown.len() == bytes.len() {
+                Ok(Value::String(text))
+            } else {
+                lua.create_string(shown).map(Value::String)
+            }
+        }
         Value::Table(table) if as_text => match table.raw_get("err")? {
             text @ (Value::String(_) | Value::Integer(_) | Value::Number(_)) => Ok(text),
             _ => Ok(Value::Table(table)),

@@ -1,11 +1,12 @@
 //! Replies as values of Lua, and values as replies, by the rules of Redis.
 
-use super::numbers;
+use super::{Returned, fault, numbers};
 use crate::resp::number::parse_integer;
 use crate::resp::reply::{Protocol, Replies};
-use mlua::{Lua, Result, Table, Value};
+use mlua::{Error, Lua, Result, Table, Value};
+use std::time::Instant;
 
-/// Values within values at most.
+/// Levels of nested values.
 const DEPTH_MAX: usize = 1000;
 /// The error of values that are too deep.
 const TOO_DEEP: &[u8] = b"ERR reached lua stack limit";
@@ -112,80 +113,107 @@ fn one_line(text: &[u8]) -> Vec<u8> {
     text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
 }
 
-/// Writes the reply that a value is; `protocol` is that of the script's replies. `false` where
-/// there is no room for more.
-pub(crate) fn write_value(value: &Value, protocol: Protocol, out: &mut Replies, size_max: usize) -> Result<bool> {
-    write(value, protocol, out, size_max, 0)
+/// The reason why a value is no reply.
+pub(crate) enum Unwritten {
+    /// There is no room for more.
+    Size,
+    /// The script's time is over.
+    Time,
+    /// The interpreter's error, as a text.
+    Failed(Vec<u8>),
 }
 
-fn write(value: &Value, protocol: Protocol, out: &mut Replies, size_max: usize, depth: usize) -> Result<bool> {
-    match value {
-        Value::String(text) => out.bulk(&text.as_bytes()),
-        Value::Integer(number) => out.integer(*number),
-        Value::Number(number) => out.integer(numbers::truncated(*number)),
-        Value::Boolean(value) => match (protocol, value) {
-            (Protocol::Resp2, true) => out.integer(1),
-            (Protocol::Resp2, false) => out.null(),
-            (Protocol::Resp3, _) => out.boolean(*value),
-        },
-        Value::Table(_) if depth >= DEPTH_MAX => out.error(TOO_DEEP),
-        Value::Table(table) => return write_table(table, protocol, out, size_max, depth),
-        _ => out.null(),
+impl From<Error> for Unwritten {
+    fn from(error: Error) -> Unwritten {
+        Unwritten::Failed(fault::text(&error))
     }
-    Ok(out.pending() <= size_max)
 }
 
-fn write_table(table: &Table, protocol: Protocol, out: &mut Replies, size_max: usize, depth: usize) -> Result<bool> {
-    let nested = |value: &Value, out: &mut Replies| write(value, protocol, out, size_max, depth + 1);
-    let field = |name: &str| table.raw_get::<Value>(name);
-    // A number is a text here, as to Lua's own functions.
-    let text = |name: &str| Ok::<_, mlua::Error>(numbers::bytes(&field(name)?));
-    if let Value::String(text) = field("err")? {
-        out.error(&text.as_bytes());
-    } else if let Value::String(text) = field("ok")? {
-        out.raw(b"+");
-        out.raw(&one_line(&text.as_bytes()));
-        out.raw(b"\r\n");
-    } else if let number @ (Value::Integer(_) | Value::Number(_)) = field("double")? {
-        out.double(numbers::number(&number).unwrap_or_default());
-    } else if let Value::Table(map) = field("map")? {
-        let pairs = map.pairs::<Value, Value>().collect::<Result<Vec<_>>>()?;
-        out.map(pairs.len());
-        for (key, value) in pairs {
-            if !nested(&key, out)? || !nested(&value, out)? {
-                return Ok(false);
-            }
+/// Writes the reply that a value is, of at most `size_max` bytes.
+pub(crate) fn write_value(
+    returned: &Returned,
+    out: &mut Replies,
+    size_max: usize,
+) -> std::result::Result<(), Unwritten> {
+    let Returned { protocol, deadline, .. } = *returned;
+    Writer { protocol, deadline, out, size_max, steps: 0 }.write(&returned.value, 0)
+}
+
+/// Values written between two looks at the clock.
+const STEPS: u32 = 1 << 10;
+
+struct Writer<'w> {
+    protocol: Protocol,
+    deadline: Option<Instant>,
+    out: &'w mut Replies,
+    size_max: usize,
+    steps: u32,
+}
+
+impl Writer<'_> {
+    fn write(&mut self, value: &Value, depth: usize) -> std::result::Result<(), Unwritten> {
+        self.steps += 1;
+        if self.steps.is_multiple_of(STEPS) && self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(Unwritten::Time);
         }
-    } else if let Value::Table(set) = field("set")? {
-        let members = set.pairs::<Value, Value>().collect::<Result<Vec<_>>>()?;
-        out.set(members.len());
-        for (member, _) in members {
-            if !nested(&member, out)? {
-                return Ok(false);
-            }
+        match value {
+            Value::String(text) => self.out.bulk(&text.as_bytes()),
+            Value::Integer(number) => self.out.integer(*number),
+            Value::Number(number) => self.out.integer(numbers::truncated(*number)),
+            Value::Boolean(value) => match (self.protocol, value) {
+                (Protocol::Resp2, true) => self.out.integer(1),
+                (Protocol::Resp2, false) => self.out.null(),
+                (Protocol::Resp3, _) => self.out.boolean(*value),
+            },
+            Value::Table(_) if depth >= DEPTH_MAX => self.out.error(TOO_DEEP),
+            Value::Table(table) => self.table(table, depth)?,
+            _ => self.out.null(),
         }
-    } else if let Some(number) = text("big_number")? {
-        out.big_number(&one_line(&number));
-    } else if let Value::Table(verbatim) = field("verbatim_string")? {
-        let part = |name: &str| Ok::<_, mlua::Error>(numbers::bytes(&verbatim.raw_get(name)?));
-        match (part("format")?, part("string")?) {
-            (Some(format), Some(string)) => out.verbatim(&format, &string),
-            _ => out.null(),
-        }
-    } else {
-        let mut list = Vec::new();
-        loop {
-            match table.raw_get::<Value>(list.len() + 1)? {
-                Value::Nil => break,
-                value => list.push(value),
-            }
-        }
-        out.array(list.len());
-        for value in list {
-            if !nested(&value, out)? {
-                return Ok(false);
-            }
-        }
+        if self.out.pending() <= self.size_max { Ok(()) } else { Err(Unwritten::Size) }
     }
-    Ok(out.pending() <= size_max)
+
+    /// Values are read one by one: the bindings hold a few thousand at a time.
+    fn table(&mut self, table: &Table, depth: usize) -> std::result::Result<(), Unwritten> {
+        let field = |name: &str| table.raw_get::<Value>(name);
+        if let Value::String(text) = field("err")? {
+            self.out.error(&text.as_bytes());
+        } else if let Value::String(text) = field("ok")? {
+            self.out.raw(b"+");
+            self.out.raw(&one_line(&text.as_bytes()));
+            self.out.raw(b"\r\n");
+        } else if let number @ (Value::Integer(_) | Value::Number(_)) = field("double")? {
+            self.out.double(numbers::number(&number).unwrap_or_default());
+        } else if let Value::Table(map) = field("map")? {
+            self.out.map(map.pairs::<Value, Value>().count());
+            for pair in map.pairs::<Value, Value>() {
+                let (key, value) = pair?;
+                self.write(&key, depth + 1)?;
+                self.write(&value, depth + 1)?;
+            }
+        } else if let Value::Table(set) = field("set")? {
+            self.out.set(set.pairs::<Value, Value>().count());
+            for pair in set.pairs::<Value, Value>() {
+                self.write(&pair?.0, depth + 1)?;
+            }
+        } else if let Some(number) = numbers::bytes(&field("big_number")?) {
+            // A number is a text here, as to Lua's own functions.
+            self.out.big_number(&one_line(&number));
+        } else if let Value::Table(verbatim) = field("verbatim_string")? {
+            let part = |name: &str| Ok::<_, Error>(numbers::bytes(&verbatim.raw_get(name)?));
+            match (part("format")?, part("string")?) {
+                (Some(format), Some(string)) => self.out.verbatim(&format, &string),
+                _ => self.out.null(),
+            }
+        } else {
+            let mut length = 0;
+            while table.raw_get::<Value>(length + 1)? != Value::Nil {
+                length += 1;
+            }
+            self.out.array(length);
+            for index in 1..=length {
+                self.write(&table.raw_get(index)?, depth + 1)?;
+            }
+        }
+        Ok(())
+    }
 }

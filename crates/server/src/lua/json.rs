@@ -9,22 +9,23 @@ use super::SharedRun;
 use super::base::bad_argument;
 use super::fault::fault;
 use super::numbers::{bytes, number};
+use super::outside::Built;
 use mlua::{Lua, MultiValue, Result, Table, Value};
 use std::sync::Arc;
 
 /// Settings that a script may change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
-    /// Levels of what is written.
+    /// Levels of nested tables that are written.
     write_depth_max: usize,
-    /// Levels of what is read.
+    /// Levels of nested values that are read.
     read_depth_max: usize,
     /// Digits of numbers.
     precision: usize,
     /// Whether a sparse array is written as an object, and not refused.
     sparse_converts: bool,
-    /// An array is sparse if its last index is above `sparse_safe` and more than so many times the
-    /// number of its elements; 0: none is.
+    /// An array is sparse if its last index is above `sparse_safe` and above this multiple of the
+    /// number of its elements; 0: no array is.
     sparse_ratio: usize,
     sparse_safe: usize,
     /// Whether numbers that JSON does not have are written: `None` as null.
@@ -50,7 +51,7 @@ impl Default for Settings {
     }
 }
 
-/// Levels that a script may ask for: they are levels of the server's stack too.
+/// The highest limit that a script may set: each level takes a part of the server's stack.
 const DEPTH_MAX: usize = 1000;
 
 /// A whole number of an argument, if it is given.
@@ -79,7 +80,7 @@ fn truth(args: &MultiValue, index: usize) -> Option<bool> {
     }
 }
 
-/// A function that changes settings and tells them.
+/// A function that changes settings and returns them.
 type Setter = fn(&Lua, &mut Settings, &MultiValue) -> Result<MultiValue>;
 
 fn one(value: Value) -> MultiValue {
@@ -152,9 +153,9 @@ pub(super) fn library(lua: &Lua, shared: &SharedRun) -> Result<Table> {
             return Err(fault(lua, "bad argument #1 to 'encode' (expected 1 argument)"));
         };
         let settings = run.lock().json;
-        let mut out = Vec::new();
-        write::write(value, &settings, 0, &mut out).map_err(|text| fault(lua, text))?;
-        lua.create_string(out)
+        let mut out = Built::new(lua, &run);
+        write::write(value, &settings, 0, &mut out)?;
+        out.finish()
     };
     library.raw_set("encode", lua.create_function(encode)?)?;
     let run = Arc::clone(shared);

@@ -4,22 +4,21 @@
 //! forgotten when [`EVALUATED_MAX`] newer ones have come.
 
 use super::libraries::Functions;
-use super::{Header, Interpreter, Purpose};
+use super::{Header, Interpreter, Kept, Purpose};
 use crate::sha1::sha1_hex;
-use mlua::Function;
 use std::collections::{HashMap, VecDeque};
 
-/// Scripts kept that only EVAL has brought.
+/// Scripts that came by EVAL alone and are kept.
 const EVALUATED_MAX: usize = 500;
 
 /// A script that is known.
 #[derive(Clone)]
 pub(crate) struct Script {
     /// Its function.
-    pub function: Function,
+    pub function: Kept,
     /// Its first line.
     pub header: Header,
-    /// Whether SCRIPT LOAD has brought it.
+    /// Whether it came by SCRIPT LOAD.
     loaded: bool,
 }
 
@@ -29,7 +28,7 @@ pub(crate) struct Scripts {
     /// `None`: there has been no script, or one is running.
     pub interpreter: Option<Interpreter>,
     known: HashMap<String, Script>,
-    /// Those that EVAL has brought, the oldest first.
+    /// Names of the scripts that came by EVAL alone, the oldest first.
     evaluated: VecDeque<String>,
     /// Functions; `None`: not compiled yet, or one is running.
     pub functions: Option<Functions>,

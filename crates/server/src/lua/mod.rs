@@ -5,15 +5,15 @@
 //! `struct`), and `redis`. A script asks the server for commands through a [`Host`], which lives as
 //! long as the run.
 //!
-//! A run is bounded: by memory of the state, by time, and by depth wherever nested data or patterns
-//! are followed. Nothing but loaded functions stays in the state between two runs.
+//! A run is bounded: by memory, by time, and by depth wherever nested data or patterns are
+//! followed. Only loaded functions stay in the state between two runs.
 //!
 //! Invariants
 //!   LUA-1  No script changes a table that another script can see.
 //!   LUA-2  A script that has to end ends, whatever it catches.
 //!
-//! Files: `sandbox.lua` makes the globals, `api.rs` has `redis`, `base.rs` the functions that know
-//! protected tables, `convert.rs` replies as values and back.
+//! Files: `sandbox.lua` makes the globals, `tables.lua` functions of `table`; `api.rs` has `redis`,
+//! `base.rs` the functions that know protected tables, `convert.rs` replies as values and back.
 //!
 //! Design: docs/design/server-scripts.md
 
@@ -22,12 +22,14 @@ mod base;
 mod bits;
 mod convert;
 mod fault;
+mod fuzz;
 mod header;
 mod json;
 mod known;
 mod libraries;
 mod msgpack;
 mod numbers;
+mod outside;
 mod patterns;
 mod random;
 mod strings;
@@ -38,29 +40,32 @@ mod tests;
 use crate::resp::parse::Args;
 use crate::resp::reply::Protocol;
 use fault::Raised;
-use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
-use parking_lot::Mutex;
+use mlua::{Function, HookTriggers, Lua, LuaOptions, RegistryKey, StdLib, Table, Value, VmState};
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
-pub(crate) use convert::write_value;
+pub(crate) use convert::{Unwritten, write_value};
+pub(crate) use fuzz::fuzz;
 pub(crate) use header::{Header, ScriptFlags};
 pub(crate) use known::Scripts;
 pub(crate) use libraries::Functions;
 
-/// Instructions between two looks at the clock.
-const INSTRUCTIONS: u32 = 10_000;
-/// The time that a library has to register its functions.
-const LOADING: Duration = Duration::from_millis(500);
+/// Instructions between two looks at the clock. Each call looks at it too: a call of a function in
+/// C may be long, and a coroutine counts instructions of its own.
+const INSTRUCTIONS: u32 = 1000;
 /// The registry's name of the function that reaches the host of the run.
 const HOST: &str = "host";
 
 /// Answers a script while it runs.
 pub(crate) trait Host {
-    /// Executes a command; the reply is an error's where it was refused.
+    /// Executes a command; a refused one has an error as its reply.
     fn command(&mut self, args: Args<'_>, protocol: Protocol) -> Answer;
     /// Whether the caller may give this command; `None` if there is no such command.
     fn permits(&mut self, args: Args<'_>) -> Option<bool>;
+    /// Bytes that the arguments of a command may have together.
+    fn size_max(&self) -> usize;
 }
 
 /// The end of a command of a script.
@@ -76,7 +81,7 @@ pub(crate) enum Answer {
 pub(crate) enum End {
     /// It ran for too long.
     Time,
-    /// Its host said so.
+    /// Its host refused to continue.
     Host,
 }
 
@@ -91,14 +96,23 @@ pub(crate) struct Failure {
 
 /// The end of a run.
 pub(crate) enum Finished {
-    /// It returned a value, and has chosen this protocol for replies.
-    Value(Value, Protocol),
+    /// It returned a value.
+    Value(Returned),
     /// It raised an error.
     Failed(Failure),
-    /// It failed outside of the reach of its own error handler, with this text.
+    /// It failed outside of the error handler, with this text.
     Broken(Vec<u8>),
     /// It had to end.
     Ended(End),
+}
+
+/// The value of a run.
+pub(crate) struct Returned {
+    value: Value,
+    /// The protocol of replies that the script has chosen.
+    protocol: Protocol,
+    /// The end of the script's time: its reply is part of it.
+    deadline: Option<Instant>,
 }
 
 /// The state of the run under way, which the functions of the interpreter share.
@@ -108,18 +122,40 @@ struct Run {
     end: Option<End>,
     /// The protocol of replies to commands.
     protocol: Protocol,
+    /// The words of the command that the script asks for, and their bytes at most.
+    words: api::Words,
+    words_max: usize,
     /// Memory at which a command collects garbage, and how far above the rest the next one does:
     /// the interpreter's own steps are too short for large values.
     collect_at: usize,
     collect_step: usize,
+    /// Memory above which garbage is collected after a run.
+    collect_after: usize,
     random: random::Random,
     json: json::Settings,
     failure: Option<Failure>,
+    /// The place of an error that passes through a function of the server.
+    passing: Option<fault::Place>,
     /// Functions that the library under way has registered.
     registered: Vec<Registered>,
 }
 
-type SharedRun = Arc<Mutex<Run>>;
+/// State that the functions of the interpreter share.
+struct InterpreterState {
+    run: Mutex<Run>,
+    /// Bytes that functions hold outside of the interpreter's memory.
+    outside: AtomicUsize,
+    /// Bytes of both together.
+    memory_max: usize,
+}
+
+impl InterpreterState {
+    fn lock(&self) -> MutexGuard<'_, Run> {
+        self.run.lock()
+    }
+}
+
+type SharedRun = Arc<InterpreterState>;
 
 /// A function of a library.
 #[derive(Clone)]
@@ -131,11 +167,22 @@ pub(crate) struct Registered {
     /// Its flags.
     pub flags: ScriptFlags,
     /// The function itself.
-    pub function: Function,
+    pub function: Kept,
+}
+
+/// A function that an interpreter keeps: an entry of the registry of its state. A handle of the
+/// bindings would occupy one of a few thousand slots.
+#[derive(Clone)]
+pub(crate) struct Kept(Arc<RegistryKey>);
+
+impl Kept {
+    fn new(lua: &Lua, function: Function) -> mlua::Result<Kept> {
+        Ok(Kept(Arc::new(lua.create_registry_value(function)?)))
+    }
 }
 
 /// Whether the run has to end.
-fn ended(run: &Mutex<Run>) -> bool {
+fn ended(run: &InterpreterState) -> bool {
     let mut run = run.lock();
     if run.end.is_none() && run.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
         run.end = Some(End::Time);
@@ -143,7 +190,7 @@ fn ended(run: &Mutex<Run>) -> bool {
     run.end.is_some()
 }
 
-/// The scripts of EVAL, or functions: their globals differ a little.
+/// The kind of code: scripts of EVAL and functions have different globals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Scripts, with the globals KEYS and ARGV.
@@ -168,12 +215,11 @@ pub(crate) struct Interpreter {
     shared: SharedRun,
     /// The globals as scripts see them.
     globals: Table,
-    /// The table behind it.
+    /// The table behind [`Interpreter::globals`].
     base: Table,
     run: Function,
-    load_library: Function,
-    clean: Function,
-    memory_max: usize,
+    /// Chooses the globals that functions see.
+    globals_of: Function,
 }
 
 /// Arguments of a run.
@@ -182,7 +228,7 @@ pub(crate) struct Input<'i> {
     pub keys: Vec<&'i [u8]>,
     /// The other arguments.
     pub args: Vec<&'i [u8]>,
-    /// The time it may take; `None`: any.
+    /// The time limit; `None`: there is none.
     pub time_max: Option<Duration>,
     /// The seed of its random numbers.
     pub seed: u32,
@@ -193,32 +239,34 @@ impl Interpreter {
     pub(crate) fn new(purpose: Purpose, memory_max: usize) -> mlua::Result<Interpreter> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS;
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
-        let shared = SharedRun::default();
+        let run = Run { collect_after: memory_max / 4, ..Run::default() };
+        let shared = Arc::new(InterpreterState { run: Mutex::new(run), outside: AtomicUsize::new(0), memory_max });
         let native = base::native(&lua, &shared)?;
         let libraries = lua.create_table()?;
         libraries.raw_set("redis", api::library(&lua, &shared, purpose)?)?;
         libraries.raw_set("bit", bits::library(&lua)?)?;
         libraries.raw_set("cjson", json::library(&lua, &shared)?)?;
-        libraries.raw_set("cmsgpack", msgpack::library(&lua)?)?;
-        libraries.raw_set("struct", structs::library(&lua)?)?;
+        libraries.raw_set("cmsgpack", msgpack::library(&lua, &shared)?)?;
+        libraries.raw_set("struct", structs::library(&lua, &shared)?)?;
         native.raw_set("libraries", libraries)?;
-        native.raw_set("string", strings::library(&lua, &shared)?)?;
+        native.raw_set("string", strings::library(&lua, &native, &shared)?)?;
+        native.raw_set("chunk", fault::SANDBOX)?;
         if purpose == Purpose::Functions {
             native.raw_set("loading", api::loading(&lua, &shared)?)?;
         }
+        let tables = lua.load(include_str!("tables.lua")).set_name(fault::SANDBOX).into_function()?;
         let chunk = lua.load(include_str!("sandbox.lua")).set_name(fault::SANDBOX);
-        let (globals, base, run, load_library, clean) =
-            chunk.call::<(Table, Table, Function, Function, Function)>(native)?;
+        let (globals, base, run, globals_of) = chunk.call::<(Table, Table, Function, Function)>((native, tables))?;
         lua.set_globals(globals.clone())?;
         let watched = Arc::clone(&shared);
-        lua.set_global_hook(HookTriggers::new().every_nth_instruction(INSTRUCTIONS), move |_, _| {
+        lua.set_global_hook(HookTriggers::ON_CALLS.every_nth_instruction(INSTRUCTIONS), move |_, _| {
             if ended(&watched) { Err(Raised::Ended.into()) } else { Ok(VmState::Continue) }
         })?;
         lua.set_memory_limit(memory_max)?;
-        Ok(Interpreter { lua, purpose, shared, globals, base, run, load_library, clean, memory_max })
+        Ok(Interpreter { lua, purpose, shared, globals, base, run, globals_of })
     }
 
-    /// The same; an error is a text.
+    /// As [`Interpreter::new`], with a text as its error.
     pub(crate) fn make(purpose: Purpose, memory_max: usize) -> Result<Interpreter, String> {
         Interpreter::new(purpose, memory_max).map_err(|error| format!("the interpreter of scripts: {error}"))
     }
@@ -229,12 +277,22 @@ impl Interpreter {
     }
 
     /// The function of a chunk; an error is the compiler's text.
-    pub(crate) fn compile(&self, code: &[u8]) -> Result<Function, String> {
+    pub(crate) fn compile(&self, code: &[u8]) -> Result<Kept, String> {
         if code.first() == Some(&0x1b) {
             return Err(format!("{}:1: unexpected symbol near '\u{1b}'", &self.purpose.chunk()[1..]));
         }
-        let chunk = self.lua.load(code).set_name(self.purpose.chunk());
-        match chunk.into_function() {
+        let compile = || {
+            let chunk = self.lua.load(code).set_name(self.purpose.chunk());
+            chunk.into_function().and_then(|function| Kept::new(&self.lua, function))
+        };
+        let compiled = compile().or_else(|error| match error {
+            mlua::Error::MemoryError(_) => {
+                self.lua.gc_collect()?;
+                compile()
+            }
+            error => Err(error),
+        });
+        match compiled {
             Ok(function) => Ok(function),
             Err(mlua::Error::SyntaxError { message, .. }) => Err(message),
             Err(error) => Err(String::from_utf8_lossy(&fault::text(&error)).into_owned()),
@@ -242,27 +300,26 @@ impl Interpreter {
     }
 
     /// Runs a function.
-    pub(crate) fn run(&self, function: &Function, input: &Input<'_>, host: &mut dyn Host) -> Finished {
+    pub(crate) fn run(&self, function: &Kept, input: &Input<'_>, host: &mut dyn Host) -> Finished {
         self.begin(input.time_max, input.seed);
-        // A state that is not collected may be out of memory before the run begins.
-        let result = self.call(function, input, host).or_else(|error| match error {
-            mlua::Error::MemoryError(_) => {
-                self.lua.gc_collect()?;
-                Err(error)
-            }
-            error => Err(error),
-        });
+        self.shared.lock().words_max = host.size_max();
+        let result = self.call(function, input, host);
         self.end(result)
     }
 
-    fn call(&self, function: &Function, input: &Input<'_>, host: &mut dyn Host) -> mlua::Result<(bool, Value)> {
+    fn call(&self, function: &Kept, input: &Input<'_>, host: &mut dyn Host) -> mlua::Result<(bool, Value)> {
+        let function: Function = self.lua.registry_value(&function.0)?;
         let list = |words: &[&[u8]]| {
-            let words = words.iter().map(|word| self.lua.create_string(word));
-            self.lua.create_sequence_from(words.collect::<mlua::Result<Vec<_>>>()?)
+            let list = self.lua.create_table_with_capacity(words.len(), 0)?;
+            for (index, word) in words.iter().enumerate() {
+                list.raw_set(index + 1, self.lua.create_string(word)?)?;
+            }
+            Ok::<_, mlua::Error>(list)
         };
         let (keys, args) = (list(&input.keys)?, list(&input.args)?);
         self.lua.scope(|scope| {
-            let reach = scope.create_function_mut(|lua, args: MultiValue| api::reach(lua, &self.shared, host, args))?;
+            let reach =
+                scope.create_function_mut(|lua, question: i64| api::reach(lua, &self.shared, host, question))?;
             self.lua.set_named_registry_value(HOST, reach)?;
             match self.purpose {
                 Purpose::Scripts => {
@@ -280,23 +337,20 @@ impl Interpreter {
         let mut run = self.shared.lock();
         run.deadline = time_max.and_then(|time| Instant::now().checked_add(time));
         (run.end, run.failure, run.protocol) = (None, None, Protocol::Resp2);
-        (run.collect_at, run.collect_step) = (self.memory_max / 2, self.memory_max / 8);
+        (run.collect_at, run.collect_step) = (self.shared.memory_max / 2, self.shared.memory_max / 8);
         (run.random, run.json) = (random::Random::new(seed), json::Settings::default());
     }
 
     fn end(&self, result: mlua::Result<(bool, Value)>) -> Finished {
-        let (end, failure, protocol) = {
+        let (end, failure, protocol, deadline) = {
             let mut run = self.shared.lock();
-            run.deadline = None;
-            (run.end.take(), run.failure.take(), run.protocol)
+            (run.end.take(), run.failure.take(), run.protocol, run.deadline.take())
         };
-        // Only tables that a script has filled past their protection cost anything here.
-        if self.clean.call::<()>(()).is_err() || self.lua.used_memory() > self.memory_soft() {
-            let _ = self.lua.gc_collect();
-        }
+        self.lua.expire_registry_values();
+        self.collect();
         match (end, result) {
             (Some(end), _) => Finished::Ended(end),
-            (None, Ok((true, value))) => Finished::Value(value, protocol),
+            (None, Ok((true, value))) => Finished::Value(Returned { value, protocol, deadline }),
             (None, Ok((false, value))) => match failure {
                 Some(failure) if value == Value::Boolean(true) => Finished::Failed(failure),
                 _ => Finished::Broken(fault::shown(&value)),
@@ -305,59 +359,39 @@ impl Interpreter {
         }
     }
 
-    /// Memory above which garbage is collected between runs.
-    fn memory_soft(&self) -> usize {
-        self.memory_max / 4
+    /// Collects garbage if the state uses much memory, so that the next run has room.
+    fn collect(&self) {
+        let memory_max = self.shared.memory_max;
+        if self.lua.used_memory() > self.shared.lock().collect_after {
+            let _ = self.lua.gc_collect();
+            // The rest is alive: the next collection comes when half of the free memory is used.
+            let live = self.lua.used_memory();
+            let half = live + memory_max.saturating_sub(live) / 2;
+            self.shared.lock().collect_after = half.max(memory_max / 4);
+        }
     }
 
     /// Runs the chunk of a library, which registers functions.
-    pub(crate) fn load_library(&self, chunk: &Function) -> Result<Vec<Registered>, Vec<u8>> {
-        self.begin(Some(LOADING), 0);
+    pub(crate) fn load_library(&self, chunk: &Kept, time_max: Option<Duration>) -> Result<Vec<Registered>, Vec<u8>> {
         self.shared.lock().registered.clear();
-        let result = self.load_library.call::<(bool, Value)>(chunk);
+        let switched = self.globals_of.call::<()>(true);
+        self.begin(time_max, 0);
+        let result = switched.and_then(|()| {
+            let chunk: Function = self.lua.registry_value(&chunk.0)?;
+            self.run.call::<(bool, Value)>(chunk)
+        });
         let registered = std::mem::take(&mut self.shared.lock().registered);
-        match self.end(result) {
-            Finished::Value(..) => Ok(registered),
+        let finished = self.end(result);
+        // Without the limit this cannot fail for memory: later functions need the usual globals.
+        let _ = self.lua.set_memory_limit(0);
+        let switched = self.globals_of.call::<()>(false);
+        let _ = self.lua.set_memory_limit(self.shared.memory_max);
+        switched.map_err(|error| fault::text(&error))?;
+        match finished {
+            Finished::Value(_) => Ok(registered),
             Finished::Failed(failure) => Err(failure.text),
             Finished::Broken(text) => Err([b"ERR ", &text[..]].concat()),
             Finished::Ended(_) => Err(b"ERR FUNCTION LOAD timeout".to_vec()),
         }
-    }
-}
-
-/// Answers nothing: for fuzzers.
-struct Nobody;
-
-impl Host for Nobody {
-    fn command(&mut self, _: Args<'_>, _: Protocol) -> Answer {
-        Answer::Reply(b"*2\r\n:1\r\n$-1\r\n".to_vec())
-    }
-
-    fn permits(&mut self, _: Args<'_>) -> Option<bool> {
-        Some(true)
-    }
-}
-
-/// Runs a script on an argument within tight bounds; the class of what happened.
-pub(crate) fn fuzz(code: &[u8], argument: &[u8]) -> String {
-    let interpreter = Interpreter::new(Purpose::Scripts, 8 << 20).expect("memory for an empty state");
-    let function = match interpreter.compile(code) {
-        Ok(function) => function,
-        Err(text) => return text.split('\'').next().unwrap_or_default().chars().rev().take(30).collect(),
-    };
-    let input = Input { keys: vec![], args: vec![argument], time_max: Some(Duration::from_millis(100)), seed: 1 };
-    match interpreter.run(&function, &input, &mut Nobody) {
-        Finished::Value(value, protocol) => {
-            let mut out = crate::resp::reply::Replies::default();
-            let whole = write_value(&value, protocol, &mut out, 1 << 20);
-            let bytes = out.into_bytes();
-            format!("{:?} {:?}", whole.is_ok(), bytes.first().map(|mark| char::from(*mark)))
-        }
-        Finished::Failed(failure) => {
-            let text = String::from_utf8_lossy(&failure.text).into_owned();
-            text.chars().filter(|letter| letter.is_ascii_alphabetic()).take(60).collect()
-        }
-        Finished::Broken(text) => String::from_utf8_lossy(&text).into_owned(),
-        Finished::Ended(end) => format!("{end:?}"),
     }
 }

@@ -1,19 +1,20 @@
 //! The library `cmsgpack`: MessagePack as values and back.
 
+use super::SharedRun;
 use super::base::bad_argument;
 use super::fault::fault;
 use super::numbers::{bytes, number};
+use super::outside::Built;
 use mlua::{Lua, MultiValue, Result, Table, Value};
+use std::sync::Arc;
 
-/// Levels of tables that are written; what is deeper is nil, as in Redis.
+/// Levels of nested tables that are written; a deeper table is written as nil, as in Redis.
 const WRITE_DEPTH_MAX: usize = 16;
-/// Levels of what is read.
+/// Levels of nested values that are read.
 const READ_DEPTH_MAX: usize = 1000;
-/// Bytes that are built outside of the interpreter's memory.
-const SIZE_MAX: usize = 512 << 20;
 
 /// Writes a mark with a big-endian number of the smallest size that holds it: one byte or more.
-fn sized(marks: [u8; 4], value: u64, out: &mut Vec<u8>) {
+fn sized(marks: [u8; 4], value: u64, out: &mut Built<'_>) -> Result<()> {
     let bytes = value.to_be_bytes();
     let (mark, size) = match value {
         0..=0xff => (marks[0], 1),
@@ -21,107 +22,96 @@ fn sized(marks: [u8; 4], value: u64, out: &mut Vec<u8>) {
         0x1_0000..=0xffff_ffff => (marks[2], 4),
         _ => (marks[3], 8),
     };
-    out.push(mark);
-    out.extend_from_slice(&bytes[8 - size..]);
+    marked(mark, &bytes[8 - size..], out)
 }
 
-fn integer(value: i64, out: &mut Vec<u8>) {
+/// Writes a mark and bytes.
+fn marked(mark: u8, bytes: &[u8], out: &mut Built<'_>) -> Result<()> {
+    out.push(mark)?;
+    out.add(bytes)
+}
+
+fn integer(value: i64, out: &mut Built<'_>) -> Result<()> {
     match value {
         -32..=127 => out.push(value as u8),
         128.. => sized([0xcc, 0xcd, 0xce, 0xcf], value.unsigned_abs(), out),
-        -128..=-33 => out.extend_from_slice(&[0xd0, value as u8]),
-        -0x8000..=-129 => {
-            out.push(0xd1);
-            out.extend_from_slice(&(value as i16).to_be_bytes());
-        }
-        -0x8000_0000..=-0x8001 => {
-            out.push(0xd2);
-            out.extend_from_slice(&(value as i32).to_be_bytes());
-        }
-        _ => {
-            out.push(0xd3);
-            out.extend_from_slice(&value.to_be_bytes());
-        }
+        -128..=-33 => marked(0xd0, &[value as u8], out),
+        -0x8000..=-129 => marked(0xd1, &(value as i16).to_be_bytes(), out),
+        -0x8000_0000..=-0x8001 => marked(0xd2, &(value as i32).to_be_bytes(), out),
+        _ => marked(0xd3, &value.to_be_bytes(), out),
     }
 }
 
-fn float(value: f64, out: &mut Vec<u8>) {
+fn float(value: f64, out: &mut Built<'_>) -> Result<()> {
     let limit = 9_223_372_036_854_775_808.0;
     if value.fract() == 0.0 && (-limit..limit).contains(&value) {
         return integer(value as i64, out);
     }
     let short = value as f32;
     if f64::from(short).to_bits() == value.to_bits() {
-        out.push(0xca);
-        out.extend_from_slice(&short.to_be_bytes());
+        marked(0xca, &short.to_be_bytes(), out)
     } else {
-        out.push(0xcb);
-        out.extend_from_slice(&value.to_be_bytes());
+        marked(0xcb, &value.to_be_bytes(), out)
     }
 }
 
 /// The length of a table that has the indexes from 1 on and nothing else.
-fn array_length(table: &Table) -> Result<Option<usize>> {
+fn array_length(table: &Table, out: &mut Built<'_>) -> Result<Option<usize>> {
     let (mut last, mut count) = (0, 0);
     for pair in table.pairs::<Value, Value>() {
+        out.step()?;
         let Value::Integer(index @ 1..) = pair?.0 else { return Ok(None) };
         (last, count) = (last.max(index as usize), count + 1);
     }
     Ok((last == count).then_some(count))
 }
 
-fn write(lua: &Lua, value: &Value, depth: usize, out: &mut Vec<u8>) -> Result<()> {
-    if out.len() > SIZE_MAX {
-        return Err(fault(lua, "resulting string too large"));
-    }
+fn write(value: &Value, depth: usize, out: &mut Built<'_>) -> Result<()> {
+    out.step()?;
     match value {
         Value::String(text) => {
             let text = text.as_bytes();
             match text.len() {
-                size @ 0..32 => out.push(0xa0 | size as u8),
-                size => sized([0xd9, 0xda, 0xdb, 0xdb], size as u64, out),
+                size @ 0..32 => out.push(0xa0 | size as u8)?,
+                size => sized([0xd9, 0xda, 0xdb, 0xdb], size as u64, out)?,
             }
-            out.extend_from_slice(&text);
+            out.add(&text)
         }
         Value::Boolean(value) => out.push(if *value { 0xc3 } else { 0xc2 }),
         Value::Integer(value) => integer(*value, out),
         Value::Number(value) => float(*value, out),
-        Value::Table(table) if depth < WRITE_DEPTH_MAX => match array_length(table)? {
-            Some(length) => {
-                count(0x90, [0xdc, 0xdd], length, out);
-                for index in 1..=length {
-                    write(lua, &table.raw_get(index)?, depth + 1, out)?;
+        Value::Table(table) if depth < WRITE_DEPTH_MAX => {
+            match array_length(table, out)? {
+                Some(length) => {
+                    count(0x90, [0xdc, 0xdd], length, out)?;
+                    for index in 1..=length {
+                        write(&table.raw_get(index)?, depth + 1, out)?;
+                    }
+                }
+                None => {
+                    count(0x80, [0xde, 0xdf], table.pairs::<Value, Value>().count(), out)?;
+                    for pair in table.pairs::<Value, Value>() {
+                        let (key, value) = pair?;
+                        write(&key, depth + 1, out)?;
+                        write(&value, depth + 1, out)?;
+                    }
                 }
             }
-            None => {
-                let pairs = table.pairs::<Value, Value>().collect::<Result<Vec<_>>>()?;
-                count(0x80, [0xde, 0xdf], pairs.len(), out);
-                for (key, value) in pairs {
-                    write(lua, &key, depth + 1, out)?;
-                    write(lua, &value, depth + 1, out)?;
-                }
-            }
-        },
+            Ok(())
+        }
         _ => out.push(0xc0),
     }
-    Ok(())
 }
 
-fn count(short: u8, marks: [u8; 2], length: usize, out: &mut Vec<u8>) {
+fn count(short: u8, marks: [u8; 2], length: usize, out: &mut Built<'_>) -> Result<()> {
     match length {
         0..16 => out.push(short | length as u8),
-        16..0x1_0000 => {
-            out.push(marks[0]);
-            out.extend_from_slice(&(length as u16).to_be_bytes());
-        }
-        _ => {
-            out.push(marks[1]);
-            out.extend_from_slice(&(length as u32).to_be_bytes());
-        }
+        16..0x1_0000 => marked(marks[0], &(length as u16).to_be_bytes(), out),
+        _ => marked(marks[1], &(length as u32).to_be_bytes(), out),
     }
 }
 
-/// The reason why bytes are no value.
+/// Errors of malformed input.
 const MISSING: &str = "Missing bytes in input.";
 const BAD: &str = "Bad data format in input.";
 
@@ -254,17 +244,18 @@ fn unpack(lua: &Lua, args: &MultiValue, name: &str, limit: usize, offset: Option
 const VALUES_MAX: usize = 7000;
 
 /// The library.
-pub(super) fn library(lua: &Lua) -> Result<Table> {
+pub(super) fn library(lua: &Lua, shared: &SharedRun) -> Result<Table> {
     let library = lua.create_table()?;
     library.raw_set("_NAME", "cmsgpack")?;
     library.raw_set("_VERSION", "lua-cmsgpack 0.4.0")?;
-    let pack = |lua: &Lua, args: MultiValue| {
+    let run = Arc::clone(shared);
+    let pack = move |lua: &Lua, args: MultiValue| {
         if args.is_empty() {
             return Err(fault(lua, "bad argument #0 to 'pack' (MessagePack pack needs input.)"));
         }
-        let mut out = Vec::new();
-        args.iter().try_for_each(|value| write(lua, value, 0, &mut out))?;
-        lua.create_string(out)
+        let mut out = Built::new(lua, &run);
+        args.iter().try_for_each(|value| write(value, 0, &mut out))?;
+        out.finish()
     };
     library.raw_set("pack", lua.create_function(pack)?)?;
     let all = |lua: &Lua, args: MultiValue| unpack(lua, &args, "unpack", 0, None);
@@ -282,7 +273,7 @@ pub(super) fn library(lua: &Lua) -> Result<Table> {
         let limit = offset(lua, &args, 2, "unpack_limit")?;
         let start = offset(lua, &args, 3, "unpack_limit")?;
         if limit < 0.0 {
-            let size = args.front().and_then(bytes).unwrap_or_default().len();
+            let size = args.front().and_then(bytes).map_or(0, |input| input.len());
             let text = format!("Invalid request to unpack with offset of {start} and limit of {size}.");
             return Err(fault(lua, text));
         }

@@ -1,6 +1,7 @@
 //! Numbers as Lua writes and reads them.
 
-use mlua::Value;
+use mlua::{BorrowedBytes, Value};
+use std::ops::Deref;
 
 /// C's `%.{precision}g`.
 pub(super) fn general(value: f64, precision: usize) -> String {
@@ -48,12 +49,29 @@ pub(super) fn number(value: &Value) -> Option<f64> {
     }
 }
 
+/// The bytes of a value: a string's are not copied.
+pub(super) enum Bytes {
+    Text(BorrowedBytes),
+    Number(Vec<u8>),
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Text(text) => text,
+            Bytes::Number(digits) => digits,
+        }
+    }
+}
+
 /// The bytes of a string, or of a number as `tostring` writes it.
-pub(super) fn bytes(value: &Value) -> Option<Vec<u8>> {
+pub(super) fn bytes(value: &Value) -> Option<Bytes> {
     match value {
-        Value::String(text) => Some(text.as_bytes().to_vec()),
-        Value::Integer(number) => Some(short(*number as f64).into_bytes()),
-        Value::Number(number) => Some(short(*number).into_bytes()),
+        Value::String(text) => Some(Bytes::Text(text.as_bytes())),
+        Value::Integer(number) => Some(Bytes::Number(short(*number as f64).into_bytes())),
+        Value::Number(number) => Some(Bytes::Number(short(*number).into_bytes())),
         _ => None,
     }
 }

@@ -2,18 +2,19 @@
 //!
 //! The interpreter's own matcher recurses once an item of the pattern, on the stack of the server's
 //! thread, and may take exponential time between two calls of the hook that ends a script. This one
-//! gives up at [`DEPTH_MAX`] nested items, and asks now and then whether the script has to end.
+//! fails at [`DEPTH_MAX`] nested items, and checks every [`STEPS`] steps whether the script has to
+//! end.
 //!
 //! As in Lua 5.1 a pattern ends at its first zero byte.
 
-/// Items that wait for the rest of the pattern to match, at most.
+/// Levels of recursion: items whose match depends on the rest of the pattern.
 const DEPTH_MAX: usize = 200;
 /// Captures of a pattern.
 pub(super) const CAPTURES_MAX: usize = 32;
-/// Steps between two questions whether the script has to end.
-const STEPS: u32 = 1 << 14;
+/// Steps between two checks whether the script has to end.
+const STEPS: usize = 1 << 14;
 
-/// The reason why no match was looked for to the end.
+/// The reason why a search was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
     /// The pattern is malformed: the text of Lua.
@@ -40,7 +41,7 @@ pub(super) struct Matcher<'m> {
     captures: [Capture; CAPTURES_MAX],
     count: usize,
     depth: usize,
-    steps: u32,
+    steps: usize,
     /// Whether the script has to end.
     ended: &'m dyn Fn() -> bool,
 }
@@ -67,7 +68,7 @@ pub(super) fn find_plain(subject: &[u8], needle: &[u8], from: usize, ended: &dyn
             return Ok(Some(at - 1));
         }
         steps += 1 + rest.len() / 16;
-        if steps > STEPS as usize {
+        if steps > STEPS {
             steps = 0;
             if ended() {
                 return Err(Refused::Ended);
@@ -87,11 +88,7 @@ impl<'m> Matcher<'m> {
     /// The end of a match that begins at `start`.
     pub(super) fn match_at(&mut self, start: usize) -> Found {
         (self.count, self.depth) = (0, 0);
-        let found = self.matches(start, 0)?;
-        if found.is_some() && self.captures[..self.count].iter().any(|capture| matches!(capture, Capture::Open(_))) {
-            return Err(Refused::Malformed("unfinished capture"));
-        }
-        Ok(found)
+        self.matches(start, 0)
     }
 
     /// The captures of the last match.
@@ -99,8 +96,9 @@ impl<'m> Matcher<'m> {
         &self.captures[..self.count]
     }
 
-    fn step(&mut self) -> Result<(), Refused> {
-        self.steps += 1;
+    /// Counts a step and the bytes that it examines.
+    fn step(&mut self, bytes: usize) -> Result<(), Refused> {
+        self.steps = self.steps.saturating_add(1 + bytes / 16);
         if self.steps >= STEPS {
             self.steps = 0;
             if (self.ended)() {
@@ -123,7 +121,7 @@ impl<'m> Matcher<'m> {
 
     fn matches(&mut self, mut at: usize, mut item: usize) -> Found {
         loop {
-            self.step()?;
+            self.step(0)?;
             let Some(&byte) = self.pattern.get(item) else { return Ok(Some(at)) };
             match (byte, self.pattern.get(item + 1)) {
                 (b'(', Some(b')')) => return self.open(at, item + 2, Capture::Position(at)),
@@ -140,6 +138,7 @@ impl<'m> Matcher<'m> {
                         return Err(Refused::Malformed("missing '[' after '%f' in pattern"));
                     }
                     let end = self.item_end(set)?;
+                    self.step(end - set)?;
                     let before = if at == 0 { 0 } else { self.subject[at - 1] };
                     let here = self.subject.get(at).copied().unwrap_or(0);
                     if self.in_set(before, set, end - 1) || !self.in_set(here, set, end - 1) {
@@ -148,7 +147,8 @@ impl<'m> Matcher<'m> {
                     item = end;
                 }
                 (b'%', Some(digit)) if digit.is_ascii_digit() => {
-                    let (start, end) = self.captured(*digit)?;
+                    let Some((start, end)) = self.captured(*digit)? else { return Ok(None) };
+                    self.step(end - start)?;
                     if !self.subject[at..].starts_with(&self.subject[start..end]) {
                         return Ok(None);
                     }
@@ -156,6 +156,7 @@ impl<'m> Matcher<'m> {
                 }
                 _ => {
                     let end = self.item_end(item)?;
+                    self.step(end - item)?;
                     match self.pattern.get(end) {
                         Some(b'?') => {
                             if self.fits(at, item, end)
@@ -182,7 +183,7 @@ impl<'m> Matcher<'m> {
     fn most(&mut self, start: usize, least: usize, item: usize, end: usize) -> Found {
         let mut at = start;
         while self.fits(at, item, end) {
-            self.step()?;
+            self.step(end - item)?;
             at += 1;
         }
         loop {
@@ -205,6 +206,7 @@ impl<'m> Matcher<'m> {
             if !self.fits(at, item, end) {
                 return Ok(None);
             }
+            self.step(end - item)?;
             at += 1;
         }
     }
@@ -236,13 +238,12 @@ impl<'m> Matcher<'m> {
         Ok(found)
     }
 
-    /// The part that a digit names.
-    fn captured(&self, digit: u8) -> Result<(usize, usize), Refused> {
+    /// The part that a digit names; `None` if it is a position, which matches no text.
+    fn captured(&self, digit: u8) -> Result<Option<(usize, usize)>, Refused> {
         let index = usize::from(digit).checked_sub(usize::from(b'1')).filter(|index| *index < self.count);
         match index.map(|index| self.captures[index]) {
-            Some(Capture::Part(start, end)) => Ok((start, end)),
-            // A position is as long as no subject, so it never matches.
-            Some(Capture::Position(_)) => Err(Refused::Malformed("invalid capture index")),
+            Some(Capture::Part(start, end)) => Ok(Some((start, end))),
+            Some(Capture::Position(_)) => Ok(None),
             Some(Capture::Open(_)) | None => Err(Refused::Malformed("invalid capture index")),
         }
     }
@@ -254,8 +255,11 @@ impl<'m> Matcher<'m> {
         if self.subject.get(at) != Some(&open) {
             return Ok(None);
         }
-        let mut level = 1_usize;
-        for (offset, byte) in self.subject[at + 1..].iter().enumerate() {
+        let (mut level, subject) = (1_usize, self.subject);
+        for (offset, byte) in subject[at + 1..].iter().enumerate() {
+            if offset % 4096 == 4095 {
+                self.step(4096)?;
+            }
             if *byte == close {
                 level -= 1;
                 if level == 0 {
@@ -384,6 +388,7 @@ mod tests {
             ("abc", "[^a-b]", Some((2, 3))),
             ("ab", "a?b?c?", Some((0, 2))),
             ("ab", "()b()", Some((1, 2))),
+            ("ab", "()%1", None),
             ("abc", "d", None),
         ] {
             assert_eq!(first(subject, pattern), Ok(expect), "{subject} {pattern}");
@@ -394,7 +399,6 @@ mod tests {
             ("[]", "malformed pattern (missing ']')"),
             ("[%", "malformed pattern (missing ']')"),
             ("%", "malformed pattern (ends with '%')"),
-            ("(", "unfinished capture"),
             (")", "invalid pattern capture"),
             ("%1", "invalid capture index"),
             ("%b", "unbalanced pattern"),
@@ -404,7 +408,7 @@ mod tests {
         }
     }
 
-    /// Neither the stack nor the time of the server is a pattern's to use up.
+    /// A pattern uses up neither the stack nor the time of the server.
     #[test]
     fn hostile_patterns_end() {
         let many = "a?".repeat(100_000);
@@ -417,6 +421,17 @@ mod tests {
         let (subject, pattern) = ("a".repeat(1000), ".-".repeat(30) + "b");
         let mut matcher = Matcher::new(subject.as_bytes(), pattern.as_bytes(), &ended);
         assert_eq!(matcher.match_at(0), Err(Refused::Ended));
+        for pattern in ["(a*)b?%1$", "%b()", "[a-z]*%d"]
+            .map(str::to_string)
+            .into_iter()
+            .chain(["[".to_string() + &"b".repeat(10_000) + "]"])
+        {
+            let ended = || true;
+            let subject = "(".to_string() + &"a".repeat(1 << 20);
+            let mut matcher = Matcher::new(subject.as_bytes(), pattern.as_bytes(), &ended);
+            let found = (0..1 << 10).find_map(|start| matcher.match_at(start).err());
+            assert_eq!(found, Some(Refused::Ended), "{pattern}");
+        }
         let (subject, needle) = (vec![b'a'; 200_000], [vec![b'a'; 100_000], b"b".to_vec()].concat());
         assert_eq!(find_plain(&subject, &needle, 0, &|| true), Err(Refused::Ended));
         assert_eq!(find_plain(b"abcabd", b"abd", 0, &|| false), Ok(Some(3)));

@@ -4,10 +4,13 @@
 -- metatable finds what it lacks in the table behind it. Functions of the server raise errors as
 -- values of its own, which `native.caught` turns into Lua's; so everything that catches errors is
 -- wrapped here. An error that ends a script is raised again by `native.caught`.
-local native = ...
+--
+-- A function that is written here has no frame of its caller where it was called as a tail: those
+-- that tell the caller's line and are often called so are functions of the server.
+local native, tables = ...
 
 local raw = {
-  pcall = pcall, xpcall = xpcall, resume = coroutine.resume, next = next, rawset = rawset,
+  pcall = pcall, xpcall = xpcall, resume = coroutine.resume, rawget = rawget, rawset = rawset,
   loadstring = loadstring, collectgarbage = collectgarbage, setmetatable = setmetatable,
 }
 local error, type, select, concat, byte = error, type, select, table.concat, string.byte
@@ -82,7 +85,7 @@ function base.collectgarbage(option, argument)
   if option == nil or option == 'collect' or option == 'count' or option == 'step' then
     return raw.collectgarbage(option or 'collect', argument)
   end
-  return 0 -- the server's business
+  return 0 -- other options would change the collector of the server
 end
 
 local thread = {}
@@ -92,6 +95,9 @@ function thread.resume(...)
 end
 base.coroutine = thread
 
+for name, value in pairs(tables(native, raw.rawget, raw.rawset, raw.loadstring)) do
+  table[name] = value
+end
 for name, value in pairs(native.string) do string[name] = value end
 string.gfind = string.gmatch
 math.random, math.randomseed = native.random, native.randomseed
@@ -99,54 +105,63 @@ base.string, base.math, base.table = string, math, table
 base.os = { clock = os.clock }
 for name, library in pairs(native.libraries) do base[name] = library end
 
-local shown = {}
-local function show(name, hidden)
-  shown[#shown + 1] = protect(hidden)
-  return shown[#shown]
+for _, name in ipairs {
+  'string', 'math', 'table', 'os', 'coroutine', 'redis', 'bit', 'cjson', 'cmsgpack', 'struct',
+} do
+  base[name] = protect(base[name])
 end
-for _, name in ipairs { 'string', 'math', 'table', 'os', 'coroutine', 'redis', 'bit', 'cjson', 'cmsgpack', 'struct' } do
-  if base[name] then base[name] = show(name, base[name]) end
-end
-native.strings(show('', { __index = base.string }))
+native.strings(protect { __index = base.string })
 
 local globals = protect(base, missing)
-shown[#shown + 1] = globals
 base._G = globals
 
 -- As a library is loaded, `redis` alone is there, and it is another one.
 local loading
 if native.loading then
   loading = { redis = protect(native.loading, missing) }
-  shown[#shown + 1] = loading.redis
   raw.setmetatable(loading, { __index = missing })
 end
 local switch = getmetatable(globals)
 
--- Runs a function: whether it returned, and what, or the error as `native.failed` tells it.
-local function run(f, ...)
+-- Calls a function: whether it returned, and what it returned first. An error goes to the handler,
+-- which returns the value.
+local function attempt(handler, f, ...)
   local argument, count = { ... }, select('#', ...)
-  if count == 0 then return raw.xpcall(f, native.failed) end
-  return raw.xpcall(function() return f(unpack(argument, 1, count)) end, native.failed)
+  if count == 0 then return raw.xpcall(f, handler) end
+  return raw.xpcall(function() return f(unpack(argument, 1, count)) end, handler)
 end
 
--- The same with the globals of a library that is being loaded.
-local function load_library(f)
-  switch.__index, behind[globals] = loading, loading
-  local ok, value = raw.xpcall(f, native.failed)
-  switch.__index, behind[globals] = base, base
-  return ok, value
+-- Runs a script.
+local function run(f, ...)
+  return attempt(native.failed, f, ...)
 end
 
--- Functions of the libraries write past metatables: what they left goes.
-local function clean()
-  for index = 1, #shown do
-    local table = shown[index]
-    local name = raw.next(table)
-    while name ~= nil do
-      raw.rawset(table, name, nil)
-      name = raw.next(table)
-    end
+-- Calls a function of a script for a function of the server.
+native.guard(function(f, ...)
+  return attempt(native.keep, f, ...)
+end)
+
+native.index(function(t, key)
+  return t[key]
+end)
+
+-- The globals that functions see: those of a library that is being loaded, or the usual ones.
+local function globals_of(is_loading)
+  local seen = is_loading and loading or base
+  switch.__index, behind[globals] = seen, seen
+end
+
+-- The function that `string.gmatch` returns: `native.match_from` returns the place behind a match,
+-- then the captures.
+native.matches(function(subject, pattern)
+  local at, match_from = 0, native.match_from
+  local function found(next, ...)
+    at = next
+    return ...
   end
-end
+  return function()
+    return found(match_from(subject, pattern, at))
+  end
+end)
 
-return globals, base, run, load_library, clean
+return globals, base, run, globals_of

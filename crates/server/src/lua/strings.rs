@@ -1,13 +1,17 @@
 //! The functions of `string` that match patterns, and `rep`: as those of Lua 5.1, with bounds of
-//! depth and of time (`patterns.rs`).
+//! depth, of time (`patterns.rs`) and of memory (`outside.rs`).
 
 use super::base::{bad_argument, type_name};
-use super::fault::{Raised, fault};
-use super::numbers::{bytes, number};
+use super::fault::{self, Raised, fault};
+use super::numbers::{Bytes, bytes, number};
+use super::outside::Built;
 use super::patterns::{Capture, Matcher, Refused, find_plain, is_plain};
 use super::{SharedRun, ended};
-use mlua::{Error, Lua, MultiValue, Result, Table, Value};
+use mlua::{Error, Function, Lua, MultiValue, Result, Table, Value};
 use std::sync::Arc;
+
+/// The registry's name of the function that makes the iterators of `string.gmatch`.
+const MATCHES: &str = "matches";
 
 fn refused(lua: &Lua, refused: Refused) -> Error {
     match refused {
@@ -16,7 +20,7 @@ fn refused(lua: &Lua, refused: Refused) -> Error {
     }
 }
 
-fn text(lua: &Lua, args: &MultiValue, index: usize, function: &str) -> Result<Vec<u8>> {
+fn text(lua: &Lua, args: &MultiValue, index: usize, function: &str) -> Result<Bytes> {
     let value = args.get(index - 1);
     value.and_then(bytes).ok_or_else(|| bad_argument(lua, index, function, "string", value))
 }
@@ -35,7 +39,8 @@ fn optional(lua: &Lua, args: &MultiValue, index: usize, function: &str) -> Resul
 fn captured(lua: &Lua, subject: &[u8], capture: Capture) -> Result<Value> {
     match capture {
         Capture::Part(start, end) => Ok(Value::String(lua.create_string(&subject[start..end])?)),
-        Capture::Position(at) | Capture::Open(at) => Ok(Value::Number((at + 1) as f64)),
+        Capture::Position(at) => Ok(Value::Number((at + 1) as f64)),
+        Capture::Open(_) => Err(fault(lua, "unfinished capture")),
     }
 }
 
@@ -65,12 +70,13 @@ fn search(lua: &Lua, run: &SharedRun, args: &MultiValue, finds: bool) -> Result<
         });
     }
     let anchored = pattern.first() == Some(&b'^');
-    let mut matcher = Matcher::new(&subject, &pattern[usize::from(anchored)..], &ended);
+    let subject = &*subject;
+    let mut matcher = Matcher::new(subject, &pattern[usize::from(anchored)..], &ended);
     for at in start..=subject.len() {
         if let Some(end) = matcher.match_at(at).map_err(|reason| refused(lua, reason))? {
             let mut values = if finds { vec![number(at + 1), number(end)] } else { Vec::new() };
             if !finds || !matcher.captures().is_empty() {
-                values.extend(all_captured(lua, &subject, (at, end), matcher.captures())?);
+                values.extend(all_captured(lua, subject, (at, end), matcher.captures())?);
             }
             return Ok(MultiValue::from_vec(values));
         }
@@ -81,23 +87,31 @@ fn search(lua: &Lua, run: &SharedRun, args: &MultiValue, finds: bool) -> Result<
     Ok(MultiValue::from_vec(vec![Value::Nil]))
 }
 
-/// `string.gmatch`: the function that finds one match after the other.
-fn every(lua: &Lua, run: &SharedRun, args: &MultiValue) -> Result<mlua::Function> {
+/// `string.gmatch`: the function that finds one match after the other. It keeps the two texts, so
+/// it is one of the interpreter's.
+fn every(lua: &Lua, args: &MultiValue) -> Result<Value> {
+    let word = |index: usize| match args.get(index - 1) {
+        Some(Value::String(word)) => Ok(word.clone()),
+        _ => lua.create_string(&*text(lua, args, index, "gmatch")?),
+    };
+    lua.named_registry_value::<Function>(MATCHES)?.call((word(1)?, word(2)?))
+}
+
+/// The next match at or behind a place: the place for the one after it, and the captures.
+fn match_from(lua: &Lua, run: &SharedRun, args: &MultiValue) -> Result<MultiValue> {
     let (subject, pattern) = (text(lua, args, 1, "gmatch")?, text(lua, args, 2, "gmatch")?);
-    let (run, mut next) = (Arc::clone(run), 0);
-    lua.create_function_mut(move |lua, _: MultiValue| {
-        let ended = || ended(&run);
-        let mut matcher = Matcher::new(&subject, &pattern, &ended);
-        let first = next;
-        for at in first..=subject.len() {
-            if let Some(end) = matcher.match_at(at).map_err(|reason| refused(lua, reason))? {
-                next = if end == at { end + 1 } else { end };
-                return Ok(MultiValue::from_vec(all_captured(lua, &subject, (at, end), matcher.captures())?));
-            }
+    let (subject, first) = (&*subject, optional(lua, args, 3, "gmatch")?.unwrap_or(0.0) as usize);
+    let ended = || ended(run);
+    let mut matcher = Matcher::new(subject, &pattern, &ended);
+    for at in first..=subject.len() {
+        if let Some(end) = matcher.match_at(at).map_err(|reason| refused(lua, reason))? {
+            let next = if end == at { end + 1 } else { end };
+            let mut values = MultiValue::from_vec(all_captured(lua, subject, (at, end), matcher.captures())?);
+            values.push_front(Value::Number(next as f64));
+            return Ok(values);
         }
-        next = subject.len() + 1;
-        Ok(MultiValue::from_vec(vec![Value::Nil]))
-    })
+    }
+    Ok(MultiValue::from_vec(vec![Value::Number((subject.len() + 1) as f64), Value::Nil]))
 }
 
 /// The replacement of a match by a text in which `%` and a digit stand for captures.
@@ -107,32 +121,29 @@ fn expanded(
     subject: &[u8],
     whole: (usize, usize),
     captures: &[Capture],
-    out: &mut Vec<u8>,
+    out: &mut Built<'_>,
 ) -> Result<()> {
-    let mut rest = text.iter();
-    while let Some(byte) = rest.next() {
-        if *byte != b'%' {
-            out.push(*byte);
-            continue;
-        }
-        match rest.next() {
-            Some(b'0') => out.extend_from_slice(&subject[whole.0..whole.1]),
-            Some(digit) if digit.is_ascii_digit() => {
+    let mut rest = text;
+    while let Some(size) = rest.iter().position(|byte| *byte == b'%') {
+        out.add(&rest[..size])?;
+        let after = rest.get(size + 1).copied().unwrap_or(0);
+        rest = rest.get(size + 2..).unwrap_or_default();
+        match after {
+            b'0' => out.add(&subject[whole.0..whole.1])?,
+            digit if digit.is_ascii_digit() => {
                 let index = usize::from(digit - b'1');
                 match captures.get(index) {
-                    Some(Capture::Part(start, end)) => out.extend_from_slice(&subject[*start..*end]),
-                    Some(Capture::Position(at) | Capture::Open(at)) => {
-                        out.extend_from_slice((at + 1).to_string().as_bytes());
-                    }
-                    None if index == 0 => out.extend_from_slice(&subject[whole.0..whole.1]),
+                    Some(Capture::Part(start, end)) => out.add(&subject[*start..*end])?,
+                    Some(Capture::Position(at)) => out.add((at + 1).to_string().as_bytes())?,
+                    Some(Capture::Open(_)) => return Err(fault(lua, "unfinished capture")),
+                    None if index == 0 => out.add(&subject[whole.0..whole.1])?,
                     None => return Err(fault(lua, "invalid capture index")),
                 }
             }
-            Some(other) => out.push(*other),
-            None => out.push(0),
+            other => out.push(other)?,
         }
     }
-    Ok(())
+    out.add(rest)
 }
 
 /// `string.gsub`
@@ -145,9 +156,9 @@ fn replace(lua: &Lua, run: &SharedRun, args: &MultiValue) -> Result<MultiValue> 
     }
     let most = optional(lua, args, 4, "gsub")?.map_or(usize::MAX, |most| most.max(0.0) as usize);
     let anchored = pattern.first() == Some(&b'^');
-    let ended = || ended(run);
-    let mut matcher = Matcher::new(&subject, &pattern[usize::from(anchored)..], &ended);
-    let (mut out, mut at, mut count) = (Vec::with_capacity(subject.len()), 0, 0);
+    let (subject, ended) = (&*subject, || ended(run));
+    let mut matcher = Matcher::new(subject, &pattern[usize::from(anchored)..], &ended);
+    let (mut out, mut at, mut count) = (Built::new(lua, run), 0, 0);
     while count < most {
         let found = matcher.match_at(at).map_err(|reason| refused(lua, reason))?;
         if let Some(end) = found {
@@ -155,24 +166,27 @@ fn replace(lua: &Lua, run: &SharedRun, args: &MultiValue) -> Result<MultiValue> 
             let captures = matcher.captures();
             let value = match (&template, &with) {
                 (Some(template), _) => {
-                    expanded(lua, template, &subject, (at, end), captures, &mut out)?;
+                    expanded(lua, template, subject, (at, end), captures, &mut out)?;
                     None
                 }
                 (None, Value::Table(table)) => {
-                    let key = all_captured(lua, &subject, (at, end), captures)?.swap_remove(0);
-                    Some(table.get::<Value>(key)?)
+                    let key = all_captured(lua, subject, (at, end), captures)?.swap_remove(0);
+                    Some(match table.metatable() {
+                        None => table.raw_get(key)?,
+                        Some(_) => fault::call(lua, run, &lua.named_registry_value(INDEX)?, (table, key))?,
+                    })
                 }
                 (None, Value::Function(function)) => {
-                    let values = all_captured(lua, &subject, (at, end), captures)?;
-                    Some(function.call::<Value>(MultiValue::from_vec(values))?)
+                    let values = all_captured(lua, subject, (at, end), captures)?;
+                    Some(fault::call(lua, run, function, MultiValue::from_vec(values))?)
                 }
                 (None, _) => None,
             };
             match value {
                 None => {}
-                Some(Value::Nil | Value::Boolean(false)) => out.extend_from_slice(&subject[at..end]),
+                Some(Value::Nil | Value::Boolean(false)) => out.add(&subject[at..end])?,
                 Some(value) => match bytes(&value) {
-                    Some(text) => out.extend_from_slice(&text),
+                    Some(text) => out.add(&text)?,
                     None => {
                         let text = format!("invalid replacement value (a {})", type_name(Some(&value)));
                         return Err(fault(lua, text));
@@ -188,49 +202,52 @@ fn replace(lua: &Lua, run: &SharedRun, args: &MultiValue) -> Result<MultiValue> 
             }
         }
         match subject.get(at) {
-            Some(byte) => out.push(*byte),
+            Some(byte) => out.push(*byte)?,
             None => break,
         }
         at += 1;
         if anchored {
             break;
         }
-        // The text that is built here is outside of the interpreter's memory.
-        if out.len() > TEXT_MAX {
-            return Err(fault(lua, "resulting string too large"));
-        }
     }
-    out.extend_from_slice(subject.get(at..).unwrap_or_default());
-    Ok(MultiValue::from_vec(vec![Value::String(lua.create_string(out)?), Value::Number(count as f64)]))
+    out.add(subject.get(at..).unwrap_or_default())?;
+    Ok(MultiValue::from_vec(vec![Value::String(out.finish()?), Value::Number(count as f64)]))
 }
 
-/// Bytes of a text that is built outside of the interpreter's memory.
-const TEXT_MAX: usize = 512 << 20;
+/// The registry's name of the function that reads a field of a table with its metatable.
+const INDEX: &str = "index";
 
 /// `string.rep`
-fn repeat(lua: &Lua, args: &MultiValue) -> Result<mlua::LuaString> {
+fn repeat(lua: &Lua, run: &SharedRun, args: &MultiValue) -> Result<mlua::LuaString> {
     let part = text(lua, args, 1, "rep")?;
     let Some(count) = args.get(1).and_then(number) else {
         return Err(bad_argument(lua, 2, "rep", "number", args.get(1)));
     };
-    let count = if part.is_empty() { 0 } else { count.max(0.0) as usize };
-    match part.len().checked_mul(count).filter(|size| *size <= TEXT_MAX) {
-        Some(_) => lua.create_string(part.repeat(count)),
-        None => Err(fault(lua, "resulting string too large")),
-    }
+    let mut out = Built::new(lua, run);
+    out.repeat(&part, if part.is_empty() { 0 } else { count.max(0.0) as usize })?;
+    out.finish()
 }
 
-/// The functions that replace the interpreter's own.
-pub(super) fn library(lua: &Lua, shared: &SharedRun) -> Result<Table> {
+/// The functions that replace the interpreter's own. `native` gets those that `sandbox.lua` needs
+/// for them.
+pub(super) fn library(lua: &Lua, native: &Table, shared: &SharedRun) -> Result<Table> {
+    let keep = |name: &'static str| {
+        lua.create_function(move |lua, function: Function| lua.set_named_registry_value(name, function))
+    };
+    native.raw_set("matches", keep(MATCHES)?)?;
+    native.raw_set("index", keep(INDEX)?)?;
+    let run = Arc::clone(shared);
+    let next_match = lua.create_function(move |lua, args: MultiValue| match_from(lua, &run, &args))?;
+    native.raw_set("match_from", next_match)?;
     let library = lua.create_table()?;
     let run = Arc::clone(shared);
     library.raw_set("find", lua.create_function(move |lua, args: MultiValue| search(lua, &run, &args, true))?)?;
     let run = Arc::clone(shared);
     library.raw_set("match", lua.create_function(move |lua, args: MultiValue| search(lua, &run, &args, false))?)?;
-    let run = Arc::clone(shared);
-    library.raw_set("gmatch", lua.create_function(move |lua, args: MultiValue| every(lua, &run, &args))?)?;
+    library.raw_set("gmatch", lua.create_function(|lua, args: MultiValue| every(lua, &args))?)?;
     let run = Arc::clone(shared);
     library.raw_set("gsub", lua.create_function(move |lua, args: MultiValue| replace(lua, &run, &args))?)?;
-    library.raw_set("rep", lua.create_function(|lua, args: MultiValue| repeat(lua, &args))?)?;
+    let run = Arc::clone(shared);
+    library.raw_set("rep", lua.create_function(move |lua, args: MultiValue| repeat(lua, &run, &args))?)?;
     Ok(library)
 }

@@ -3,12 +3,15 @@
 //! A format is a row of letters: `b` `h` `l` `i` and their upper cases are whole numbers of 1, 2, 8
 //! and 4 bytes, `T` one of 8, `i` and `I` may say their size; `f` and `d` are floats; `s` is a text
 //! up to a zero byte, `c` one of a size, where 0 takes the size from the value before; `x` is a
-//! byte of nothing. `<`, `>` and `=` choose the order of bytes, `!` an alignment.
+//! zero byte. `<`, `>` and `=` choose the order of bytes, `!` an alignment.
 
+use super::SharedRun;
 use super::base::bad_argument;
 use super::fault::fault;
 use super::numbers::{bytes, number, truncated};
+use super::outside::Built;
 use mlua::{Error, Lua, MultiValue, Result, Table, Value};
+use std::sync::Arc;
 
 /// Bytes of a whole number at most.
 const NUMBER_SIZE_MAX: usize = 32;
@@ -20,7 +23,7 @@ struct Item {
     letter: u8,
     size: usize,
     little: bool,
-    /// Bytes of nothing before it.
+    /// Zero bytes before it.
     padding: usize,
 }
 
@@ -111,33 +114,34 @@ fn number_argument(lua: &Lua, args: &MultiValue, index: usize) -> Result<f64> {
 }
 
 /// Appends bytes that are little-endian in the order of the item.
-fn put(little: bool, bytes: &[u8], out: &mut Vec<u8>) {
-    match little {
-        true => out.extend_from_slice(bytes),
-        false => out.extend(bytes.iter().rev()),
+fn put(little: bool, bytes: &mut [u8], out: &mut Built<'_>) -> Result<()> {
+    if !little {
+        bytes.reverse();
     }
+    out.add(bytes)
 }
 
 /// `struct.pack`
-fn pack(lua: &Lua, args: &MultiValue) -> Result<mlua::LuaString> {
+fn pack(lua: &Lua, run: &SharedRun, args: &MultiValue) -> Result<mlua::LuaString> {
     let text = args.front().and_then(bytes).ok_or_else(|| bad_argument(lua, 1, "pack", "string", args.front()))?;
-    let (mut format, mut out, mut index) = (Format::new(&text, "pack"), Vec::new(), 2);
+    let (mut format, mut out, mut index) = (Format::new(&text, "pack"), Built::new(lua, run), 2);
     while let Some(item) = format.next(lua, out.len())? {
-        out.resize(out.len() + item.padding, 0);
+        out.step()?;
+        out.repeat(&[0], item.padding)?;
         match item.letter {
             b'x' => {
-                out.push(0);
+                out.push(0)?;
                 continue;
             }
             letter if is_number(letter) => {
                 let value = number_argument(lua, args, index)?;
                 let value = if value < 0.0 { truncated(value) as u64 } else { value as u64 };
-                let low = value.to_le_bytes();
-                let wide: Vec<u8> = (0..item.size).map(|at| low.get(at).copied().unwrap_or(0)).collect();
-                put(item.little, &wide, &mut out);
+                let (low, mut wide) = (value.to_le_bytes(), [0; NUMBER_SIZE_MAX]);
+                wide[..8].copy_from_slice(&low);
+                put(item.little, &mut wide[..item.size], &mut out)?;
             }
-            b'f' => put(item.little, &(number_argument(lua, args, index)? as f32).to_le_bytes(), &mut out),
-            b'd' => put(item.little, &number_argument(lua, args, index)?.to_le_bytes(), &mut out),
+            b'f' => put(item.little, &mut (number_argument(lua, args, index)? as f32).to_le_bytes(), &mut out)?,
+            b'd' => put(item.little, &mut number_argument(lua, args, index)?.to_le_bytes(), &mut out)?,
             letter => {
                 let value = args.get(index - 1).or(Some(&Value::Nil));
                 let text = value.and_then(bytes).ok_or_else(|| bad_argument(lua, index, "pack", "string", value))?;
@@ -145,15 +149,15 @@ fn pack(lua: &Lua, args: &MultiValue) -> Result<mlua::LuaString> {
                 let part = text
                     .get(..size)
                     .ok_or_else(|| fault(lua, format!("bad argument #{index} to 'pack' (string too short)")))?;
-                out.extend_from_slice(part);
+                out.add(part)?;
                 if letter == b's' {
-                    out.push(0);
+                    out.push(0)?;
                 }
             }
         }
         index += 1;
     }
-    lua.create_string(out)
+    out.finish()
 }
 
 fn short(lua: &Lua) -> Error {
@@ -250,9 +254,10 @@ fn size(lua: &Lua, args: &MultiValue) -> Result<f64> {
 }
 
 /// The library.
-pub(super) fn library(lua: &Lua) -> Result<Table> {
+pub(super) fn library(lua: &Lua, shared: &SharedRun) -> Result<Table> {
     let library = lua.create_table()?;
-    library.raw_set("pack", lua.create_function(|lua, args: MultiValue| pack(lua, &args))?)?;
+    let run = Arc::clone(shared);
+    library.raw_set("pack", lua.create_function(move |lua, args: MultiValue| pack(lua, &run, &args))?)?;
     library.raw_set("unpack", lua.create_function(|lua, args: MultiValue| unpack(lua, &args))?)?;
     library.raw_set("size", lua.create_function(|lua, args: MultiValue| size(lua, &args))?)?;
     Ok(library)

@@ -8,6 +8,7 @@ mod backups;
 mod blocking;
 mod clients;
 mod expiry;
+mod metrics;
 mod password;
 mod pending;
 mod pubsub;

@@ -19,6 +19,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 pub(crate) struct Ours {
     pub address: SocketAddr,
     pub handle: Handle,
+    /// The address on which figures are told to Prometheus.
+    pub metrics: Option<SocketAddr>,
     thread: Option<JoinHandle<everbyte_server::Result<()>>>,
     kv: Kv,
     _dir: tempfile::TempDir,
@@ -45,9 +47,9 @@ impl Ours {
     pub(crate) fn on(kv: Kv, dir: tempfile::TempDir, options: Options) -> Ours {
         let options = Options { address: "127.0.0.1:0".into(), ..options };
         let server = Server::bind(kv.clone(), options).unwrap();
-        let (address, handle) = (server.address(), server.handle());
+        let (address, handle, metrics) = (server.address(), server.handle(), server.metrics_address());
         let thread = Some(std::thread::spawn(move || server.run()));
-        Ours { address, handle, thread, kv, _dir: dir }
+        Ours { address, handle, metrics, thread, kv, _dir: dir }
     }
 
     pub(crate) fn client(&self) -> Client {

@@ -260,6 +260,12 @@ fn slow_commands_and_parameters_are_answered_byte_for_byte() {
         &["CONFIG", "SET", "appendonly", "yes", "save", ""],
         &["CONFIG", "SET", "latency-monitor-threshold", "x"],
         &["CONFIG", "SET", "latency-monitor-threshold", "100000"],
+        &["CONFIG", "GET", "latency-tracking"],
+        &["CONFIG", "SET", "latency-tracking", "maybe"],
+        &["CONFIG", "SET", "latency-tracking-info-percentiles", "50 101"],
+        &["CONFIG", "SET", "latency-tracking-info-percentiles", "50 99 x"],
+        &["CONFIG", "SET", "latency-tracking-info-percentiles", "0 50.5 100"],
+        &["CONFIG", "GET", "latency-tracking-info-percentiles"],
         &["CONFIG", "REWRITE"],
         &["SLOWLOG", "GET", "x"],
         &["SLOWLOG", "GET", "-2"],
@@ -302,4 +308,56 @@ fn slow_commands_and_parameters_are_answered_byte_for_byte() {
         entries.map(parts).collect::<Vec<_>>()
     });
     assert_eq!(entries[0], entries[1]);
+}
+
+/// Counts of commands and errors, and the percentiles of their times.
+#[test]
+fn statistics_of_commands_are_those_of_redis() {
+    let (us, redis) = (Ours::start(), Redis::start());
+    let lines: &[&[&str]] = &[
+        &["CONFIG", "RESETSTAT"],
+        &["LPUSH", "list", "a"],
+        &["GET", "list"],
+        &["GET", "absent"],
+        &["GET"],
+        &["SET", "k", "v", "EX", "soon"],
+        &["nosuch", "command"],
+        &["CONFIG", "nosuch"],
+        &["OBJECT", "ENCODING"],
+        &["MULTI"],
+        &["INCR", "n"],
+        &["GET"],
+        &["EXEC"],
+        &["MULTI"],
+        &["INCR", "n"],
+        &["INCR", "list"],
+        &["EXEC"],
+        &["ACL", "SETUSER", "poor", "on", "nopass", "+ping"],
+        &["EVALSHA", "ffffffffffffffffffffffffffffffffffffffff", "0"],
+        &["CONFIG", "SET", "latency-tracking-info-percentiles", "50 99.9"],
+    ];
+    let seen = [us.client(), redis.client()].map(|mut client| {
+        for words in lines {
+            client.call(words);
+        }
+        let sections = ["commandstats", "errorstats", "latencystats"].map(|section| {
+            let text = String::from_utf8(client.call(&["INFO", section]).bytes()).unwrap();
+            // Times are not compared.
+            let masked = |line: &str| {
+                let parts = line.split(',').map(|part| match part.rsplit_once('=') {
+                    Some((name, _)) if name.contains("usec") || name.contains(":p") || name.starts_with('p') => name,
+                    _ => part,
+                });
+                parts.collect::<Vec<_>>().join(",")
+            };
+            let mut lines: Vec<String> = text.lines().map(masked).collect();
+            lines.sort();
+            lines
+        });
+        // Switched off, nothing more is counted, and the section is empty.
+        client.call(&["CONFIG", "SET", "latency-tracking", "no"]);
+        client.call(&["APPEND", "k", "v"]);
+        (sections, client.call(&["INFO", "latencystats"]), client.call(&["LATENCY", "HISTOGRAM", "append"]))
+    });
+    assert_eq!(seen[0], seen[1]);
 }

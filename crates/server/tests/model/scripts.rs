@@ -148,3 +148,107 @@ fn libraries_go_from_one_server_to_the_other() {
         compare(&mut ours, &mut theirs, &command(&["FUNCTION", "STATS"]), "STATS");
     }
 }
+
+/// Functions that are not the interpreter's own here answer and fail as its own do.
+#[test]
+fn library_functions_are_answered_byte_for_byte() {
+    let (us, redis) = (Ours::start(), Redis::start());
+    let (mut ours, mut theirs) = (us.client(), redis.client());
+    let pairs = "local function id(...) return select('#', ...), ... end ";
+    let codes = [
+        "local t = {5, 2, 9, 1, 7, 3, 8, 6, 4, 0} table.sort(t) return t",
+        "local t = {5, 2, 9, 1, 7, 3, 8, 6, 4, 0} table.sort(t, function(a, b) return a > b end) return t",
+        // Elements that are equal to the function end in the order of the interpreter's own sort.
+        "local t = {} for i = 1, 100 do t[i] = i * 37 % 101 end table.sort(t, function(a, b) return a % 7 < b % 7 end) return t",
+        "local t = {} for i = 1, 50 do t[i] = 'k' .. i end table.sort(t) return t",
+        "table.sort({3, 1, 2, 5, 4}, function() return true end)",
+        "local ok, e = pcall(table.sort, {3, 1, 2}, function() return true end) return e",
+        "table.sort({1, 'x', 2})",
+        "table.sort({1, {}, 2})",
+        "table.sort({{}, {}})",
+        "return pcall(table.sort, {1, 'x'})",
+        "return {pcall(table.sort, {1, 'x'})}",
+        "table.sort({1, 2}, 5)",
+        "table.sort(5)",
+        "table.sort()",
+        "table.sort({3, 2, 1}, function() error('inner') end)",
+        "table.sort({3, 2, 1}, function() error('inner', 2) end)",
+        "local t = setmetatable({3, 1, 2}, {__index = function() return 0 end}) table.sort(t) return t",
+        "local t = {1, 2} table.insert(t, 3) table.insert(t, 1, 0) table.insert(t, 9, 9) return {#t, t[1], t[9]}",
+        "local t = {1, 2} table.insert(t, 0, 'x') table.insert(t, -3, 'y') return {t[0], t[-3], t[-2], t[1], t[3]}",
+        "local t = {} table.insert(t, '1', 'x') return t",
+        "table.insert({}, 'x', 1)",
+        "table.insert({}, {}, 1)",
+        "table.insert({})",
+        "table.insert({}, 1, 2, 3)",
+        "table.insert(nil, 1)",
+        "table.insert()",
+        "table.insert(redis, 1)",
+        "return {pcall(table.insert, redis, 1)}",
+        "return {next({}), next({5}), pcall(next, {}, 'x')}",
+        "next({}, 'x')",
+        "return next(nil)",
+        "rawset({}, nil, 1)",
+        "return {pcall(rawset, {}, 0/0, 1)}",
+        "for k, v in pairs(nil) do end",
+        "local n = 0 for k, v in pairs(_G) do n = n + 1 end return n > 5",
+        "local n = 0 for k in pairs(bit) do n = n + 1 end return n",
+        "local f, t, k = pairs(bit) return {type(f), tostring(t == bit), tostring(k)}",
+        "return {string.gsub('hello world', 'o', '0', 1)}",
+        "return {string.gsub('hello', '', '-')}",
+        "return {string.gsub('abc', '()b', '%1')}",
+        "return {string.gsub('abc', '(b)()', '%2%1%0%%')}",
+        "return {string.gsub('abc', 'b', '%')}",
+        "return {string.gsub('abc', 'b', '%2')}",
+        "return {string.gsub('abc', '(', 'x')}",
+        "return {string.gsub('abc', '(b', '%1')}",
+        "return {string.find('abc', '(b')}",
+        "return {string.match('abc', '()b()')}",
+        "return {string.find('ab', '()%1')}",
+        "return {string.find('ab', '(a)%2')}",
+        "return {string.find('aab', '(a)%1')}",
+        "return {string.gsub('abc', '%w', function(c) if c == 'b' then return 5 end return c == 'c' and false end)}",
+        "return {string.gsub('abc', '%w', function() return {} end)}",
+        "return {string.gsub('abc', '%w', function() error('inner') end)}",
+        "return {string.gsub('abc', '%w', function() error('inner', 2) end)}",
+        "return {string.gsub('abc', '%w', function() error({err = 'MINE text'}) end)}",
+        "return {string.gsub('abc', '%w', function() return redis.call('nosuch') end)}",
+        "return {pcall(string.gsub, 'abc', '%w', function() return redis.call('nosuch') end)}",
+        "return {pcall(string.gsub, 'abc', '%w', function() error({1, 2}) end)}",
+        "return {pcall(string.gsub, 'abc', '%w', function() error('inner') end)}",
+        "return {string.gsub('abc', '%w', setmetatable({}, {__index = function(_, k) return k .. k end}))}",
+        "return {string.gsub('abc', '%w', setmetatable({}, {__index = function() error('inner') end}))}",
+        "local f = function() error('in\\nner') end\nreturn {string.gsub('abc', '%w',\nf)}",
+        "return string.gsub('abc', '%', 'x')",
+        "return string.gsub('abc')",
+        "local r = {} for a, b in string.gmatch('k1=v1, k2=v2', '(%w+)=(%w+)') do r[#r + 1] = a .. b end return r",
+        "local r = {} for at in string.gmatch('abc', '()') do r[#r + 1] = at end return r",
+        "for a in string.gmatch('abc', '[') do end",
+        "for a in string.gmatch('abc', '^a') do return a end",
+        "return string.gmatch('abc')",
+        "return {string.rep('ab', 3), string.rep('ab', -1), string.rep('', 5)}",
+        "local t = {} for i = 1, 9000 do t[i] = i end return t",
+        "local t = {} for i = 1, 9000 do t[i] = 'x' .. i end return #cjson.encode(t) + #cmsgpack.pack(t)",
+        "local t = {} for i = 1, 7900 do t[i] = 'x' .. i end return redis.call('rpush', 'list', unpack(t))",
+        "local t = {} for i = 1, 7990 do t[i] = i end return redis.call('rpush', 'list', unpack(t))",
+        "return #redis.call('lrange', 'list', 0, -1)",
+        "return redis.call('lrange', 'list', 0, -1)",
+        "return {id(struct.unpack('<i2>i4', struct.pack('<i2>i4', -5, 7)))}",
+        "return struct.pack('!4bi', 1, 2)",
+        "return cjson.encode({'a/b\\\"\\\\\\1\\127\\n', 1.5, {x = {}}})",
+        "return cjson.encode({function() end})",
+        "return cjson.encode(1/0)",
+        "return {tostring(getmetatable(redis) == nil), tostring(getmetatable(string) == nil)}",
+        "local co = coroutine.wrap(function() error('inner') end) co()",
+        "return {coroutine.resume(coroutine.create(function() error({err = 'x y'}) end))}",
+    ];
+    let mut others = Vec::new();
+    for code in codes {
+        let request = command(&["EVAL", &format!("{pairs}{code}"), "0"]);
+        let [one, other] = [&mut ours, &mut theirs].map(|client| shown(&client.exchange(&request).0));
+        if one != other {
+            others.push(format!("{code}\n  ours:  {one}\n  Redis: {other}\n"));
+        }
+    }
+    assert!(others.is_empty(), "{}", others.concat());
+}

@@ -2,45 +2,45 @@
 
 use super::Settings;
 use crate::lua::base::type_name;
+use crate::lua::fault::fault;
 use crate::lua::numbers::general;
-use mlua::{Table, Value};
+use crate::lua::outside::Built;
+use mlua::{Result, Table, Value};
 
-/// Bytes of a text: what is built here is outside of the interpreter's memory.
-const TEXT_MAX: usize = 512 << 20;
-
-/// Writes a value; an error is its text.
-pub(super) fn write(value: &Value, settings: &Settings, depth: usize, out: &mut Vec<u8>) -> Result<(), String> {
-    if out.len() > TEXT_MAX {
-        return Err("Cannot serialise, excessive size".into());
-    }
+/// Writes a value.
+pub(super) fn write(value: &Value, settings: &Settings, depth: usize, out: &mut Built<'_>) -> Result<()> {
+    out.step()?;
     match value {
-        Value::String(text) => string(&text.as_bytes(), out),
+        Value::String(text) => string(&text.as_bytes(), out)?,
         Value::Integer(value) => number(*value as f64, settings, out)?,
         Value::Number(value) => number(*value, settings, out)?,
-        Value::Boolean(value) => out.extend_from_slice(value.to_string().as_bytes()),
-        Value::Nil => out.extend_from_slice(b"null"),
-        null if *null == Value::NULL => out.extend_from_slice(b"null"),
+        Value::Boolean(value) => out.add(value.to_string().as_bytes())?,
+        Value::Nil => out.add(b"null")?,
+        null if *null == Value::NULL => out.add(b"null")?,
         Value::Table(table) => {
             let depth = depth + 1;
             if depth > settings.write_depth_max {
-                return Err(format!("Cannot serialise, excessive nesting ({depth})"));
+                return Err(fault(out.lua, format!("Cannot serialise, excessive nesting ({depth})")));
             }
-            match array_length(table, settings)? {
+            match array_length(table, settings, out)? {
                 Some(length) => array(table, length, settings, depth, out)?,
                 None => object(table, settings, depth, out)?,
             }
         }
-        other => return Err(format!("Cannot serialise {}: type not supported", type_name(Some(other)))),
+        other => {
+            let text = format!("Cannot serialise {}: type not supported", type_name(Some(other)));
+            return Err(fault(out.lua, text));
+        }
     }
     Ok(())
 }
 
 /// The length of a table that is an array with elements.
-fn array_length(table: &Table, settings: &Settings) -> Result<Option<usize>, String> {
+fn array_length(table: &Table, settings: &Settings, out: &mut Built<'_>) -> Result<Option<usize>> {
     let (mut last, mut count) = (0_usize, 0_usize);
     for pair in table.pairs::<Value, Value>() {
-        let (key, _) = pair.map_err(|error| error.to_string())?;
-        let index = match key {
+        out.step()?;
+        let index = match pair?.0 {
             Value::Integer(index) => usize::try_from(index).ok().filter(|index| *index > 0),
             _ => None,
         };
@@ -51,71 +51,70 @@ fn array_length(table: &Table, settings: &Settings) -> Result<Option<usize>, Str
         settings.sparse_ratio > 0 && last > count.saturating_mul(settings.sparse_ratio) && last > settings.sparse_safe;
     match sparse {
         true if settings.sparse_converts => Ok(None),
-        true => Err("Cannot serialise table: excessively sparse array".into()),
+        true => Err(fault(out.lua, "Cannot serialise table: excessively sparse array")),
         false => Ok(Some(last).filter(|last| *last > 0)),
     }
 }
 
-fn array(table: &Table, length: usize, settings: &Settings, depth: usize, out: &mut Vec<u8>) -> Result<(), String> {
-    out.push(b'[');
+fn array(table: &Table, length: usize, settings: &Settings, depth: usize, out: &mut Built<'_>) -> Result<()> {
+    out.push(b'[')?;
     for index in 1..=length {
         if index > 1 {
-            out.push(b',');
+            out.push(b',')?;
         }
-        let value = table.raw_get::<Value>(index).map_err(|error| error.to_string())?;
-        write(&value, settings, depth, out)?;
+        write(&table.raw_get(index)?, settings, depth, out)?;
     }
-    out.push(b']');
-    Ok(())
+    out.push(b']')
 }
 
-fn object(table: &Table, settings: &Settings, depth: usize, out: &mut Vec<u8>) -> Result<(), String> {
-    out.push(b'{');
+fn object(table: &Table, settings: &Settings, depth: usize, out: &mut Built<'_>) -> Result<()> {
+    out.push(b'{')?;
     let mut first = true;
     for pair in table.pairs::<Value, Value>() {
-        let (key, value) = pair.map_err(|error| error.to_string())?;
+        let (key, value) = pair?;
         if !std::mem::take(&mut first) {
-            out.push(b',');
+            out.push(b',')?;
         }
         match key {
-            Value::String(text) => string(&text.as_bytes(), out),
+            Value::String(text) => string(&text.as_bytes(), out)?,
             Value::Integer(_) | Value::Number(_) => {
-                out.push(b'"');
+                out.push(b'"')?;
                 number(crate::lua::numbers::number(&key).unwrap_or_default(), settings, out)?;
-                out.push(b'"');
+                out.push(b'"')?;
             }
-            _ => return Err("Cannot serialise table: table key must be a number or string".into()),
+            _ => return Err(fault(out.lua, "Cannot serialise table: table key must be a number or string")),
         }
-        out.push(b':');
+        out.push(b':')?;
         write(&value, settings, depth, out)?;
     }
-    out.push(b'}');
-    Ok(())
+    out.push(b'}')
 }
 
-fn number(value: f64, settings: &Settings, out: &mut Vec<u8>) -> Result<(), String> {
+fn number(value: f64, settings: &Settings, out: &mut Built<'_>) -> Result<()> {
     match settings.write_invalid {
-        _ if value.is_finite() => out.extend_from_slice(general(value, settings.precision).as_bytes()),
-        Some(true) => out.extend_from_slice(general(value, settings.precision).as_bytes()),
-        Some(false) => return Err("Cannot serialise number: must not be NaN or Inf".into()),
-        None => out.extend_from_slice(b"null"),
+        Some(false) if !value.is_finite() => Err(fault(out.lua, "Cannot serialise number: must not be NaN or Inf")),
+        None if !value.is_finite() => out.add(b"null"),
+        _ => out.add(general(value, settings.precision).as_bytes()),
     }
-    Ok(())
 }
 
-fn string(text: &[u8], out: &mut Vec<u8>) {
-    out.push(b'"');
-    for byte in text {
-        match byte {
-            b'"' | b'\\' | b'/' => out.extend_from_slice(&[b'\\', *byte]),
-            8 => out.extend_from_slice(b"\\b"),
-            9 => out.extend_from_slice(b"\\t"),
-            10 => out.extend_from_slice(b"\\n"),
-            12 => out.extend_from_slice(b"\\f"),
-            13 => out.extend_from_slice(b"\\r"),
-            0..32 | 127 => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
-            _ => out.push(*byte),
+fn string(text: &[u8], out: &mut Built<'_>) -> Result<()> {
+    out.push(b'"')?;
+    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | b'/' | 0..32 | 127);
+    let mut rest = text;
+    while let Some(size) = rest.iter().position(is_special) {
+        out.add(&rest[..size])?;
+        match rest[size] {
+            byte @ (b'"' | b'\\' | b'/') => out.add(&[b'\\', byte])?,
+            8 => out.add(b"\\b")?,
+            9 => out.add(b"\\t")?,
+            10 => out.add(b"\\n")?,
+            12 => out.add(b"\\f")?,
+            13 => out.add(b"\\r")?,
+            byte => out.add(format!("\\u{byte:04x}").as_bytes())?,
         }
+        rest = &rest[size + 1..];
     }
-    out.push(b'"');
+    out.add(rest)?;
+    out.push(b'"')
 }
