@@ -4,11 +4,13 @@
  *   EVERBYTE_FIELDS(point, x, y)
  *
  * The list stands in the global namespace, behind the class. A pool may hold numbers,
- * enumerations, `pointer_t` of that pool, arrays of these, and classes that list their fields. The
- * fields must tile the object, in order, so that no pointer that is not listed fits between them.
- * Such a class has no vtable, no references, no plain pointers and no function pointers.
+ * enumerations, `pointer_t` of that pool, arrays of these, and classes that list their fields.
+ * The list is complete and in order: a class that has another field, or an unnamed union, does not
+ * compile. Such a class has no vtable, no references, no plain pointers and no function pointers,
+ * no `mutable` fields, and is no union; it is copied as bytes.
  *
- * The list becomes a part of the pool: a program whose class differs is refused, with the field.
+ * The list, and the lists of the classes that its pointers lead to, become a part of the pool: a
+ * program whose class differs is refused, with the field.
  */
 #ifndef EVERBYTE_FIELDS_HPP
 #define EVERBYTE_FIELDS_HPP
@@ -16,9 +18,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace everbyte {
 
@@ -35,10 +39,11 @@ concept lists_fields = requires { typename fields<T>::everbyte_list; };
 
 namespace bridge {
 
-template <class T, std::size_t At>
+template <class T, std::size_t At, bool IsMutable>
 struct field {
   using type = T;
   static constexpr std::size_t at = At, size = sizeof(T), align = alignof(T);
+  static constexpr bool is_mutable = IsMutable;
 };
 
 template <class... Fields>
@@ -47,35 +52,72 @@ struct field_list {};
 template <class T, class Pool>
 struct is_psafe : std::bool_constant<(std::is_arithmetic_v<T> && !std::is_same_v<T, long double>) || std::is_enum_v<T>> {};
 template <class T, class Pool>
-inline constexpr bool is_psafe_v = is_psafe<std::remove_const_t<T>, Pool>::value;
+inline constexpr bool is_psafe_v = is_psafe<std::remove_cv_t<T>, Pool>::value;
 template <class T, class Pool>
 struct is_psafe<pointer_t<T, Pool>, Pool> : std::true_type {};
 template <class T, std::size_t N, class Pool>
 struct is_psafe<T[N], Pool> : std::bool_constant<is_psafe_v<T, Pool>> {};
 template <class T, std::size_t N, class Pool>
-struct is_psafe<std::array<T, N>, Pool> : std::bool_constant<is_psafe_v<T, Pool>> {};
+struct is_psafe<std::array<T, N>, Pool> : std::bool_constant<N != 0 && is_psafe_v<T, Pool>> {};
 
-/* Whether the fields are allowed, and leave no place for another one: what lies between them is
- * padding that their alignment explains. */
+/* Why a class cannot live in a pool. */
+enum class refusal { none, unlisted, is_union, is_virtual, does_more_than_copy, field_type, mutable_field, holes };
+
 template <class T, class Pool, class... Fields>
-constexpr bool tiles(field_list<Fields...>) {
+constexpr refusal refusal_of_fields(field_list<Fields...>) {
+  if (!(is_psafe_v<typename Fields::type, Pool> && ...)) return refusal::field_type;
+  if ((Fields::is_mutable || ...)) return refusal::mutable_field;
+  /* Each field lies behind the one before it, as near as its alignment allows. */
   std::size_t at = 0;
-  bool fits = (is_psafe_v<typename Fields::type, Pool> && ...);
+  bool fits = true;
   ((fits = fits && Fields::at == (at + Fields::align - 1) / Fields::align * Fields::align, at = Fields::at + Fields::size), ...);
-  return fits && sizeof(T) == (at + alignof(T) - 1) / alignof(T) * alignof(T) && alignof(T) <= 16;
+  fits = fits && sizeof(T) == (at + alignof(T) - 1) / alignof(T) * alignof(T) && alignof(T) <= 16;
+  return fits ? refusal::none : refusal::holes;
+}
+
+template <class T, class Pool>
+constexpr refusal refusal_of() {
+  if constexpr (lists_fields<T>) {
+    if (std::is_union_v<T>) return refusal::is_union;
+    if (std::is_polymorphic_v<T>) return refusal::is_virtual;
+    refusal found = refusal_of_fields<T, Pool>(typename fields<T>::everbyte_list{});
+    if (found == refusal::none && !std::is_trivially_copyable_v<T>) return refusal::does_more_than_copy;
+    return found;
+  } else {
+    return is_psafe_v<T, Pool> ? refusal::none : refusal::unlisted;
+  }
 }
 
 template <class T, class Pool>
   requires lists_fields<T>
-struct is_psafe<T, Pool>
-    : std::bool_constant<!std::is_polymorphic_v<T> && std::is_trivially_copyable_v<T> && tiles<T, Pool>(typename fields<T>::everbyte_list{})> {};
+struct is_psafe<T, Pool> : std::bool_constant<refusal_of<T, Pool>() == refusal::none> {};
+
+/* Refuses a type that cannot live in a pool, with the reason. */
+template <class T, class Pool>
+constexpr void require_psafe() {
+  constexpr refusal found = refusal_of<T, Pool>();
+  static_assert(found != refusal::unlisted,
+                "this class cannot live in the pool: list its fields with EVERBYTE_FIELDS; each is a number, an enumeration, "
+                "a pointer_t of the same pool, an array of these, or a class that lists its fields");
+  static_assert(found != refusal::is_union, "a union cannot live in the pool: it does not say which of its fields is there");
+  static_assert(found != refusal::is_virtual,
+                "a class with virtual functions cannot live in the pool: their table has another address in the next run");
+  static_assert(found != refusal::does_more_than_copy,
+                "this class cannot live in the pool: it is copied as bytes, so it has no copy constructor, assignment and destructor "
+                "of its own");
+  static_assert(found != refusal::field_type,
+                "a field of this class cannot live in the pool: each is a number, an enumeration, a pointer_t of the same pool, an "
+                "array of these, or a class that lists its fields");
+  static_assert(found != refusal::mutable_field,
+                "a mutable field cannot live in the pool: it would change without a transaction");
+  static_assert(found != refusal::holes,
+                "the fields of this class are not listed in their order, or it has a base with fields, or an alignment of over 16");
+}
 
 /* The text of a type, as docs/formats/object.md has it. */
 template <class T>
 std::string type_name() {
-  if constexpr (std::is_array_v<T>) {
-    return "[" + type_name<std::remove_extent_t<T>>() + "; " + std::to_string(std::extent_v<T>) + "]";
-  } else if constexpr (std::is_same_v<T, bool>) {
+  if constexpr (std::is_same_v<T, bool>) {
     return "bool";
   } else if constexpr (std::is_enum_v<T>) {
     return type_name<std::underlying_type_t<T>>();
@@ -84,24 +126,31 @@ std::string type_name() {
   } else if constexpr (std::is_arithmetic_v<T>) {
     return (std::is_signed_v<T> ? "i" : "u") + std::to_string(8 * sizeof(T));
   } else {
+    static_assert(lists_fields<T>, "a pointer_t leads to a class that lists no fields: list them with EVERBYTE_FIELDS");
     return std::string(fields<T>::everbyte_name);
   }
 }
 
+/* The name of a type without `const`, and the lines of the classes in it and behind it. */
 template <class T>
 struct named {
-  static std::string name() { return type_name<std::remove_const_t<T>>(); }
+  static std::string name() { return type_name<T>(); }
   static void describe(std::string&) {}
 };
+template <class T>
+using named_plain = named<std::remove_cv_t<T>>;
 template <class T, class Pool>
 struct named<pointer_t<T, Pool>> {
-  static std::string name() { return "pointer_t<" + std::string(named<T>::name()) + ">"; }
-  static void describe(std::string&) {}
+  static std::string name() { return "pointer_t<" + named_plain<T>::name() + ">"; }
+  static void describe(std::string& text) {
+    require_psafe<std::remove_cv_t<T>, Pool>();
+    named_plain<T>::describe(text);
+  }
 };
 template <class T, std::size_t N>
 struct named<std::array<T, N>> {
-  static std::string name() { return "[" + named<T>::name() + "; " + std::to_string(N) + "]"; }
-  static void describe(std::string& text) { named<T>::describe(text); }
+  static std::string name() { return "[" + named_plain<T>::name() + "; " + std::to_string(N) + "]"; }
+  static void describe(std::string& text) { named_plain<T>::describe(text); }
 };
 template <class T, std::size_t N>
 struct named<T[N]> : named<std::array<T, N>> {};
@@ -113,7 +162,7 @@ struct named<T> {
     std::string line = name() + " " + std::to_string(sizeof(T)) + " " + std::to_string(alignof(T)) + " {";
     each(line, typename fields<T>::everbyte_list{});
     line += " }\n";
-    if (text.find("\n" + line) != std::string::npos) return;
+    if (text.find("\n" + line) != std::string::npos) return; /* described before; classes lead to each other */
     text += line;
     nested(text, typename fields<T>::everbyte_list{});
   }
@@ -122,16 +171,43 @@ struct named<T> {
   template <class... Fields>
   static void each(std::string& line, field_list<Fields...>) {
     std::size_t index = 0;
-    ((line += (index == 0 ? " " : "; ") + std::string(fields<T>::everbyte_names[index]) + ": " + named<typename Fields::type>::name() + " @" +
+    ((line += (index == 0 ? " " : "; ") + std::string(fields<T>::everbyte_names[index]) + ": " + named_plain<typename Fields::type>::name() + " @" +
               std::to_string(Fields::at),
       ++index),
      ...);
   }
   template <class... Fields>
   static void nested(std::string& text, field_list<Fields...>) {
-    (named<typename Fields::type>::describe(text), ...);
+    (named_plain<typename Fields::type>::describe(text), ...);
   }
 };
+
+/* Copies a value without the bytes of its padding, which hold anything: `to` begins as zeros. */
+template <class T>
+struct copier {
+  static void copy(std::byte* to, const T& from) { std::memcpy(to, &from, sizeof(T)); }
+};
+template <class T, std::size_t N>
+struct copier<std::array<T, N>> {
+  static void copy(std::byte* to, const std::array<T, N>& from) {
+    for (std::size_t index = 0; index < N; ++index) copier<std::remove_cv_t<T>>::copy(to + index * sizeof(T), from[index]);
+  }
+};
+template <class T, std::size_t N>
+struct copier<T[N]> {
+  static void copy(std::byte* to, const T (&from)[N]) {
+    for (std::size_t index = 0; index < N; ++index) copier<std::remove_cv_t<T>>::copy(to + index * sizeof(T), from[index]);
+  }
+};
+template <class T>
+  requires lists_fields<T>
+struct copier<T> {
+  static void copy(std::byte* to, const T& from) { fields<T>::everbyte_copy(to, from); }
+};
+template <class T>
+void copy_field(std::byte* to, const T& from) {
+  copier<std::remove_cv_t<T>>::copy(to, from);
+}
 
 /* The description of a class, made once. */
 template <class T>
@@ -152,7 +228,8 @@ concept psafe = bridge::is_psafe_v<T, Pool>;
 
 }  // namespace everbyte
 
-/* Up to 16 fields. */
+/* Up to 16 fields. `everbyte_all` does not compile if the class has others: there is a name for
+ * each. */
 #define EVERBYTE_FIELDS(Class, ...)                                                                   \
   template <>                                                                                         \
   struct everbyte::fields<Class> {                                                                    \
@@ -162,9 +239,19 @@ concept psafe = bridge::is_psafe_v<T, Pool>;
         everbyte::bridge::field_list<EVERBYTE_EACH(EVERBYTE_FIELD, __VA_ARGS__)>;                     \
     static constexpr std::string_view everbyte_names[] = {                                            \
         EVERBYTE_EACH(EVERBYTE_FIELD_NAME, __VA_ARGS__)};                                             \
+    static void everbyte_all(const everbyte_own& everbyte_of) {                                       \
+      [[maybe_unused]] const auto& [EVERBYTE_EACH(EVERBYTE_FIELD_BOUND, __VA_ARGS__)] = everbyte_of;  \
+    }                                                                                                 \
+    static void everbyte_copy(std::byte* everbyte_to, const everbyte_own& everbyte_of) {              \
+      EVERBYTE_EACH(EVERBYTE_FIELD_COPIED, __VA_ARGS__);                                              \
+    }                                                                                                 \
   };
-#define EVERBYTE_FIELD(one) everbyte::bridge::field<decltype(everbyte_own::one), offsetof(everbyte_own, one)>
+#define EVERBYTE_FIELD(one)                                                                           \
+  everbyte::bridge::field<decltype(everbyte_own::one), offsetof(everbyte_own, one),                   \
+                          !std::is_const_v<std::remove_reference_t<decltype((std::declval<const everbyte_own&>().one))>>>
 #define EVERBYTE_FIELD_NAME(one) #one
+#define EVERBYTE_FIELD_BOUND(one) everbyte_bound_##one
+#define EVERBYTE_FIELD_COPIED(one) everbyte::bridge::copy_field(everbyte_to + offsetof(everbyte_own, one), everbyte_of.one)
 #define EVERBYTE_EACH(macro, ...)                                                                     \
   EVERBYTE_PICK(__VA_ARGS__, EVERBYTE_E16, EVERBYTE_E15, EVERBYTE_E14, EVERBYTE_E13, EVERBYTE_E12,    \
                 EVERBYTE_E11, EVERBYTE_E10, EVERBYTE_E9, EVERBYTE_E8, EVERBYTE_E7, EVERBYTE_E6,       \

@@ -6,7 +6,7 @@
 
 use crate::names::docs;
 use crate::rules::{self, Form};
-use proc_macro2::TokenStream;
+use proc_macro2::{TokenStream, TokenTree};
 use quote::{format_ident, quote};
 use syn::{Error, GenericParam, Ident, ImplItem, ImplItemFn, ItemImpl, Result, Type, Visibility, WherePredicate};
 
@@ -118,7 +118,7 @@ impl<'i> Block<'i> {
         let bridge = quote!(::everbyte_bridge);
         let (own, call) = (&signature.ident, format_ident!("call_{}", signature.ident));
         let names: Vec<Ident> = (0..arguments.len()).map(|index| format_ident!("argument_{index}")).collect();
-        let types: Vec<TokenStream> = arguments.iter().map(|(_, of)| without_lifetime(of)).collect();
+        let types: Vec<TokenStream> = arguments.iter().map(|(_, of)| with_static(quote!(#of))).collect();
         let values = order.iter().map(|place| match place {
             Some(index) => {
                 let name = &names[*index];
@@ -166,20 +166,21 @@ impl<'i> Block<'i> {
         let docs = docs(&method.attrs);
         let parameters = arguments.iter().zip(&types).map(|((name, _), of)| {
             let name = name.to_string();
-            quote!((#name, <#of as #bridge::Passed>::NAME))
+            quote!((#name, <#of as #bridge::Argument<'static>>::NAME))
         });
         Ok(quote! {{
             #[allow(clippy::too_many_arguments)]
             unsafe fn #call #generics(
                 this: *const ::core::ffi::c_void,
                 #context: #context_type,
-                #(#names: <#types as #bridge::Passed>::Raw),*
+                #(#names: <#types as #bridge::Argument<'static>>::Raw),*
             ) -> ::core::result::Result<#returns, #bridge::Fault> #wheres {
+                let call = #bridge::hidden::Call::new(); // PASS-1
                 // SAFETY: the caller's: an object of the pool, which lives during the call.
-                let this = unsafe { &*this.cast::<#of>() };
+                let this = unsafe { call.object::<#of>(this) };
                 #(
                     // SAFETY: the caller's: what it points to lives during the call.
-                    let #names = unsafe { <#types as #bridge::Passed>::from_raw(#names) }?;
+                    let #names = unsafe { call.argument(#names) }?;
                 )*
                 ::core::result::Result::Ok(<#of>::#own(this, #(#values),*))
             }
@@ -187,7 +188,7 @@ impl<'i> Block<'i> {
             unsafe extern "C" fn #own #tag_generics(
                 this: *const ::core::ffi::c_void,
                 #number
-                #(#names: <#types as #bridge::Passed>::Raw,)*
+                #(#names: <#types as #bridge::Argument<'static>>::Raw,)*
                 out: *mut <#returns as #bridge::Returned>::Raw,
             ) -> u32 #tag_wheres {
                 // SAFETY: the caller's: `out` may be written to.
@@ -205,10 +206,26 @@ impl<'i> Block<'i> {
     }
 }
 
-/// `&str` as a type that needs no lifetime of the function.
-fn without_lifetime(of: &Type) -> TokenStream {
-    match of {
-        Type::Reference(_) => quote!(&'static str),
-        of => quote!(#of),
+/// A type with `'static` in place of lifetimes that are left out: its form in C++ is the same for
+/// all of them.
+fn with_static(of: TokenStream) -> TokenStream {
+    let (mut done, mut tokens) = (TokenStream::new(), of.into_iter().peekable());
+    while let Some(token) = tokens.next() {
+        match &token {
+            TokenTree::Punct(mark) if mark.as_char() == '&' => {
+                done.extend([token]);
+                if !matches!(tokens.peek(), Some(TokenTree::Punct(next)) if next.as_char() == '\'') {
+                    done.extend(quote!('static));
+                }
+            }
+            TokenTree::Punct(mark) if mark.as_char() == '\'' => {
+                match tokens.next_if(|next| matches!(next, TokenTree::Ident(name) if name == "_")) {
+                    Some(_) => done.extend(quote!('static)),
+                    None => done.extend([token]),
+                }
+            }
+            _ => done.extend([token]),
+        }
     }
+    done
 }

@@ -100,6 +100,9 @@ pub(crate) fn expand(list: &List) -> TokenStream {
     let (items, builds): (Vec<_>, Vec<_>) = list.pools.iter().map(pool).unzip();
     let symbol = LitStr::new(&format!("everbyte_bridge_{library}"), list.name.span());
     quote! {
+        #[cfg(panic = "abort")]
+        ::core::compile_error!("a library for C++ unwinds, since a panic becomes an exception and is rolled back: compile it with `panic = \"unwind\"`");
+
         const _: () = {
             #(#items)*
 
@@ -304,6 +307,7 @@ fn pool(Pool { of: pool, types }: &Pool) -> (TokenStream, TokenStream) {
                 #bridge::hidden::make::<#named<#pool>, #tag> as *const ::core::ffi::c_void,
                 #bridge::hidden::destroy::<#named<#pool>, #tag> as *const ::core::ffi::c_void,
                 #bridge::hidden::change::<#tag> as *const ::core::ffi::c_void,
+                #bridge::hidden::sync::<#named<#pool>, #tag> as *const ::core::ffi::c_void,
             ],
         );
         #(#objects)*

@@ -69,6 +69,10 @@ pub(crate) fn constructor(signature: &Signature, pool: &Ident) -> Result<()> {
 pub(crate) fn form(signature: &Signature, pool: &Ident, parameters: &[Ident]) -> Result<Form> {
     plain(signature)?;
     match signature.receiver() {
+        Some(receiver) if receiver.lifetime().is_some() => {
+            let advice = "the object lives for the length of the call: write `&self`";
+            return Err(Error::new(receiver.span(), advice));
+        }
         Some(receiver) if receiver.reference.is_some() && receiver.mutability.is_none() => {}
         Some(receiver) => {
             let advice = "an exported method takes `&self`: no `&mut` crosses, so change fields through `PCell`, `PRefCell` or \
@@ -132,7 +136,7 @@ fn passed(of: &Type, pool: &Ident, parameters: &[Ident]) -> Result<()> {
             let advice = "no `&mut` crosses: take the value, and return the new one";
             return Err(Error::new(of.span(), advice));
         }
-        if let Some(lifetime) = &reference.lifetime {
+        if let Some(lifetime) = reference.lifetime.as_ref().filter(|lifetime| lifetime.ident != "_") {
             let advice = "text from C++ lives for the length of the call: write `&str`";
             return Err(Error::new(lifetime.span(), advice));
         }
@@ -142,7 +146,21 @@ fn passed(of: &Type, pool: &Ident, parameters: &[Ident]) -> Result<()> {
         let advice = "a reference into a pool does not cross: take the value, or the number or text that finds it";
         return Err(Error::new(of.span(), advice));
     }
+    if let Some(word) = lent(of).filter(|_| is_of_class(of)) {
+        let advice = format!("a value of C++ lives for the length of the call: write `{word}<'_, ..>`");
+        return Err(Error::new(of.span(), advice));
+    }
     common(of, pool, parameters)
+}
+
+/// The name of a type that C++ lends, if it is not written with `'_`.
+fn lent(of: &Type) -> Option<&Ident> {
+    let Type::Path(path) = of else { return None };
+    let last = path.path.segments.last()?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    let is_elided = |one: &GenericArgument| matches!(one, GenericArgument::Lifetime(one) if one.ident == "_");
+    let is_lent = matches!(last.ident.to_string().as_str(), "Gen" | "Hash" | "Equal" | "Visit");
+    (is_lent && !arguments.args.first().is_some_and(is_elided)).then_some(&last.ident)
 }
 
 /// The type of a result.

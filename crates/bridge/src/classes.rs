@@ -10,7 +10,7 @@
 
 use crate::Fault;
 use crate::fault::{DONE, throw};
-use crate::passed::{Passed, RawString, RawText, Returned};
+use crate::passed::{Argument, RawString, RawText, Returned};
 use everbyte_object::{Journal, MemPool, PSafe, PVec};
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -76,7 +76,7 @@ impl<T: CppClass> Clone for Gen<'_, T> {
 impl<T: CppClass> Copy for Gen<'_, T> {}
 
 // SAFETY: a pointer and a length, as C++ passes them.
-unsafe impl<T: CppClass> Passed for Gen<'_, T> {
+unsafe impl<'c, T: CppClass> Argument<'c> for Gen<'c, T> {
     type Raw = RawText;
     const NAME: &'static str = T::NAMES.generic;
 
@@ -199,7 +199,7 @@ callback!(
 );
 
 // SAFETY: two words, as C++ passes them.
-unsafe impl<T: CppClass> Passed for Hash<'_, T> {
+unsafe impl<'c, T: CppClass> Argument<'c> for Hash<'c, T> {
     type Raw = RawHash;
     const NAME: &'static str = T::NAMES.hash;
 
@@ -209,7 +209,7 @@ unsafe impl<T: CppClass> Passed for Hash<'_, T> {
 }
 
 // SAFETY: as above.
-unsafe impl<T: CppClass> Passed for Equal<'_, T> {
+unsafe impl<'c, T: CppClass> Argument<'c> for Equal<'c, T> {
     type Raw = RawEqual;
     const NAME: &'static str = T::NAMES.equal;
 
@@ -257,7 +257,7 @@ pub struct RawVisit {
 }
 
 // SAFETY: two words, as C++ passes them.
-unsafe impl<K: CppClass, V: CppClass> Passed for Visit<'_, K, V> {
+unsafe impl<'c, K: CppClass, V: CppClass> Argument<'c> for Visit<'c, K, V> {
     type Raw = RawVisit;
     const NAME: &'static str = match (K::INDEX, V::INDEX) {
         (0, 0) => "Visit<0, 0>",

@@ -23,7 +23,7 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) const LIBRARY_ENTRIES: usize = 2;
 
 /// Functions of a pool before those of its types.
-pub(crate) const POOL_ENTRIES: usize = 8;
+pub(crate) const POOL_ENTRIES: usize = 9;
 
 /// Functions of a type before its methods.
 pub(crate) const TYPE_ENTRIES: usize = 1;

@@ -139,6 +139,16 @@ pub(crate) fn assert_done(status: u32) {
     LAST.with_borrow(|last| assert_eq!(status, DONE, "{last:?}"));
 }
 
+/// Asserts that a call has failed with a sentence that has `part`.
+#[cfg(test)]
+#[track_caller]
+pub(crate) fn assert_failed(status: u32, part: &str) {
+    LAST.with_borrow(|last| {
+        let is_said = last.as_ref().is_some_and(|fault| fault.message.contains(part));
+        assert!(status == FAILED && is_said, "{status}, {last:?}, not `{part}`");
+    });
+}
+
 /// The status of a call; its fault is kept for [`last_fault`].
 #[inline]
 pub(crate) fn status(result: Result<(), Fault>) -> u32 {
@@ -185,7 +195,7 @@ mod tests {
     /// The header's enumerators are the kinds, in order.
     #[test]
     fn the_header_names_every_kind_of_error() {
-        let header = include_str!("../../../include/everbyte/bridge.hpp");
+        let header = include_str!("../../../include/everbyte/bridge_wire.hpp");
         for (index, kind) in ErrorKind::ALL.iter().enumerate() {
             let line = format!("  {} = {},", kind.name(), index + 1);
             assert!(header.contains(&line), "no line `{line}`");

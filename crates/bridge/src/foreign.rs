@@ -7,13 +7,15 @@
 //!   FOREIGN-1  An object's class is one of the pool's list, whose entries never change.
 //!   FOREIGN-2  The bytes of an object that existed before a transaction are logged before C++ gets
 //!              the right to change them.
+//!   FOREIGN-3  Nothing on the pool's first page is changed for C++: it holds the pool's header and
+//!              the words of the engine, and is the place that a null `pointer_t` leads to.
 
 use crate::Fault;
 use crate::calls::{guarded, require_running};
 use crate::handle::{Handle, Roots};
 use crate::passed::RawText;
 use everbyte_media::{ErrorKind, seeded};
-use everbyte_object::raw::{difference, log};
+use everbyte_object::raw::{difference, log, require_opener};
 use everbyte_object::{Journal, MemPool, Out, PSafe, PString, PVec, Pool, PoolTag};
 use std::ffi::c_void;
 
@@ -100,25 +102,23 @@ unsafe fn class<E: PSafe<P>, P: MemPool>(value: RawObject, roots: &Roots<E, P>, 
     let name = unsafe { value.name.read() }?;
     // SAFETY: the caller's.
     let description = unsafe { value.description.read() }?;
-    {
-        let types = roots.types.borrow();
-        if let Some(index) = types.iter().position(|one| one.name.as_str() == name) {
-            let found = types[index].description.as_str();
-            return match found == description {
-                true => Ok(index as u64),
-                false => {
-                    let say = difference(found, description);
-                    Err(Fault::of_kind(
-                        ErrorKind::Foreign,
-                        format!("class `{name}`: {say}; the pool was made with the other class"),
-                    ))
-                }
-            };
-        }
+    let mut owned = roots.owned.lock(j);
+    if let Some(index) = owned.types.iter().position(|one| one.name.as_str() == name) {
+        let found = owned.types[index].description.as_str();
+        return match found == description || seeded("bridge-class-trusted") {
+            true => Ok(index as u64),
+            false => {
+                let say = difference(found, description);
+                Err(Fault::of_kind(
+                    ErrorKind::Foreign,
+                    format!("class `{name}`: {say}; the pool was made with the other class"),
+                ))
+            }
+        };
     }
-    let mut types = roots.types.borrow_mut(j);
-    types.push(CppType { name: PString::from(name, j), description: PString::from(description, j) }, j);
-    Ok(types.len() as u64 - 1)
+    let of = CppType { name: PString::from(name, j), description: PString::from(description, j) };
+    owned.types.push(of, j);
+    Ok(owned.types.len() as u64 - 1)
 }
 
 /// The places of the classes that C++ gives a template, in the pool's list.
@@ -143,11 +143,26 @@ pub unsafe fn classes<E: PSafe<P>, P: MemPool>(
     (0..count).map(place).collect()
 }
 
+/// The handle of the pool that a transaction runs on.
+///
+/// # Errors
+/// If it is null: C++ has closed the pool.
+///
+/// # Safety
+/// `handle` is null or one of a pool whose transaction runs (HANDLE-4).
+unsafe fn opened<'h, E: PSafe<Out<G>>, G: PoolTag>(handle: *const c_void) -> Result<&'h Handle<E, G>, Fault> {
+    // SAFETY: the caller's.
+    unsafe { handle.cast::<Handle<E, G>>().as_ref() }.ok_or_else(|| {
+        let say = "the pool was closed while this transaction runs, by its lambda or by another thread";
+        Fault::invalid(format!("pool type `{}`: {say}; close it after its transactions", G::NAME))
+    })
+}
+
 /// Makes an object in the pool, which owns it; `out` gets its address.
 ///
 /// # Safety
-/// `handle` is one of an open pool; `value` can be read with what it points to; `out` may be
-/// written to.
+/// `handle` is null or one of a pool that was open when the transaction began; `value` can be read
+/// with what it points to; `out` may be written to.
 pub unsafe extern "C" fn make<E: PSafe<Out<G>>, G: PoolTag>(
     handle: *const c_void,
     number: u64,
@@ -157,14 +172,18 @@ pub unsafe extern "C" fn make<E: PSafe<Out<G>>, G: PoolTag>(
     guarded(|| {
         require_running::<G>(number)?;
         // SAFETY: the caller's.
-        let handle = unsafe { &*handle.cast::<Handle<E, G>>() };
+        let handle = unsafe { opened::<E, G>(handle) }?;
         // SAFETY: the caller's.
         let value = unsafe { value.read() };
         let made = handle.pool.try_tx(|j, roots| {
+            require_opener(j)?; // CALL-3
             // SAFETY: the caller's.
             let object = unsafe { CppObject::new(value, roots, j) }?;
             let at = object.address();
-            roots.objects.borrow_mut(j).insert(at as u64 - handle.base() as u64, object, j);
+            match seeded("bridge-make-unowned") {
+                true => std::mem::forget(object),
+                false => drop(roots.owned.lock(j).objects.insert(at as u64 - handle.base() as u64, object, j)),
+            }
             Ok(at)
         });
         let at = made.map_err(Fault::of_transaction)?;
@@ -177,32 +196,50 @@ pub unsafe extern "C" fn make<E: PSafe<Out<G>>, G: PoolTag>(
 /// Drops an object that [`make`] has made.
 ///
 /// # Safety
-/// `handle` is one of an open pool.
+/// `handle` is as for [`make`].
 pub unsafe extern "C" fn destroy<E: PSafe<Out<G>>, G: PoolTag>(handle: *const c_void, number: u64, offset: u64) -> u32 {
     guarded(|| {
         require_running::<G>(number)?;
         // SAFETY: the caller's.
-        let handle = unsafe { &*handle.cast::<Handle<E, G>>() };
-        let gone = handle.pool.try_tx(|j, roots| match roots.objects.borrow_mut(j).remove(&offset, j) {
-            Some(_) => Ok(()),
-            None => {
-                Err(Fault::invalid("no object that C++ has made lies there: it was destroyed before, or is a root"))
+        let handle = unsafe { opened::<E, G>(handle) }?;
+        if seeded("bridge-destroy-left") {
+            return Ok(());
+        }
+        let gone = handle.pool.try_tx(|j, roots| {
+            require_opener(j)?; // CALL-3
+            match roots.owned.lock(j).objects.remove(&offset, j) {
+                Some(_) => Ok(()),
+                None => {
+                    Err(Fault::invalid("no object that C++ has made lies there: it was destroyed before, or is a root"))
+                }
             }
         });
         gone.map_err(Fault::of_transaction)
     })
 }
 
-/// Notes that the caller will change `size` bytes at `at` (FOREIGN-2).
+/// Notes that the caller will change `size` bytes at `at` (FOREIGN-2). A refusal dooms the
+/// transaction.
 ///
 /// # Safety
-/// The bytes belong to an object of C++.
+/// The bytes belong to an object of C++, or lie on the pool's first page (FOREIGN-3), or outside of
+/// the pool.
 pub unsafe extern "C" fn change<G: PoolTag>(number: u64, at: *const c_void, size: usize) -> u32 {
     guarded(|| {
         require_running::<G>(number)?;
         if seeded("bridge-change-unlogged") {
             return Ok(());
         }
-        Ok(Out::<G>::transaction(|j| log(j, at.cast(), size))?)
+        let logged = Out::<G>::try_transaction(|j| {
+            require_opener(j)?; // CALL-3
+            match log(j, at.cast(), size) || seeded("bridge-first-page-logged") {
+                true => Ok(()),
+                false => Err(Fault::invalid(format!(
+                    "pool type `{}`: no object lies there: the pointer is null, or of a pool that was closed",
+                    G::NAME
+                ))),
+            }
+        });
+        logged.map_err(Fault::of_transaction)
     })
 }

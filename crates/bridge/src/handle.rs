@@ -4,15 +4,22 @@
 //!   HANDLE-1  A root's address is valid from [`root`] to [`close_root`]: the roots of a pool are
 //!             never freed, the handle keeps the pool open, and C++ closes it after its roots.
 //!   HANDLE-2  A root is open once.
+//!   HANDLE-3  Threads of C++ reach a handle by its address, whatever Rust says of its types. The
+//!             parts of [`Roots`] that they change lie behind locks: [`Owned`] behind one that is
+//!             held to the end of the transaction, `named` behind [`Handle::finding`], which is
+//!             held while a root is found and never inside of a transaction of the pool.
+//!   HANDLE-4  The bytes of a handle are valid while a transaction of any thread runs: dropping the
+//!             pool waits for those of other threads, and a handle that is closed inside of a
+//!             transaction keeps its bytes.
 
 use crate::Fault;
 use crate::calls::guarded;
 use crate::fault::{DONE, caught, status};
 use crate::foreign::{CppObject, CppType};
 use crate::passed::RawText;
-use everbyte_media::{Durability, ErrorKind, Options};
-use everbyte_object::raw::{base_of, running_number};
-use everbyte_object::{MemPool, Out, PBTreeMap, PRefCell, PSafe, PVec, Pool, PoolTag, Root};
+use everbyte_media::{ErrorKind, Options, chosen, seeded};
+use everbyte_object::raw::{Raw, base_of, require_opener, running_number};
+use everbyte_object::{MemPool, Out, PBTreeMap, PMutex, PRefCell, PSafe, PVec, Pool, PoolTag, Root};
 use everbyte_store::{CreateOptions, Store};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -25,19 +32,24 @@ use std::path::Path;
 pub struct Roots<E: PSafe<P>, P: MemPool> {
     /// The roots that have names, in the order in which they were made.
     pub named: PRefCell<PVec<E, P>, P>,
-    /// The classes of C++ (FOREIGN-1).
-    pub types: PRefCell<PVec<CppType<P>, P>, P>,
+    /// The classes and objects of C++. Transactions of any thread change them: a lock (HANDLE-3).
+    pub owned: PMutex<Owned<P>, P>,
+}
+
+/// The classes and objects of C++.
+#[derive(PSafe)]
+#[repr(C)]
+pub struct Owned<P: MemPool> {
+    /// The classes (FOREIGN-1).
+    pub types: PVec<CppType<P>, P>,
     /// Objects that C++ has made, by their offsets in the pool.
-    pub objects: PRefCell<PBTreeMap<u64, CppObject<P>, P>, P>,
+    pub objects: PBTreeMap<u64, CppObject<P>, P>,
 }
 
 impl<E: PSafe<P>, P: MemPool> Default for Roots<E, P> {
     fn default() -> Self {
-        Roots {
-            named: PRefCell::new(PVec::new()),
-            types: PRefCell::new(PVec::new()),
-            objects: PRefCell::new(PBTreeMap::new()),
-        }
+        let owned = Owned { types: PVec::new(), objects: PBTreeMap::new() };
+        Roots { named: PRefCell::new(PVec::new()), owned: PMutex::new(owned) }
     }
 }
 
@@ -81,13 +93,15 @@ pub(crate) type OpenRoot<E, G> = Root<Roots<E, Out<G>>, Out<G>>;
 pub struct Handle<E: PSafe<Out<G>>, G: PoolTag> {
     /// The pool, and the store below it.
     pub pool: OpenRoot<E, G>,
-    /// Addresses of open roots, with their names (HANDLE-2).
-    open: Mutex<BTreeMap<usize, String>>,
+    /// Open roots: their names, with their addresses (HANDLE-2).
+    open: Mutex<BTreeMap<String, usize>>,
+    /// HANDLE-3. Not `open`, which a thread takes inside of a transaction when a root ends there.
+    finding: Mutex<()>,
 }
 
 impl<E: PSafe<Out<G>>, G: PoolTag> Handle<E, G> {
     pub(crate) fn new(pool: OpenRoot<E, G>) -> Handle<E, G> {
-        Handle { pool, open: Mutex::default() }
+        Handle { pool, open: Mutex::default(), finding: Mutex::default() }
     }
 
     /// The address from which pointers of the pool count.
@@ -115,17 +129,6 @@ pub struct RawOptions {
     reserved: u32,
 }
 
-fn word<T: std::str::FromStr<Err = String>>(given: &str, variable: &str) -> Result<Option<T>, Fault> {
-    let text = match given {
-        "" => match std::env::var(variable) {
-            Ok(text) if !text.is_empty() => text,
-            _ => return Ok(None),
-        },
-        given => given.into(),
-    };
-    text.parse().map(Some).map_err(Fault::invalid)
-}
-
 /// Opens a pool; `out` gets its handle, `base` the address from which its pointers count.
 ///
 /// # Safety
@@ -144,9 +147,10 @@ pub unsafe extern "C" fn open<E: PSafe<Out<G>>, G: PoolTag>(
                 unsafe { text.read() }
             });
         let default = Options::default();
-        let durability: Option<Durability> = word(durability?, "EVERBYTE_DURABILITY")?;
+        let backend = chosen(backend?, "EVERBYTE_BACKEND").map_err(Fault::invalid)?;
+        let durability = chosen(durability?, "EVERBYTE_DURABILITY").map_err(Fault::invalid)?;
         let media = Options {
-            backend: word(backend?, "EVERBYTE_BACKEND")?.unwrap_or(default.backend),
+            backend: backend.unwrap_or(default.backend),
             durability: durability.unwrap_or(default.durability),
             ..default
         };
@@ -181,15 +185,33 @@ fn open_pool<E: PSafe<Out<G>>, G: PoolTag>(
     Ok(Out::<G>::create_with(&store, name, &pool, |_| Roots::default())?)
 }
 
+/// Handles that were closed inside of a transaction (HANDLE-4), so that leak checkers find them.
+static KEPT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
 /// Closes a pool.
 ///
 /// # Safety
-/// `handle` is one of [`open`] that is not used again; its roots are closed.
+/// `handle` is one of [`open`] that no call that begins later gets; its roots are closed.
 pub unsafe extern "C" fn close<E: PSafe<Out<G>>, G: PoolTag>(handle: *const c_void) -> u32 {
     guarded(|| {
-        // SAFETY: the caller's: made by `Box::into_raw` for this type.
-        let handle = unsafe { Box::from_raw(handle.cast_mut().cast::<Handle<E, G>>()) };
-        Ok(handle.pool.close()?)
+        let handle = handle.cast_mut().cast::<Handle<E, G>>();
+        // SAFETY: the caller's.
+        let synced = unsafe { &*handle }.pool.sync();
+        if running_number::<G>() != 0 {
+            KEPT.lock().push(handle as usize);
+            // SAFETY: the caller's; dropped once, since nothing else frees it. The pool is closed
+            // when this thread's transaction ends; calls of other threads that run meanwhile read
+            // what this leaves as it was (HANDLE-4).
+            let pool = unsafe { &raw mut (*handle).pool };
+            // SAFETY: as above.
+            unsafe { std::ptr::drop_in_place(pool) };
+        } else {
+            // SAFETY: made by `Box::into_raw` for this type. The pool is its first field, and its
+            // drop waits for the transactions of other threads, outside of which no call reads a
+            // handle (HANDLE-4).
+            drop(unsafe { Box::from_raw(handle) });
+        }
+        Ok(synced?)
     })
 }
 
@@ -213,15 +235,30 @@ pub unsafe fn root<E: PSafe<Out<G>>, G: PoolTag>(
             let say = "a root is not opened inside of a transaction, which could take it back; open it before";
             return Err(Fault::invalid(format!("root `{name}`: {say}")));
         }
-        let mut open = handle.open.lock();
-        if open.values().any(|one| one == name) {
+        handle.pool.store().media().require_opener().map_err(everbyte_store::Error::from)?; // CALL-3
+        let _found = handle.finding.lock(); // HANDLE-3
+        if handle.open.lock().contains_key(name) && !seeded("bridge-root-opened-twice") {
             let say = "it is open in this process; pass that object on, or end it first";
             return Err(Fault::of_kind(ErrorKind::Busy, format!("root `{name}`: {say}"))); // HANDLE-2
         }
         let at = find(handle, name)?;
-        open.insert(at as usize, name.into());
+        handle.open.lock().insert(name.into(), at as usize);
         // SAFETY: the caller's.
         unsafe { out.write(at) };
+        Ok(())
+    })
+}
+
+/// Makes what has been committed durable, whatever the durability of the media.
+///
+/// # Safety
+/// `handle` is one of [`open`].
+pub unsafe extern "C" fn sync<E: PSafe<Out<G>>, G: PoolTag>(handle: *const c_void) -> u32 {
+    guarded(|| {
+        // SAFETY: the caller's.
+        let handle = unsafe { &*handle.cast::<Handle<E, G>>() };
+        handle.pool.sync()?;
+        handle.pool.store().media().checkpoint().map_err(everbyte_store::Error::from)?;
         Ok(())
     })
 }
@@ -233,7 +270,8 @@ pub unsafe fn root<E: PSafe<Out<G>>, G: PoolTag>(
 pub unsafe extern "C" fn close_root<E: PSafe<Out<G>>, G: PoolTag>(handle: *const c_void, root: *const c_void) -> u32 {
     guarded(|| {
         // SAFETY: the caller's.
-        unsafe { &*handle.cast::<Handle<E, G>>() }.open.lock().remove(&(root as usize));
+        let handle = unsafe { &*handle.cast::<Handle<E, G>>() };
+        handle.open.lock().retain(|_, at| *at != root as usize);
         Ok(())
     })
 }
@@ -242,16 +280,30 @@ pub unsafe extern "C" fn close_root<E: PSafe<Out<G>>, G: PoolTag>(handle: *const
 /// or another number to roll back.
 pub(crate) type Body = unsafe extern "C" fn(frame: *mut c_void, number: u64) -> u32;
 
+/// Ends a child of fork that was made inside of a lambda and came to its end: the transaction is
+/// its parent's, to be committed or rolled back there (CALL-3).
+#[cold]
+fn end_of_child(error: &everbyte_object::Error) -> ! {
+    eprintln!("everbyte: {error}; a child of fork leaves the lambda by `_exit` or `exec`");
+    std::process::abort()
+}
+
 /// Runs a transaction; inside of another one of this thread and pool it is a part of that.
 ///
 /// # Safety
 /// `body` may be called once with `frame`; it does not unwind.
 pub unsafe extern "C" fn transaction<G: PoolTag>(frame: *mut c_void, body: Body) -> u32 {
     let run = || {
-        let ended = Out::<G>::try_transaction(|_| {
+        let ended = Out::<G>::try_transaction(|j| {
+            require_opener(j)?; // CALL-3
             // SAFETY: the caller's.
-            match unsafe { body(frame, running_number::<G>()) } {
+            let returned = unsafe { body(frame, running_number::<G>()) };
+            if let Err(error) = require_opener(j) {
+                end_of_child(&error);
+            }
+            match returned {
                 DONE => Ok(()),
+                _ if seeded("bridge-exception-commits") => Ok(()),
                 _ => Err(Fault::thrown()),
             }
         });

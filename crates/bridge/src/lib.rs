@@ -65,8 +65,6 @@ mod calls;
 mod classes;
 mod description;
 mod error;
-#[cfg(test)]
-mod explored;
 mod fault;
 mod foreign;
 mod handle;
@@ -74,6 +72,8 @@ pub mod headers;
 mod library;
 mod loaded;
 mod passed;
+#[cfg(test)]
+mod tested;
 
 pub use classes::{ByteArray, ClassValue, Copied, Cpp, CppClass, Equal, Gen, Hash, Visit};
 pub use description::{Description, MethodLine, Parameter, PoolLines, TypeLines};
@@ -83,15 +83,15 @@ pub use fault::Fault;
 pub use handle::{AsObject, Exported, NamedRoot, Roots, RootsOf};
 pub use library::{Exports, Extern, Method};
 pub use loaded::describe_library;
-pub use passed::{Passed, Returned};
+pub use passed::{Argument, Passed, Returned};
 
 /// Items that the macros of this crate use; not part of its interface.
 #[doc(hidden)]
 pub mod hidden {
     pub use crate::calls::{changing, guarded, reading};
     pub use crate::foreign::{CppObject, RawObject, change, classes, destroy, make};
-    pub use crate::handle::{Handle, RawOptions, close, close_root, open, root, transaction};
+    pub use crate::handle::{Handle, RawOptions, close, close_root, open, root, sync, transaction};
     pub use crate::library::{Builder, Entry, Library};
-    pub use crate::passed::{RawOption, RawString, RawText};
+    pub use crate::passed::{Call, RawOption, RawString, RawText};
     pub use everbyte_object as object;
 }

@@ -113,8 +113,8 @@ impl Builder {
         Builder { description: Description { library: name.into(), pools: Vec::new() }, entries }
     }
 
-    /// Adds a pool with its functions: open, close, close a root, run a
-    /// transaction; the root of a class of C++, make, destroy and change an object.
+    /// Adds a pool with its functions: open, close, close a root, run a transaction; the root of a
+    /// class of C++, make, destroy and change an object; sync.
     pub fn pool(&mut self, name: &str, functions: [Entry; POOL_ENTRIES]) {
         self.description.pools.push(PoolLines { name: name.into(), types: Vec::new() });
         self.entries.extend(functions);

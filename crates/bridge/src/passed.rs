@@ -1,9 +1,14 @@
-//! [`Passed`] and [`Returned`]: the types that cross between the languages, each as a copy.
+//! [`Passed`], [`Argument`] and [`Returned`]: the types that cross between the languages.
+//!
+//! Invariants
+//!   PASS-1  Everything that a method gets by reference lives as long as its [`Call`]: its object,
+//!           and the arguments that C++ lends. A method that would keep it does not compile.
 
 use crate::Fault;
+use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// A type whose values an exported method may take as arguments.
+/// A type whose values an exported method may take as arguments: copies, which the method may keep.
 ///
 /// # Safety
 /// `Raw` has the same layout as the C++ type that `bridge.hpp` has for `NAME`, and any bits that
@@ -14,7 +19,25 @@ use std::mem::MaybeUninit;
     note = "numbers, `bool`, `usize` and `&str` can be passed; methods take `&self`, these, and `&Journal<P>`",
     note = "what lies in a pool stays there: export its type, or pass the number or the text that finds it"
 )]
-pub unsafe trait Passed: Sized {
+pub unsafe trait Passed: Copy + 'static {
+    /// The value as it crosses.
+    type Raw: Copy;
+    /// The name of the type in descriptions.
+    const NAME: &'static str;
+
+    /// The value.
+    ///
+    /// # Errors
+    /// If C++ has passed what no value of the type is.
+    fn from_raw(raw: Self::Raw) -> Result<Self, Fault>;
+}
+
+/// A type whose values an exported method may take as arguments of a call that lasts for `'c`: a
+/// [`Passed`] value, or one that C++ lends, as `&'c str`.
+///
+/// # Safety
+/// As for [`Passed`].
+pub unsafe trait Argument<'c>: Sized {
     /// The value as it crosses.
     type Raw: Copy;
     /// The name of the type in descriptions.
@@ -26,8 +49,51 @@ pub unsafe trait Passed: Sized {
     /// If C++ has passed what no value of the type is.
     ///
     /// # Safety
-    /// The bytes that `raw` points to can be read while the value lives.
+    /// Everything that `raw` points to can be read and called for `'c`.
     unsafe fn from_raw(raw: Self::Raw) -> Result<Self, Fault>;
+}
+
+// SAFETY: as the value.
+unsafe impl<T: Passed> Argument<'_> for T {
+    type Raw = T::Raw;
+    const NAME: &'static str = T::NAME;
+
+    unsafe fn from_raw(raw: T::Raw) -> Result<T, Fault> {
+        Passed::from_raw(raw)
+    }
+}
+
+/// A call of C++. It is borrowed by what the caller keeps alive for the call alone (PASS-1).
+#[derive(Debug)]
+pub struct Call(());
+
+impl Call {
+    /// A call that lasts as long as the result.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Call {
+        Call(())
+    }
+
+    /// The object of the call.
+    ///
+    /// # Safety
+    /// `this` is a `T` that nothing but transactions changes while the call lasts.
+    pub unsafe fn object<T>(&self, this: *const c_void) -> &T {
+        // SAFETY: the caller's.
+        unsafe { &*this.cast() }
+    }
+
+    /// An argument of the call.
+    ///
+    /// # Errors
+    /// If C++ has passed what no value of the type is.
+    ///
+    /// # Safety
+    /// Everything that `raw` points to can be read and called while the call lasts.
+    pub unsafe fn argument<'c, T: Argument<'c>>(&'c self, raw: T::Raw) -> Result<T, Fault> {
+        // SAFETY: the caller's.
+        unsafe { T::from_raw(raw) }
+    }
 }
 
 /// A type whose values an exported method may return.
@@ -60,7 +126,7 @@ macro_rules! numbers {
             type Raw = $number;
             const NAME: &'static str = stringify!($number);
 
-            unsafe fn from_raw(raw: $number) -> Result<$number, Fault> {
+            fn from_raw(raw: $number) -> Result<$number, Fault> {
                 Ok(raw)
             }
         }
@@ -98,7 +164,7 @@ unsafe impl Passed for bool {
     type Raw = u8;
     const NAME: &'static str = "bool";
 
-    unsafe fn from_raw(raw: u8) -> Result<bool, Fault> {
+    fn from_raw(raw: u8) -> Result<bool, Fault> {
         Ok(raw != 0)
     }
 }
@@ -193,9 +259,8 @@ impl RawText {
     }
 }
 
-// SAFETY: a pointer and a length, as C++ passes them; the length of the call is the macro's: it
-// passes the value on to a method that returns before.
-unsafe impl Passed for &str {
+// SAFETY: a pointer and a length, as C++ passes them.
+unsafe impl<'c> Argument<'c> for &'c str {
     type Raw = RawText;
     const NAME: &'static str = "str";
 

@@ -26,6 +26,12 @@ fn a_method_that_cannot_cross_is_refused_with_the_rule() {
     refused("methods");
 }
 
+/// A panic has to become an exception.
+#[test]
+fn a_library_that_does_not_unwind_is_refused() {
+    refused("aborting");
+}
+
 /// A library of everything that can be exported.
 #[test]
 fn portable_types_are_accepted() {

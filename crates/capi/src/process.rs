@@ -10,7 +10,7 @@ use crate::fault::{Fault, Result};
 use crate::heapo::mapped::Mapped;
 use crate::recorded;
 use everbyte_heap::Heap;
-use everbyte_media::{FlushKind, Media, Options};
+use everbyte_media::{FlushKind, Media, Options, chosen};
 use everbyte_store::{CreateOptions, Engine, Exclusive, ObjectOpen, ObjectOptions, Store, Want};
 use everbyte_tx::Undo;
 use parking_lot::{Mutex, RwLock};
@@ -61,19 +61,17 @@ pub(crate) fn at_close(step: fn()) {
 /// the command line, and `EVERBYTE_FLUSH`, the instruction: for tools that do not know the CPU's
 /// best.
 fn options() -> Result<Options> {
-    let word = |variable: &str| std::env::var(variable).ok();
-    let (default, bad) =
-        (Options::default(), |variable: &'static str| move |why| Fault::invalid(format!("{variable}: {why}")));
-    let backend = word("EVERBYTE_BACKEND").map_or(Ok(default.backend), |text| text.parse());
-    let durability = word("EVERBYTE_DURABILITY").map_or(Ok(default.durability), |text| text.parse());
-    let flush = word("EVERBYTE_FLUSH").map(|name| {
+    let default = Options::default();
+    let backend = chosen("", "EVERBYTE_BACKEND").map_err(Fault::invalid)?;
+    let durability = chosen("", "EVERBYTE_DURABILITY").map_err(Fault::invalid)?;
+    let flush = std::env::var("EVERBYTE_FLUSH").ok().map(|name| {
         FlushKind::of_name(&name)
             .ok_or_else(|| Fault::invalid(format!("EVERBYTE_FLUSH: `{name}` is no such instruction")))
     });
     Ok(Options {
         flush: flush.transpose()?,
-        backend: backend.map_err(bad("EVERBYTE_BACKEND"))?,
-        durability: durability.map_err(bad("EVERBYTE_DURABILITY"))?,
+        backend: backend.unwrap_or(default.backend),
+        durability: durability.unwrap_or(default.durability),
         ..default
     })
 }

@@ -69,7 +69,7 @@ pub use open::examine::{file_offset, make_linear};
 pub use open::head::{FORMAT, HEAD_END};
 pub use open::open_options::{Geometry, OpenOptions};
 pub use open::opened::Opened;
-pub use open::options::{BackendChoice, BackendKind, Durability, Options};
+pub use open::options::{BackendChoice, BackendKind, Durability, Options, chosen};
 pub use open::probe::{Probe, probe};
 pub use order::{Ordered, PublishWord, Unsettled};
 pub use pages::binding;

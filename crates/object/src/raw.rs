@@ -3,7 +3,7 @@
 
 use crate::description::described;
 use crate::transaction::running;
-use crate::{Journal, MemPool, PSafe, PoolTag, Root};
+use crate::{Journal, MemPool, PSafe, PoolTag, Result, Root};
 use everbyte_store::Store;
 
 /// The number of this thread's running transaction under `G`, which no other transaction has that
@@ -18,13 +18,31 @@ pub fn base_of<R: PSafe<crate::Out<G>>, G: PoolTag>(root: &Root<R, crate::Out<G>
 }
 
 /// Logs `len` bytes at `at`, which code of another language is about to change in this transaction.
-///
-/// # Panics
-/// If they do not lie in the pool.
-pub fn log<P: MemPool>(j: &Journal<P>, at: *const u8, len: usize) {
-    assert!(j.running().contains(at, len), "bytes of another place than the pool");
-    j.running().log(at, len);
+/// False, and nothing is logged, if no object can lie there: outside of the pool, or on its first
+/// page.
+#[must_use]
+pub fn log<P: MemPool>(j: &Journal<P>, at: *const u8, len: usize) -> bool {
+    let is_behind = (at as usize).wrapping_sub(j.running().base()) >= OWN_PAGE;
+    let lies_inside = is_behind && j.running().contains(at, len);
+    if lies_inside {
+        j.running().log(at, len);
+    }
+    lies_inside
 }
+
+/// Refuses a child of fork that goes on with a transaction, or begins one: it sees the bytes of the
+/// pool, and would change them beside its parent.
+///
+/// # Errors
+/// As [`everbyte_media::Media::require_opener`].
+#[inline]
+pub fn require_opener<P: MemPool>(j: &Journal<P>) -> Result<()> {
+    j.running().inner().media().require_opener().map_err(|error| everbyte_store::Error::from(error).into())
+}
+
+/// Bytes from a pool's base that hold its header and the engines' words.
+const OWN_PAGE: usize = 4096;
+const _: () = assert!(OWN_PAGE >= crate::layout::HEADER as usize + size_of::<crate::layout::Header>());
 
 /// The first difference between two descriptions of a root, the one that a pool has and the
 /// program's.

@@ -5,6 +5,8 @@
 
 #include "require.hpp"
 
+#include <cstring>
+#include <new>
 #include <stdexcept>
 
 using stock::shop;
@@ -76,12 +78,59 @@ void an_object_is_destroyed_once(const everbyte::object<list, shop>& all) {
   REQUIRE(all->size == 2 && sum(all) == 3);
 }
 
+void a_null_pointer_reads_and_changes_nothing() {
+  everbyte::pointer_t<node, shop> none;
+  must_refuse(invalid, "a pointer_t is null", [&] { return none->value; });
+  must_refuse(invalid, "a pointer_t is null", [&] { shop::txn([&](auto& t) { none.mut(t)->value = 1; }); });
+  must_refuse(invalid, "a pointer_t is null", [&] { shop::txn([&](auto& t) { *none.mut(t, &node::value) = 1; }); });
+}
+
+// The bytes between the fields of an object are zero in the pool, whatever they were.
+void padding_is_zero() {
+  alignas(node) unsigned char bytes[sizeof(node)];
+  std::memset(bytes, 0xab, sizeof bytes);
+  node* filled = new (bytes) node;
+  filled->value = 5;
+  filled->shade = color::green;
+  shop::txn([&](auto& t) {
+    auto made = t.make(*filled);
+    unsigned char kept[sizeof(node)];
+    std::memcpy(kept, &*made, sizeof kept);
+    for (std::size_t at = sizeof(node::value) + 1; at < sizeof(node) - 8; ++at) REQUIRE(kept[at] == 0);
+    REQUIRE(made->value == 5 && made->shade == color::green && !made->next);
+    t.destroy(made);
+  });
+}
+
+// Classes that lead to each other, and fields that are const.
+struct tree;
+struct branch {
+  const std::uint32_t depth;
+  everbyte::pointer_t<tree, shop> of;
+};
+struct tree {
+  std::array<branch, 2> branches;
+  std::int16_t marks[2][3];
+  everbyte::pointer_t<const branch, shop> first;
+};
+EVERBYTE_FIELDS(branch, depth, of)
+EVERBYTE_FIELDS(tree, branches, marks, first)
+
+void a_description_has_the_classes_that_pointers_lead_to() {
+  REQUIRE(everbyte::bridge::description_of<branch>() ==
+          "root branch\nbranch 16 8 { depth: u32 @0; of: pointer_t<tree> @8 }\n"
+          "tree 56 8 { branches: [branch; 2] @0; marks: [[i16; 3]; 2] @32; first: pointer_t<branch> @48 }\n");
+}
+
 int main(int, char** words) {
   std::string_view run = words[2];
   shop pool(words[1], {.create = run == "first"});
   if (run == "changed") {
     must_refuse(foreign, "field `value` of `node` is `i64 @0` in the pool and `i32 @0` in the program",
             [&] { pool.cpp_root<node>("first node"); });
+    // Behind a pointer, too.
+    must_refuse(foreign, "class `list`: field `value` of `node` is `i64 @0` in the pool and `i32 @0` in the program",
+            [&] { pool.cpp_root<list>("list1"); });
     return 0;
   }
   auto all = pool.cpp_root<list>("list1");
@@ -93,6 +142,9 @@ int main(int, char** words) {
     must_refuse(busy, "root `list1`", [&] { pool.cpp_root<list>("list1"); });
     auto first = pool.cpp_root<node>("first node", {7, color::red, nullptr});
     REQUIRE(first->value == 7);
+    a_null_pointer_reads_and_changes_nothing();
+    padding_is_zero();
+    a_description_has_the_classes_that_pointers_lead_to();
   } else {
     must_refuse(foreign, "root `first node` is no", [&] { pool.root<shop::counter>("first node"); });
     must_refuse(foreign, "root `first node` is no", [&] { pool.cpp_root<list>("first node"); });

@@ -1,9 +1,10 @@
 // Programs that must not compile, by one compilation for all of them: a line `//@ TEXT` begins one,
-// and says what the compiler has to say of it; `|` stands between the words of compilers. Without
-// WRONG the file compiles.
+// and says what the compiler has to say of it first; ` | ` stands between the words of compilers,
+// and ` & ` between parts. Without WRONG the file compiles.
 #include "archive.hpp"
 #include "shop.hpp"
 
+#include <array>
 #include <functional>
 #include <utility>
 
@@ -27,32 +28,15 @@ std::int64_t right(const shop& pool, const shop::counter& counter) {
 
 #ifdef WRONG
 
-struct unlisted { std::int64_t value; };
-struct plain_pointer { std::int64_t value; listed* next; };
-EVERBYTE_FIELDS(plain_pointer, value, next)
-struct hidden_pointer { std::int64_t value; void* hidden; std::int64_t last; };
-EVERBYTE_FIELDS(hidden_pointer, value, last)
-struct function_pointer { void (*call)(); };
-EVERBYTE_FIELDS(function_pointer, call)
-struct holds_a_reference { const int& of; };
-struct holds_text { std::string text; };
-EVERBYTE_FIELDS(holds_text, text)
-struct with_a_table { virtual void call(); std::int64_t value; };
-struct of_two_pools {
-  everbyte::pointer_t<listed, shop> first;
-  everbyte::pointer_t<listed, archive> second;
-};
-EVERBYTE_FIELDS(of_two_pools, first, second)
-
-//@ no matching function|no matching member function
+//@ no matching function & add | no matching member function & add
 void a_change_without_a_transaction(const shop::counter& counter) {
   counter.add(1);
 }
-//@ no matching function|no matching member function
+//@ no matching function & add | no matching member function & add
 void a_transaction_of_another_pool(const shop::counter& counter) {
   archive::txn([&](auto& t) { return counter.add(t, 1); });
 }
-//@ conversion
+//@ conversion from & archive
 void a_root_of_another_pool(const archive::counter& other) {
   shop::counter mixed = other;
 }
@@ -69,6 +53,10 @@ void a_plain_pointer_in_a_pair_returned() {
   shop::txn([&](auto& t) { return std::pair(1, &t); });
 }
 //@ does not leave the lambda
+void pointers_of_the_pool_in_an_array_returned() {
+  shop::txn([&](auto& t) { return std::array{t.make(listed{1, nullptr})}; });
+}
+//@ does not leave the lambda
 void a_reference_to_an_object_returned(const everbyte::object<listed, shop>& object) {
   shop::txn([&](auto&) -> const listed& { return *object; });
 }
@@ -80,81 +68,158 @@ void a_pointer_of_the_pool_returned() {
 void the_right_to_change_returned(const everbyte::object<listed, shop>& object) {
   shop::txn([&](auto& t) { return std::optional(object.mut(t)); });
 }
-//@ deleted
+//@ is no coroutine
+struct task { struct promise_type {}; };
+void a_coroutine() {
+  shop::txn([&](auto&) { return task{}; });
+}
+//@ deleted & transaction
 void a_transaction_copied() {
   shop::txn([&](auto& t) { auto copy = t; });
 }
-//@ deleted
+//@ is private | private constructor
+void the_right_to_change_made_of_nothing(listed& plain) {
+  shop::txn([&]<class Brand>(everbyte::transaction<shop, Brand>& t) { everbyte::changing<listed, shop, Brand> made(t, plain); });
+}
+//@ deleted & operator new | deleted & 'new'
 void a_root_on_the_heap(const shop::counter& counter) {
   new shop::counter(counter);
 }
-//@ deleted
+//@ deleted function & counter() | deleted default constructor
 void a_root_by_default() {
   shop::counter none;
 }
-//@ deleted
+//@ deleted function & operator= | assignment operator is implicitly deleted
 void a_root_assigned(shop::counter& to, const shop::counter& counter) {
   to = counter;
 }
-//@ deleted
+//@ deleted function & operator= | assignment operator is implicitly deleted
 void a_root_move_assigned(shop::counter& to, shop::counter& counter) {
   to = std::move(counter);
 }
-//@ deleted
+//@ deleted function & operator delete | attempt to use a deleted function
 void a_root_destroyed_by_delete(shop::counter* counter) {
   delete counter;
 }
-//@ read-only|returns a const value
+//@ deleted & shop
+void a_pool_copied(const shop& pool) {
+  shop copy = pool;
+}
+//@ read-only | returns a const value
 void an_object_changed_without_a_transaction(const everbyte::object<listed, shop>& object) {
   object->value = 1;
 }
-//@ read-only|returns a const value
+//@ read-only | returns a const value
 void an_object_changed_through_a_pointer(everbyte::pointer_t<listed, shop> pointer) {
   pointer->value = 1;
 }
-//@ no match|no viable
+//@ no match for 'operator=' | no viable overloaded '='
 void a_pointer_of_another_pool(const everbyte::object<listed, shop>& object, everbyte::pointer_t<listed, archive> other) {
   shop::txn([&](auto& t) { object.mut(t)->next = other; });
 }
-//@ invalid conversion|no matching conversion|no viable|conversion from
+//@ conversion from 'listed*' | no viable conversion from 'listed *'
 void a_plain_pointer_made_persistent(listed* plain) {
   everbyte::pointer_t<listed, shop> pointer = plain;
 }
-//@ this class cannot live in the pool
+//@ is private | private constructor
+void a_plain_pointer_made_persistent_by_a_constructor(listed* plain) {
+  everbyte::pointer_t<listed, shop> pointer(plain);
+}
+//@ list its fields with EVERBYTE_FIELDS
+struct unlisted { std::int64_t value; };
 void a_class_that_lists_no_fields(const shop& pool) {
   pool.cpp_root<unlisted>("x", {1});
 }
-//@ this class cannot live in the pool
+//@ lists no fields | list its fields
+struct unlisted_behind { std::int64_t value; };
+struct leads_to_it { everbyte::pointer_t<unlisted_behind, shop> to; };
+EVERBYTE_FIELDS(leads_to_it, to)
+void a_pointer_to_a_class_that_lists_no_fields(const shop& pool) {
+  pool.cpp_root<leads_to_it>("x");
+}
+//@ a field of this class cannot live in the pool
+struct plain_pointer { std::int64_t value; listed* next; };
+EVERBYTE_FIELDS(plain_pointer, value, next)
 void a_field_that_is_a_plain_pointer(const shop& pool) {
   pool.cpp_root<plain_pointer>("x", {1, nullptr});
 }
-//@ this class cannot live in the pool
-void a_field_that_is_not_listed(const shop& pool) {
-  pool.cpp_root<hidden_pointer>("x", {1, nullptr, 2});
+//@ only 2 names
+struct hidden_pointer { std::int64_t value; void* hidden; std::int64_t last; };
+EVERBYTE_FIELDS(hidden_pointer, value, last)
+//@ only 2 names
+struct hidden_in_padding { std::uint8_t value; std::uint8_t hidden; std::int64_t last; };
+EVERBYTE_FIELDS(hidden_in_padding, value, last)
+//@ anonymous union
+struct hidden_in_a_union { std::int64_t value; union { std::int64_t number; void* hidden; }; };
+EVERBYTE_FIELDS(hidden_in_a_union, value, number)
+//@ are not listed in their order
+struct turned { std::int32_t first; std::int64_t second; };
+EVERBYTE_FIELDS(turned, second, first)
+void fields_in_another_order(const shop& pool) {
+  pool.cpp_root<turned>("x", {1, 2});
 }
-//@ this class cannot live in the pool
+//@ non-static data members | have non-static data
+struct with_a_base : listed { std::int64_t own; };
+EVERBYTE_FIELDS(with_a_base, value, next, own)
+//@ a field of this class cannot live in the pool
+struct function_pointer { void (*call)(); };
+EVERBYTE_FIELDS(function_pointer, call)
 void a_field_that_is_a_function_pointer(const shop& pool) {
   pool.cpp_root<function_pointer>("x", {nullptr});
 }
-//@ this class cannot live in the pool
+//@ a field of this class cannot live in the pool
+struct holds_text { std::string text; };
+EVERBYTE_FIELDS(holds_text, text)
 void a_field_that_is_text_of_the_heap(const shop& pool) {
   pool.cpp_root<holds_text>("x", {"text"});
 }
-//@ this class cannot live in the pool
+//@ a field of this class cannot live in the pool
+struct holds_a_reference { const int& of; };
+EVERBYTE_FIELDS(holds_a_reference, of)
 void a_reference(const shop& pool, const int& of) {
   pool.cpp_root<holds_a_reference>("x", {of});
 }
-//@ this class cannot live in the pool
+//@ a mutable field cannot live in the pool
+struct with_a_mutable_field { std::int64_t value; mutable std::int64_t cached; };
+EVERBYTE_FIELDS(with_a_mutable_field, value, cached)
+void a_mutable_field(const shop& pool) {
+  pool.cpp_root<with_a_mutable_field>("x", {1, 2});
+}
+//@ a union cannot live in the pool
+union either { std::int64_t number; void* pointer; };
+template <> struct everbyte::fields<either> {
+  static constexpr std::string_view everbyte_name = "either";
+  using everbyte_list = everbyte::bridge::field_list<everbyte::bridge::field<std::int64_t, 0, false>>;
+};
+void a_union(const shop& pool, const either& value) {
+  pool.cpp_root<either>("x", value);
+}
+//@ a class with virtual functions cannot live in the pool
+struct with_a_table { virtual void call(); std::int64_t value; };
+EVERBYTE_FIELDS(with_a_table, value)
 void a_table_of_virtual_functions(const shop& pool, const with_a_table& value) {
   pool.cpp_root<with_a_table>("x", value);
 }
-//@ this class cannot live in the pool
+//@ it is copied as bytes
+struct with_a_destructor { std::int64_t value; ~with_a_destructor(); };
+EVERBYTE_FIELDS(with_a_destructor, value)
+void a_destructor(const shop& pool, const with_a_destructor& value) {
+  pool.cpp_root<with_a_destructor>("x", value);
+}
+//@ a field of this class cannot live in the pool
+struct of_two_pools {
+  everbyte::pointer_t<listed, shop> first;
+  everbyte::pointer_t<listed, archive> second;
+};
+EVERBYTE_FIELDS(of_two_pools, first, second)
 void pointers_of_two_pools(const shop& pool) {
   pool.cpp_root<of_two_pools>("x", {nullptr, nullptr});
 }
-//@ this class cannot live in the pool
+//@ a field of this class cannot live in the pool
+struct of_the_shop { everbyte::pointer_t<listed, shop> to; };
+EVERBYTE_FIELDS(of_the_shop, to)
 void an_object_of_the_other_pool_made() {
-  archive::txn([](auto& t) { t.make(listed{1, nullptr}); });
+  archive::txn([](auto& t) { t.make(of_the_shop{nullptr}); });
 }
 //@ this class cannot live in the pool
 void a_plain_pointer_made_an_object(int* plain) {

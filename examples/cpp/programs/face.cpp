@@ -5,6 +5,7 @@
 
 #include "require.hpp"
 
+#include <optional>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -85,6 +86,13 @@ void nested_transactions_are_one(const shop::counter& counter) {
 void errors_of_methods_are_exceptions(const shop::inventory& goods) {
   shop::txn([&](auto& t) { goods.put(t, "pears", 3); });
   must_refuse(refused, "only 3 are left", [&] { shop::txn([&](auto& t) { return goods.take(t, "pears", 4); }); });
+  // Caught, it dooms the transaction: the method may have changed a part.
+  must_refuse(invalid, "a nested transaction failed", [&] {
+    shop::txn([&](auto& t) {
+      goods.put(t, "pears", 1);
+      must_refuse(refused, "only 4 are left", [&] { return goods.take(t, "pears", 5); });
+    });
+  });
   REQUIRE(goods.count("pears") == 3u);
   REQUIRE(!goods.count("plums"));
   REQUIRE(goods.first() == "pears");
@@ -136,6 +144,62 @@ void a_pool_stays_open_for_its_roots(const std::string& path) {
   REQUIRE(old.value() > 0);
 }
 
+// A view that was moved is still one; a pool object that was moved says so.
+void moved_objects_are_defined(const std::string& path) {
+  archive pool(path + ".archive");
+  archive now(std::move(pool));
+  must_refuse(invalid, "pool type `archive`: this pool object was moved from", [&] { return pool.root<archive::counter>("count"); });
+  must_refuse(invalid, "this pool object was moved from", [&] { pool.sync(); });
+  auto old = now.root<archive::counter>("count");
+  auto moved = std::move(old);
+  REQUIRE(old.value() == moved.value());
+  archive::txn([&](auto& t) { old.add(t, 1); });
+  now.sync();
+}
+
+struct point {
+  std::int64_t x, y;
+};
+EVERBYTE_FIELDS(point, x, y)
+
+void a_pool_closed_in_its_own_lambda_refuses(const std::string& path) {
+  std::optional<archive> pool(std::in_place, path + ".archive");
+  everbyte::pointer_t<point, archive> kept;
+  archive::txn([&](auto& t) { kept = t.make(point{1, 2}); });
+  archive::txn([&](auto& t) {
+    kept.mut(t)->x = 7;
+    pool.reset();
+    must_refuse(invalid, "the pool was closed", [&] { t.make(point{3, 4}); });
+    must_refuse(invalid, "the pool was closed", [&] { t.destroy(kept); });
+    must_refuse(invalid, "its pool is closed", [&] { return kept->x; });
+    must_refuse(busy, "", [&] { archive second(path + ".archive"); });
+  });
+  must_refuse(invalid, "no pool is open", [] { archive::txn([](auto&) {}); });
+  must_refuse(invalid, "its pool is closed", [&] { return kept->x; });
+  pool.emplace(path + ".archive");
+  REQUIRE(kept->x == 7);
+  archive::txn([&](auto& t) { t.destroy(kept); });
+}
+
+// Threads change one pool at once, each its own objects.
+void threads_make_and_destroy_objects(const std::string& path) {
+  archive pool(path + ".archive");
+  auto work = [&](const char* name) {
+    auto root = pool.cpp_root<point>(name);
+    for (int round = 0; round < 200; ++round) {
+      archive::txn([&](auto& t) {
+        auto made = t.make(point{round, 0});
+        root.mut(t)->x += made->x;
+        if (round % 2 == 0) t.destroy(made);
+      });
+    }
+    REQUIRE(root->x == 199 * 200 / 2);
+  };
+  std::thread first(work, "first"), second(work, "second");
+  first.join();
+  second.join();
+}
+
 void errors_of_opening_are_exceptions(const std::string& path) {
   must_refuse(io, "absent", [&] { archive pool(path + ".absent"); });
   must_refuse(invalid, "is none of auto", [&] { archive pool(path + ".archive", {.backend = "tape"}); });
@@ -169,5 +233,8 @@ int main(int, char** words) {
   roots_have_names_and_types(pool);
   two_pools_are_independent(path, counter);
   a_pool_stays_open_for_its_roots(path);
+  moved_objects_are_defined(path);
+  a_pool_closed_in_its_own_lambda_refuses(path);
+  threads_make_and_destroy_objects(path);
   errors_of_opening_are_exceptions(path);
 }

@@ -1,29 +1,11 @@
 //! The text of the headers.
 
 use super::Header;
+use super::names::{beside, name, of_type};
 use crate::Error;
 use crate::description::{Description, LIBRARY_ENTRIES, MethodLine, POOL_ENTRIES, PoolLines, TYPE_ENTRIES, TypeLines};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-
-/// Words that C++ keeps for itself.
-const WORDS: &str = "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t \
-    class compl concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default \
-    delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable \
-    namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires \
-    return short signed sizeof static static_assert static_cast struct switch template this thread_local throw true try \
-    typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq std everbyte detail \
-    root cpp_root txn library type_name root_index read change in_transaction";
-
-fn name<'n>(name: &'n str, place: &str) -> Result<&'n str, Error> {
-    match WORDS.split_whitespace().any(|word| word == name) || name.starts_with('_') {
-        true => Err(Error::Header {
-            place: place.into(),
-            detail: format!("`{name}` is taken in C++: export it under another name"),
-        }),
-        false => Ok(name),
-    }
-}
 
 /// A type of the description in C++; `classes` are the parameters of the template.
 fn of(of: &str, classes: &[String], place: &str) -> Result<String, Error> {
@@ -109,15 +91,17 @@ pub(super) fn generate(description: &Description) -> Result<Vec<Header>, Error> 
     Ok(headers)
 }
 
-fn head(library: &str, what: &str) -> String {
-    let guard = format!("EVERBYTE_BRIDGE_{}_{}", library.to_uppercase(), what.to_uppercase());
+/// The first lines of a file. Its guard is that of no other file: the length says where the name of
+/// the library ends.
+fn head(library: &str, file: &str) -> String {
+    let guard = format!("EVERBYTE_BRIDGE_{}_{library}_{}", library.len(), file.replace('.', "_"));
     format!(
         "/* Made by `everbyte bridge build` from library `{library}`. Changes are lost. */\n#ifndef {guard}\n#define {guard}\n\n"
     )
 }
 
 fn lib(library: &str, description: &Description) -> Header {
-    let mut text = head(library, "lib");
+    let mut text = head(library, "lib.h");
     text += "#include <everbyte/bridge.hpp>\n\n";
     let symbol = format!("everbyte_bridge_{library}");
     let _ = writeln!(
@@ -126,7 +110,7 @@ fn lib(library: &str, description: &Description) -> Header {
     );
     let _ = writeln!(
         text,
-        "namespace {library} {{\n\nstruct detail {{\n  static constexpr const char* name = \"{library}\";"
+        "namespace {library} {{\n\nstruct everbyte_detail {{\n  static constexpr const char* name = \"{library}\";"
     );
     text += "  static constexpr std::string_view description =\n";
     let lines: Vec<String> = description.interface().lines().map(|line| format!("      \"{line}\\n\"")).collect();
@@ -134,63 +118,67 @@ fn lib(library: &str, description: &Description) -> Header {
     text += "  static const everbyte::bridge::entry* attach(everbyte::bridge::raw_text expected, everbyte::bridge::raw_text* difference) {\n";
     let _ = writeln!(text, "    return {symbol}(expected, difference);\n  }}\n}};\n");
     text += "/* A program with an older header ends when it starts. */\n";
-    text += "inline const bool is_attached = everbyte::bridge::table<detail>::entries() != nullptr;\n\n";
+    text +=
+        "inline const bool everbyte_is_attached = everbyte::bridge::table<everbyte_detail>::entries() != nullptr;\n\n";
     let _ = writeln!(text, "}}  // namespace {library}\n\n#endif");
     Header { name: "lib.h".into(), text }
 }
 
 fn pool_header(library: &str, pool: &PoolLines, first: usize) -> Result<Header, Error> {
     let own = name(&pool.name, &pool.name)?;
-    let mut text = head(library, own);
+    let mut text = head(library, &format!("{own}.hpp"));
     for one in &pool.types {
         let _ = writeln!(text, "#include \"{}.hpp\"", one.name);
     }
     let _ = writeln!(text, "\nnamespace {library} {{\n\n/* A pool. */");
-    let _ = writeln!(text, "class {own} : public everbyte::bridge::pool<{own}, detail, {first}> {{\n public:");
+    let _ = writeln!(text, "class {own} : public everbyte::bridge::pool<{own}, everbyte_detail, {first}> {{\n public:");
     let _ = writeln!(text, "  static constexpr const char* type_name = \"{own}\";");
-    let _ = writeln!(text, "  using everbyte::bridge::pool<{own}, detail, {first}>::pool;\n");
+    let _ = writeln!(text, "  using everbyte::bridge::pool<{own}, everbyte_detail, {first}>::pool;\n");
     for one in &pool.types {
         let declared: Vec<String> = one.classes.iter().map(|class| format!("class {class}")).collect();
         if !declared.is_empty() {
             let _ = writeln!(text, "  template <{}>", declared.join(", "));
         }
         let arguments = [vec![own.to_string()], one.classes.clone()].concat();
-        let _ = writeln!(text, "  using {0} = {library}::{0}<{1}>;", one.name, arguments.join(", "));
+        let _ = writeln!(text, "  using {0} = ::{library}::{0}<{1}>;", one.name, arguments.join(", "));
     }
     let _ = writeln!(text, "}};\n\n}}  // namespace {library}\n\n#endif");
     Ok(Header { name: format!("{own}.hpp"), text })
 }
 
 fn type_header(library: &str, shared: &SharedType<'_>) -> Result<Header, Error> {
-    let own = name(&shared.of.name, &shared.of.name)?;
-    let mut text = head(library, own);
+    let own = of_type(&shared.of.name, &shared.of.name)?;
+    let mut text = head(library, &format!("{own}.hpp"));
     let _ = writeln!(text, "#include \"lib.h\"\n\nnamespace {library} {{\n");
     for (pool, _) in &shared.pools {
         let _ = writeln!(text, "class {pool};");
     }
     let _ = writeln!(
         text,
-        "\n/* The place of the functions of `{own}` in each pool. */\ntemplate <class Pool>\nstruct {own}_in;"
+        "\n/* The place of the functions of `{own}` in each pool. */\ntemplate <class Pool>\nstruct everbyte_in_{own};"
     );
     for (pool, first) in &shared.pools {
         let _ = writeln!(
             text,
-            "template <>\nstruct {own}_in<{pool}> {{\n  static constexpr std::size_t first = {first};\n}};"
+            "template <>\nstruct everbyte_in_{own}<{pool}> {{\n  static constexpr std::size_t first = {first};\n}};"
         );
     }
     text.push('\n');
     comment(&mut text, "", &shared.of.docs);
     let classes = &shared.of.classes;
+    let pools = shared.pools.iter().map(|(pool, _)| *pool);
+    let taken: Vec<&str> = [own, library].into_iter().chain(pools).collect();
     for class in classes {
-        name(class, own)?;
+        beside(class, &taken, own)?;
     }
-    let base = [vec!["Pool".to_string(), format!("{own}_in<Pool>::first")], classes.clone()].concat().join(", ");
+    let base =
+        [vec!["Pool".to_string(), format!("everbyte_in_{own}<Pool>::first")], classes.clone()].concat().join(", ");
     let base = format!("everbyte::bridge::vessel<{base}>");
     let declared: String = classes.iter().map(|class| format!(", class {class}")).collect();
     let _ = writeln!(text, "template <class Pool{declared}>\nclass {own} : public {base} {{");
-    let _ = writeln!(text, "  using base = {base};\n  template <class, class, std::size_t>");
-    text += "  friend class everbyte::bridge::pool;\n  using base::base;\n\n public:\n";
-    let _ = writeln!(text, "  static constexpr std::size_t root_index = {own}_in<Pool>::first;");
+    let _ = writeln!(text, "  using everbyte_base = {base};\n  template <class, class, std::size_t>");
+    text += "  friend class everbyte::bridge::pool;\n  using everbyte_base::everbyte_base;\n\n public:\n";
+    let _ = writeln!(text, "  static constexpr std::size_t everbyte_root_index = everbyte_in_{own}<Pool>::first;");
     for (index, method) in shared.of.methods.iter().enumerate() {
         text.push('\n');
         comment(&mut text, "  ", &method.docs);
@@ -201,7 +189,7 @@ fn type_header(library: &str, shared: &SharedType<'_>) -> Result<Header, Error> 
 }
 
 fn comment(text: &mut String, indent: &str, docs: &str) {
-    let safe = docs.trim_end().replace("*/", "* /");
+    let safe = docs.trim_end().replace("*/", "* /").replace("/*", "/ *");
     let lines: Vec<&str> = safe.lines().collect();
     if !lines.is_empty() {
         let _ = writeln!(text, "{indent}/* {} */", lines.join(&format!("\n{indent} * ")));
@@ -210,18 +198,26 @@ fn comment(text: &mut String, indent: &str, docs: &str) {
 
 fn method_text(one: &TypeLines, method: &MethodLine, index: usize) -> Result<String, Error> {
     let place = format!("{}::{}", one.name, method.name);
-    let called = name(&method.name, &place)?;
+    // A method does not have the name of its class, nor anything that of a template's parameter.
+    let classes: Vec<&str> = one.classes.iter().map(String::as_str).collect();
+    let called = beside(&method.name, &[&classes[..], &[&one.name]].concat(), &place)?;
     let returns = of(&method.returns, &one.classes, &place)?;
     let (mut declared, mut types, mut passed, mut functions) = (Vec::new(), String::new(), Vec::new(), Vec::new());
-    for parameter in &method.parameters {
-        let (name, of) = (name(&parameter.name, &place)?, of(&parameter.of, &one.classes, &place)?);
+    for (number, parameter) in method.parameters.iter().enumerate() {
+        let before = method.parameters[..number].iter().map(|one| one.name.as_str());
+        let taken: Vec<&str> = classes.iter().copied().chain(before).collect();
+        let (mut name, of) =
+            (beside(&parameter.name, &taken, &place)?.to_string(), of(&parameter.of, &one.classes, &place)?);
+        if name == one.name {
+            name.push('_'); // a warning, otherwise
+        }
         let _ = write!(types, ", {of}");
         match parameter.of.split('<').next() {
             // The functions of the standard library for the class.
             Some("Hash" | "Equal") => passed.push("{}".into()),
             Some("Visit") => {
-                functions.push(format!("class F{name}"));
-                declared.push(format!("F{name}&& {name}"));
+                functions.push(format!("class Everbyte{number}"));
+                declared.push(format!("Everbyte{number}&& {name}"));
                 passed.push(format!("{of}::over({name})"));
             }
             Some("Gen") => {
@@ -233,16 +229,16 @@ fn method_text(one: &TypeLines, method: &MethodLine, index: usize) -> Result<Str
             }
             _ => {
                 declared.push(format!("{of} {name}"));
-                passed.push(name.to_string());
+                passed.push(name);
             }
         }
     }
-    let mut call = format!("read<{index}, {returns}{types}>");
+    let mut call = format!("everbyte_read<{index}, {returns}{types}>");
     if method.changes {
-        declared.insert(0, "everbyte::transaction<Pool, Brand>& in_transaction".into());
-        passed.insert(0, "in_transaction".into());
+        declared.insert(0, "everbyte::transaction<Pool, Brand>& everbyte_in".into());
+        passed.insert(0, "everbyte_in".into());
         functions.insert(0, "class Brand".into());
-        call = format!("change<{index}, {returns}, Brand{types}>");
+        call = format!("everbyte_change<{index}, {returns}, Brand{types}>");
     }
     let template = match functions.is_empty() {
         true => String::new(),

@@ -4,6 +4,7 @@
 //! each type has a header with a template over pools; each pool has one with its class.
 
 mod cpp;
+mod names;
 
 use crate::{Description, Error};
 use std::io;

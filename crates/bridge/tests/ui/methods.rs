@@ -1,5 +1,5 @@
 //! Methods that cannot be exported (rows CB58 to CB60, CB62, CB63).
-use everbyte_bridge::{Extern, Passed, Returned, export};
+use everbyte_bridge::{ByteArray, Cpp, CppClass, Extern, Gen, Hash, Passed, Returned, export};
 use everbyte_object::{Journal, MemPool, PCell, PSafe, PString, Pbox, pool};
 
 pool!(P1, P2);
@@ -159,5 +159,69 @@ mod unknown_word {
         pub fn new(j: &Journal<P>) -> Self {
             panic!("{j:?}")
         }
+    }
+}
+//@ a_static_object: "the object lives for the length of the call"
+block!(a_static_object, pub fn keep(&'static self) {});
+//@ a_static_journal: E0521 lifetime "escapes"
+mod a_static_journal {
+    use super::*;
+    pub struct Own<P: MemPool>(Cell<P>);
+    #[export]
+    impl<P: MemPool> Own<P> {
+        pub fn new(j: &Journal<P>) -> Self {
+            panic!("{j:?}")
+        }
+        pub fn keep(&self, _: &'static Journal<P>) {}
+    }
+}
+type Kept = &'static str;
+//@ a_static_text_by_another_name: E0716 "borrow lasts for `'static`"
+mod a_static_text_by_another_name {
+    use super::*;
+    pub struct Own<P: MemPool>(Cell<P>);
+    #[export]
+    impl<P: MemPool> Own<P> {
+        pub fn new(j: &Journal<P>) -> Self {
+            panic!("{j:?}")
+        }
+        pub fn keep(&self, _: Kept) {}
+    }
+}
+//@ a_static_value: "a value of C++ lives for the length of the call"
+mod a_static_value {
+    use super::*;
+    pub struct Own<K: CppClass, P: MemPool>(ByteArray<K, P>);
+    #[export]
+    impl<K: CppClass, P: MemPool> Own<K, P> {
+        pub fn new(j: &Journal<P>) -> Self {
+            panic!("{j:?}")
+        }
+        pub fn keep(&self, _: Gen<'static, K>) {}
+    }
+}
+//@ a_value_without_a_lifetime: "write `Hash<'_, ..>`"
+mod a_value_without_a_lifetime {
+    use super::*;
+    pub struct Own<K: CppClass, P: MemPool>(ByteArray<K, P>);
+    #[export]
+    impl<K: CppClass, P: MemPool> Own<K, P> {
+        pub fn new(j: &Journal<P>) -> Self {
+            panic!("{j:?}")
+        }
+        pub fn hash(&self, _: Hash<K>) {}
+    }
+}
+type KeptValue<K> = Gen<'static, K>;
+//@ a_static_value_by_another_name: E0716 "borrow lasts for `'static`"
+mod a_static_value_by_another_name {
+    use super::*;
+    pub struct Own<P: MemPool>(ByteArray<Cpp<0>, P>);
+    #[export]
+    impl<P: MemPool> Own<P> {
+        pub fn new(j: &Journal<P>) -> Self {
+            panic!("{j:?}")
+        }
+        pub fn keep(&self, _: KeptValue<Cpp<0>>) {}
     }
 }

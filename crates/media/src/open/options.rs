@@ -98,6 +98,21 @@ impl fmt::Display for Durability {
     }
 }
 
+/// The choice that `given` names, else the one of the environment variable `variable`, such as
+/// `EVERBYTE_BACKEND`. An empty text makes no choice.
+///
+/// # Errors
+/// If the text names none; with the variable, if it is that one's.
+pub fn chosen<T: FromStr<Err = String>>(given: &str, variable: &str) -> Result<Option<T>, String> {
+    if !given.is_empty() {
+        return given.parse().map(Some);
+    }
+    match std::env::var(variable) {
+        Ok(text) if !text.is_empty() => text.parse().map(Some).map_err(|why| format!("{variable}: {why}")),
+        _ => Ok(None),
+    }
+}
+
 /// The choices of [`crate::OpenOptions::open`] and [`crate::OpenOptions::create`].
 #[derive(Clone, Debug)]
 pub struct Options {

@@ -8,6 +8,8 @@
 //! without an error, fail the test. So a misspelt program cannot pass for a refused one, and one
 //! compilation a file does for all of its programs.
 //!
+//! A line `//@@ words` gives words to the compiler.
+//!
 //! The compiler is given the metadata that `cargo check` makes of the crates in `PACKAGES`.
 
 use serde_json::Value;
@@ -109,6 +111,8 @@ fn compile(source: &Path, crates: &[Used]) -> Vec<Refusal> {
         .env("CARGO_MANIFEST_DIR", out.path())
         .env("CARGO_PKG_NAME", "programs")
         .env("CARGO_CRATE_NAME", "programs");
+    let text = std::fs::read_to_string(source).unwrap();
+    command.args(text.lines().filter_map(|line| line.strip_prefix("//@@ ")).flat_map(str::split_whitespace));
     if let Some(macros) = macros() {
         command.args(["--extern=adds_field", "-L"]).arg(macros);
     }

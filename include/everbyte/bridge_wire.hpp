@@ -1,0 +1,363 @@
+/* The boundary between C++ and Rust: errors, the table of a library's functions, and values that
+ * cross. A part of everbyte/bridge.hpp. Programs use the errors alone; the rest changes.
+ */
+#ifndef EVERBYTE_BRIDGE_WIRE_HPP
+#define EVERBYTE_BRIDGE_WIRE_HPP
+
+#include <everbyte/fields.hpp>
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace everbyte {
+
+/* The kind of an error; those of the store are in docs/manual/errors.md. */
+enum class error_kind : std::uint32_t {
+  not_found = 1,
+  exists = 2,
+  busy = 3,
+  denied = 4,
+  no_space = 5,
+  quota = 6,
+  invalid = 7,
+  too_large = 8,
+  damaged = 9,
+  newer = 10,
+  foreign = 11,
+  poisoned = 12,
+  conflict = 13,
+  unsupported = 14,
+  read_only = 15,
+  interrupted = 16,
+  io = 17,
+  panicked = 100, /* a panic in Rust: the transaction around it is rolled back */
+  refused = 101,  /* an exported method returned an error */
+};
+
+/* A failed call. */
+class error : public std::runtime_error {
+ public:
+  error(error_kind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
+  error_kind kind() const noexcept { return kind_; }
+
+ private:
+  error_kind kind_;
+};
+
+/* A panic in Rust. */
+class panic_error : public error {
+ public:
+  explicit panic_error(const std::string& message) : error(error_kind::panicked, message) {}
+};
+namespace bridge {
+
+using entry = void (*)();
+using status = std::uint32_t;
+inline constexpr status done = 0, failed = 1, thrown = 2;
+
+/* The types of the boundary. */
+struct raw_text {
+  const char* bytes;
+  std::size_t size;
+};
+struct raw_string {
+  char* bytes;
+  std::size_t size;
+  std::size_t capacity;
+};
+struct raw_fault {
+  std::uint32_t kind;
+  const char* bytes;
+  std::size_t size;
+};
+struct raw_options {
+  raw_text path, name, backend, durability;
+  std::uint64_t max, span;
+  std::uint32_t create, reserved;
+};
+struct raw_object {
+  raw_text name, description;
+  const void* bytes;
+  std::size_t size;
+};
+struct raw_hash {
+  const void* context;
+  status (*call)(const void*, const void*, std::uint64_t*) noexcept;
+};
+struct raw_equal {
+  const void* context;
+  status (*call)(const void*, const void*, const void*, std::uint8_t*) noexcept;
+};
+struct raw_visit {
+  const void* context;
+  status (*call)(const void*, const void*, const void*) noexcept;
+};
+template <class R>
+struct raw_option {
+  std::uint8_t is_some;
+  R value;
+};
+
+inline raw_text raw(std::string_view text) { return {text.data(), text.size()}; }
+
+[[noreturn]] inline void end(std::string_view message) {
+  std::fprintf(stderr, "everbyte: %.*s\n", static_cast<int>(message.size()), message.data());
+  std::abort();
+}
+
+/* The table of a library's functions. `Library` is made by `everbyte bridge build`. */
+template <class Library>
+struct table {
+  static const entry* entries() {
+    static std::atomic<const entry*> known{nullptr};
+    const entry* found = known.load(std::memory_order_acquire);
+    if (found == nullptr) [[unlikely]] {
+      found = attached();
+      known.store(found, std::memory_order_release);
+    }
+    return found;
+  }
+
+  template <class Function>
+  static Function* at(std::size_t index) {
+    return reinterpret_cast<Function*>(entries()[index]);
+  }
+
+ private:
+  /* A header of another library ends the program, before it has opened anything. */
+  static const entry* attached() {
+    raw_text difference{"", 0};
+    const entry* found = Library::attach(raw(Library::description), &difference);
+    if (found == nullptr) {
+      std::fprintf(stderr, "everbyte: the header of `%s` does not fit its library: %.*s; make the headers anew with `everbyte bridge build`\n",
+                   Library::name, static_cast<int>(difference.size), difference.bytes);
+      std::_Exit(78);
+    }
+    return found;
+  }
+};
+
+/* Throws the fault of this thread's last call. */
+template <class Library>
+[[noreturn]] void raise() {
+  raw_fault fault{0, "", 0};
+  table<Library>::template at<void(raw_fault*)>(0)(&fault);
+#ifdef __cpp_exceptions
+  std::string message(fault.bytes, fault.size);
+  if (static_cast<error_kind>(fault.kind) == error_kind::panicked) throw panic_error(message);
+  throw error(static_cast<error_kind>(fault.kind), message);
+#else
+  end({fault.bytes, fault.size});
+#endif
+}
+
+/* Throws for a call that the library is not asked for. */
+template <class Pool>
+[[noreturn]] void refuse(const char* why) {
+  std::string message = std::string("pool type `") + Pool::type_name + "`: " + why;
+#ifdef __cpp_exceptions
+  throw error(error_kind::invalid, message);
+#else
+  end(std::string_view(message));
+#endif
+}
+
+#ifdef __cpp_exceptions
+/* The exception of a callback, on its way through Rust. */
+inline thread_local std::exception_ptr callback_exception{};
+#endif
+
+template <class Library>
+void require(status of) {
+  if (of == done) [[likely]] return;
+#ifdef __cpp_exceptions
+  if (of == thrown) std::rethrow_exception(std::exchange(callback_exception, nullptr));
+#endif
+  raise<Library>();
+}
+
+/* Runs a part of C++ that Rust calls. */
+template <class Part>
+status called_back(Part&& part) noexcept {
+#ifdef __cpp_exceptions
+  try {
+    part();
+  } catch (...) {
+    callback_exception = std::current_exception();
+    return thrown;
+  }
+#else
+  part();
+#endif
+  return done;
+}
+
+/* A value as it crosses. */
+template <class T>
+struct wire {
+  static_assert(std::is_arithmetic_v<T>);
+  using raw_type = T;
+  static raw_type to(T value) { return value; }
+  template <class Library>
+  static T from(raw_type value) { return value; }
+};
+template <>
+struct wire<bool> {
+  using raw_type = std::uint8_t;
+  static raw_type to(bool value) { return value ? 1 : 0; }
+  template <class Library>
+  static bool from(raw_type value) { return value != 0; }
+};
+template <>
+struct wire<std::string_view> {
+  using raw_type = raw_text;
+  static raw_type to(std::string_view value) { return raw(value); }
+};
+template <>
+struct wire<void> {
+  using raw_type = std::uint8_t;
+  template <class Library>
+  static void from(raw_type) {}
+};
+template <class T>
+struct wire<std::optional<T>> {
+  using raw_type = raw_option<T>;
+  template <class Library>
+  static std::optional<T> from(raw_type value) { return value.is_some ? std::optional<T>(value.value) : std::nullopt; }
+};
+template <>
+struct wire<std::string> {
+  using raw_type = raw_string;
+  template <class Library>
+  static std::string from(raw_type value) {
+    struct freed {
+      raw_string of;
+      ~freed() { table<Library>::template at<void(raw_string)>(1)(of); }
+    } guard{value};
+    return std::string(value.bytes, value.size);
+  }
+};
+
+/* The bytes of a value as they are kept: its own, or a copy whose padding is zero. */
+template <class T, bool HasPadding = lists_fields<T> && !std::has_unique_object_representations_v<T>>
+class packed {
+ public:
+  explicit packed(const T& value) : at_(&value) {}
+  const void* bytes() const { return at_; }
+
+ private:
+  const T* at_;
+};
+template <class T>
+class packed<T, true> {
+ public:
+  explicit packed(const T& value) { copy_field(bytes_, value); }
+  const void* bytes() const { return bytes_; }
+
+ private:
+  alignas(T) std::byte bytes_[sizeof(T)] = {};
+};
+
+/* Values of classes that only C++ knows, and functions over them. */
+template <class T>
+struct gen : packed<T> {
+  gen(const T& value) : packed<T>(value) {}
+};
+template <class T>
+struct copied {};
+template <class T>
+struct hash {};
+template <class T>
+struct equal {};
+template <class K, class V>
+struct visit {
+  raw_visit of;
+  template <class F>
+  static visit over(F& function) {
+    return {{&function, [](const void* context, const void* key, const void* value) noexcept {
+               return called_back([&] { (*static_cast<F*>(const_cast<void*>(context)))(*static_cast<const K*>(key), *static_cast<const V*>(value)); });
+             }}};
+  }
+};
+template <class T>
+struct wire<gen<T>> {
+  using raw_type = raw_text;
+  static raw_type to(const gen<T>& value) { return {static_cast<const char*>(value.bytes()), sizeof(T)}; }
+};
+template <class T>
+struct wire<hash<T>> {
+  using raw_type = raw_hash;
+  static raw_type to(hash<T>) {
+    return {nullptr, [](const void*, const void* value, std::uint64_t* out) noexcept {
+              return called_back([&] { *out = std::hash<T>{}(*static_cast<const T*>(value)); });
+            }};
+  }
+};
+template <class T>
+struct wire<equal<T>> {
+  using raw_type = raw_equal;
+  static raw_type to(equal<T>) {
+    return {nullptr, [](const void*, const void* one, const void* other, std::uint8_t* out) noexcept {
+              return called_back([&] { *out = std::equal_to<T>{}(*static_cast<const T*>(one), *static_cast<const T*>(other)) ? 1 : 0; });
+            }};
+  }
+};
+template <class K, class V>
+struct wire<visit<K, V>> {
+  using raw_type = raw_visit;
+  static raw_type to(visit<K, V> value) { return value.of; }
+};
+template <class T>
+struct wire<copied<T>> {
+  using raw_type = raw_string;
+  template <class Library>
+  static T from(raw_type value) {
+    if (value.size != sizeof(T)) end("a value of another class than its root's"); /* the root was checked when it was opened */
+    std::array<std::byte, sizeof(T)> bytes;
+    std::memcpy(bytes.data(), value.bytes, sizeof(T));
+    table<Library>::template at<void(raw_string)>(1)(value);
+    return std::bit_cast<T>(bytes);
+  }
+};
+template <class T>
+struct wire<std::optional<copied<T>>> {
+  using raw_type = raw_string;
+  template <class Library>
+  static std::optional<T> from(raw_type value) {
+    if (value.bytes == nullptr) return std::nullopt;
+    return wire<copied<T>>::template from<Library>(value);
+  }
+};
+
+/* The result of a method in C++. */
+template <class R>
+struct result {
+  using type = R;
+};
+template <class T>
+struct result<copied<T>> {
+  using type = T;
+};
+template <class T>
+struct result<std::optional<copied<T>>> {
+  using type = std::optional<T>;
+};
+
+}  // namespace bridge
+}  // namespace everbyte
+
+#endif
