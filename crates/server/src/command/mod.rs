@@ -72,6 +72,7 @@ use crate::server_state::ServerState;
 use std::sync::OnceLock;
 
 pub(crate) use acl::permitted;
+pub(crate) use replication::READ_ONLY;
 pub(crate) use categories::{CATEGORIES, category};
 pub(crate) use connection::admitted;
 pub(crate) use events::{tell, tell_changes};

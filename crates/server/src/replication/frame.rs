@@ -20,6 +20,9 @@ use std::ops::Range;
 pub(crate) const PROTOCOL: u16 = 1;
 /// Servers above one at most.
 pub(super) const CHAIN_MAX: usize = 64;
+/// Items of a part at most: in memory each takes several times its bytes in a frame. Primaries send
+/// fewer, as a part has at most 2 MiB beside one value and an item counts 64 bytes more than it has.
+const ITEMS_MAX: usize = 65_536;
 /// Bytes before a frame's body.
 const HEADER: usize = 13;
 
@@ -109,7 +112,7 @@ pub(crate) enum Frame {
     },
     /// The transfer is whole.
     End,
-    /// Nothing but a sign of life, and the servers above the replica.
+    /// A heartbeat, with the servers above the replica.
     News {
         /// The primary's run, then those of the servers above it.
         chain: Vec<RunId>,
@@ -257,6 +260,9 @@ impl Frame {
             }
             3 => {
                 let (cursor, count) = (reader.bytes()?, reader.length()?);
+                if count > ITEMS_MAX {
+                    return None;
+                }
                 let mut items = Vec::new();
                 for _ in 0..count {
                     items.push(match reader.byte()? {

@@ -65,6 +65,9 @@ impl<'k, 'p> Target<'k, 'p> {
         if alone && !empty && !clear {
             return Err(ImportFault::NotEmpty);
         }
+        if !clear && self.keys.is_mixture()? {
+            return Err(ImportFault::Mixture);
+        }
         self.keys.keep_expired(alone);
         self.keys.begin_import()?;
         self.marked = true;
