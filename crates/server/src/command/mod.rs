@@ -72,7 +72,6 @@ use crate::server_state::ServerState;
 use std::sync::OnceLock;
 
 pub(crate) use acl::permitted;
-pub(crate) use replication::READ_ONLY;
 pub(crate) use categories::{CATEGORIES, category};
 pub(crate) use connection::admitted;
 pub(crate) use events::{tell, tell_changes};
@@ -80,6 +79,7 @@ pub(crate) use fail::{Fail, Outcome, store_text};
 pub(crate) use key_places::{KeyPlace, key_places};
 pub(crate) use monitor::feed;
 pub(crate) use pubsub::listens;
+pub(crate) use replication::READ_ONLY;
 pub(crate) use save::waits_for_settled;
 pub(crate) use tracking::{end_command, remember};
 pub(crate) use transaction::{discarded, may_change, may_write, queued, refused};

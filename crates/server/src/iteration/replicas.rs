@@ -1,5 +1,6 @@
 //! A replica that is given patches by hand, beside commands of its clients, in chosen iterations.
 
+use crate::replication::{Item, Patch, Position, ReplicaOrigin, RunId};
 use crate::{
     ExportError, ImportOptions, ImportSource, Options, ReplicaPatch, ServerScript, check, export, import,
     replica_patches,
@@ -137,13 +138,15 @@ fn a_mixture_is_neither_executed_nor_saved_nor_promoted() {
     let lines = &["SET a 11111111111111111111", "SET b 2222222222222222222222222", "XADD st 1-1 f v"];
     let patches = patches(&[&["SET a 0"], lines], SMALL);
     let (mut server, kv, _folder) = replica(false);
-    server.apply(&patches[0]).unwrap();
-    assert_eq!(ask(&mut server, 0, "MULTI\r\nGET a"), "+OK\r\n+QUEUED\r\n");
-    let first = patches.iter().position(ReplicaPatch::is_between).unwrap();
-    assert_eq!(ask(&mut server, 1, "XREAD BLOCK 0 STREAMS st 0"), "");
-    for patch in &patches[1..=first] {
+    let whole = patches.iter().position(|patch| !patch.is_between()).unwrap();
+    for patch in &patches[..=whole] {
         server.apply(patch).unwrap();
     }
+    assert_eq!(ask(&mut server, 0, "MULTI\r\nGET a"), "+OK\r\n+QUEUED\r\n");
+    assert_eq!(ask(&mut server, 1, "XREAD BLOCK 0 STREAMS st 0"), "");
+    let first = whole + 1;
+    assert!(patches[first].is_between());
+    server.apply(&patches[first]).unwrap();
     let refusal = ask(&mut server, 0, "EXEC");
     assert!(refusal.starts_with("-EXECABORT ") && refusal.contains("LOADING"), "{refusal}");
     for line in ["SAVE", "BGSAVE", "GET a", "EVAL return(1) 0"] {
@@ -183,4 +186,38 @@ fn an_import_forgets_the_origin() {
     import(&kv, &ImportSource::File(path), &ImportOptions::default(), &mut |_| true).unwrap();
     let mut server = serve(&kv, false);
     assert_eq!((server.origin(), ask(&mut server, 0, "DBSIZE")), (vec![0], ":2\r\n".into()));
+}
+
+/// Whatever a primary sends, the replica takes it or refuses it, and goes on.
+#[test]
+fn any_patch_is_applied_or_refused() {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = move |end: u64| {
+        state = state.wrapping_mul(0xd129_0212_a0b6_37b5).rotate_left(29) ^ 0x5851_f42d_4c95_7f2d;
+        (state >> 17) % end
+    };
+    let (mut server, ..) = replica(false);
+    ask(&mut server, 0, "HELLO 3\r\nCLIENT TRACKING ON BCAST");
+    assert_eq!(ask(&mut server, 1, "XREAD BLOCK 0 STREAMS st 0"), "");
+    let (mut applied, words) = (0, [&b"spaces"[..], b"layout", b"library", b"k", b"", &[0; 12], &[255; 9], &[7; 5000]]);
+    for version in 1..400 {
+        let mut key = || [&[random(7) as u8, random(3) as u8][..], words[random(8) as usize]].concat();
+        let keys: Vec<_> = (0..16).map(|_| key()).collect();
+        let item = |index: usize| match index % 4 {
+            0 => Item::Delete(keys[index].clone()),
+            1 => Item::Clear(keys[index].clone(), keys[index + 1].clone()),
+            _ => Item::Put(keys[index].clone(), keys[index + 1].clone()),
+        };
+        let at = Position { run: RunId([1; 20]), version };
+        let origin = match random(3) {
+            0 => ReplicaOrigin::Between { target: at, base: None, cursor: keys[15].clone() },
+            _ => ReplicaOrigin::At(at),
+        };
+        let from = ReplicaOrigin::parse(&server.origin()).unwrap();
+        let items = (0..1 + random(3) as usize).map(|_| item(random(15) as usize)).collect();
+        server.apply(&ReplicaPatch(Patch { items, from, origin: origin.clone() })).unwrap();
+        server.iteration(&[]).unwrap();
+        applied += u32::from(server.origin() == origin.bytes());
+    }
+    assert!(applied > 50, "{applied} were applied");
 }

@@ -3,9 +3,9 @@
 use super::deliver::push;
 use super::{CAREFUL_ITERATIONS, Iterations, LOST, Served};
 use crate::clients::Closing;
-use crate::outbox::Answer;
 use crate::command::store_text;
 use crate::keyspace::{Keyspace, Verdict};
+use crate::outbox::Answer;
 use crate::outbox::Parcel;
 use crate::replication::{Patch, ReplicaOrigin, Request};
 use crate::server_state::Pause;

@@ -351,4 +351,48 @@ mod tests {
             assert!(find(odd, 1 << 20).is_err());
         }
     }
+
+    /// Bytes of a frame that the checksum does not give away: whatever they are, they are refused,
+    /// or are the frame whose bytes they are.
+    #[test]
+    fn any_bytes_are_refused_or_a_frame() {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut random = move |end: usize| {
+            state = state.wrapping_mul(0xd129_0212_a0b6_37b5).rotate_left(29) ^ 0x5851_f42d_4c95_7f2d;
+            (state >> 17) as usize % end.max(1)
+        };
+        let seal = |body: &mut Vec<u8>| {
+            let sum = crc32c::crc32c(&body[4..]);
+            body[..4].copy_from_slice(&sum.to_le_bytes());
+        };
+        let mut taken = 0;
+        for _ in 0..20_000 {
+            let frame = &frames()[random(frames().len())];
+            let bytes = frame.bytes(5);
+            let mut body = bytes[find(&bytes, 1 << 20).unwrap().unwrap().0].to_vec();
+            for _ in 0..1 + random(3) {
+                let at = 12 + random(body.len() - 12);
+                match random(4) {
+                    0 => body[at] = random(256) as u8,
+                    1 => body[at] ^= 1 << random(8),
+                    2 => drop(body.drain(at..(at + random(9)).min(body.len()))),
+                    _ => drop(body.splice(at..at, (0..random(9)).map(|_| random(256) as u8).collect::<Vec<_>>())),
+                }
+                if body.len() <= 12 {
+                    break;
+                }
+            }
+            seal(&mut body);
+            if let Ok(frame) = Frame::parse(&body, 5) {
+                let again = frame.bytes(5);
+                assert_eq!(again[find(&again, 1 << 20).unwrap().unwrap().0], body[..], "{frame:?}");
+                taken += 1;
+            }
+        }
+        assert!(taken > 1000, "{taken} were frames");
+        // More items than a part has.
+        let items = vec![Item::Delete(vec![0]); ITEMS_MAX + 1];
+        let bytes = Frame::Part { items, cursor: vec![5] }.bytes(0);
+        assert_eq!(Frame::parse(&bytes[find(&bytes, 1 << 20).unwrap().unwrap().0], 0), Err(MALFORMED));
+    }
 }
