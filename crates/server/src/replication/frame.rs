@@ -21,7 +21,7 @@ pub(crate) const PROTOCOL: u16 = 1;
 /// Servers above one at most.
 pub(super) const CHAIN_MAX: usize = 64;
 /// Items of a part at most: in memory each takes several times its bytes in a frame. Primaries send
-/// fewer, as a part has at most 2 MiB beside one value and an item counts 64 bytes more than it has.
+/// fewer: a part has at most 2 MiB beside one value, and an item counts 64 bytes more than it has.
 const ITEMS_MAX: usize = 65_536;
 /// Bytes before a frame's body.
 const HEADER: usize = 13;
