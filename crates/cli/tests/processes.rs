@@ -81,6 +81,21 @@ fn what_was_acknowledged_outlives_a_kill() {
     assert!(place.good(&["check"]).contains("no damage"));
 }
 
+#[test]
+fn a_snapshot_outlives_a_kill() {
+    let place = Place::new();
+    let server = Served::start(&place, &["--create", "--max", "1GiB"]);
+    server.ask("SET greeting hello\r\nSNAPSHOT CREATE noon\r\nDEL greeting\r\n", "+OK\r\n+OK\r\n:1\r\n");
+    server.kill();
+    let server = Served::start(&place, &[]);
+    server.ask(
+        "CURSOR RANGE - + AT noon\r\nCURSOR RANGE - +\r\n",
+        concat!("*2\r\n$1\r\n0\r\n*2\r\n$8\r\ngreeting\r\n$5\r\nhello\r\n", "*2\r\n$1\r\n0\r\n*0\r\n",),
+    );
+    server.kill();
+    assert!(place.good(&["kv", "versions"]).contains("noon"));
+}
+
 /// Without `--open` an address that other machines can reach is refused before anything is created;
 /// with it, a warning is printed.
 #[test]

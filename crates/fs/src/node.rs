@@ -144,6 +144,12 @@ impl Node {
         Ok(Writing { state, space })
     }
 
+    /// Whether a thread has the file's lock.
+    #[cfg(test)]
+    pub(crate) fn is_locked(&self) -> bool {
+        self.state.is_locked()
+    }
+
     fn require_live(&self, space: &Space) -> Result<()> {
         match self.is_removed() || self.state_word(space).mode == 0 {
             true => Err(Error::Stale { ino: self.ino }),

@@ -42,6 +42,10 @@ impl<'k> Batch<'k> {
         &self.tree
     }
 
+    pub(crate) fn kv(&self) -> &'k Kv {
+        self.kv
+    }
+
     pub(crate) fn tree_mut(&mut self) -> &mut TreeBatch<'k> {
         &mut self.tree
     }

@@ -215,14 +215,15 @@ impl Copy<'_> {
         for name in wrong {
             batch.delete(TableNumber::CATALOGUE, &name)?;
         }
+        let taken: BTreeSet<String> = names.values().cloned().collect();
         for table in self.tables.iter().filter(|table| catalogue::is_number(table.0)) {
             if names.contains_key(&table.0) {
                 continue;
             }
-            let free = |name: &String| !names.values().any(|taken| taken == name);
-            let name = Some(format!("recovered-{}", table.0)).filter(free);
-            let name = name.or_else(|| (1..).map(|more| format!("recovered-{}-{more}", table.0)).find(free));
-            let name = name.expect("fewer tables than numbers");
+            let base = format!("recovered-{}", table.0);
+            let more = (1..).map(|more| format!("{base}-{more}"));
+            let mut free = std::iter::once(base.clone()).chain(more).filter(|name| !taken.contains(name));
+            let name = free.next().expect("fewer tables than numbers");
             catalogue::put_record(&mut batch, &name, *table)?;
             self.salvaged.renamed.push(name.clone());
             names.insert(table.0, name);

@@ -271,6 +271,15 @@ impl Kv {
 }
 
 impl Batch<'_> {
+    /// As [`Kv::open_version`], while this batch is under way.
+    ///
+    /// # Errors
+    /// No version has this name; damage.
+    pub fn open_version(&self, name: &str) -> Result<Snapshot> {
+        let record = self.kv().version_record(self.tree(), name)?;
+        Ok(Snapshot { tree: self.kv().tree.snapshot_of(record.seen()) })
+    }
+
     /// The catalogue's entry of a name changes from `before` to `after`: a table of another number
     /// is dropped.
     fn forget_table(&mut self, before: Option<&[u8]>, after: Option<&[u8]>) -> Result<()> {

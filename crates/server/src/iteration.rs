@@ -56,6 +56,7 @@ use std::time::{Duration, Instant};
 mod deliver;
 mod invalidate;
 mod limits;
+mod naming;
 mod pause;
 mod replicate;
 mod settling;
@@ -237,6 +238,7 @@ impl Iterations {
             self.ticked = now;
             self.shared.metrics.tick(now);
             self.drop_stalled();
+            self.shared.pinned.tick(now);
             self.replication_tick();
         }
         tick
@@ -304,6 +306,7 @@ impl Iterations {
         if let Err(error) = &result {
             self.fail(error);
         }
+        self.name_versions();
         self.answer_waits();
         self.fail_over();
         self.reply();

@@ -44,6 +44,7 @@ mod notify;
 mod options;
 mod outbox;
 mod password;
+mod pinned_cursors;
 mod rdb;
 mod replication;
 mod resp;

@@ -13,6 +13,7 @@ use crate::metrics::Metrics;
 use crate::notify::Events;
 use crate::options::Options;
 use crate::outbox::Outbox;
+use crate::pinned_cursors::PinnedCursors;
 use crate::replication::{PrimaryAddress, Replication, Request, Target};
 use crate::resp::parse::Args;
 use crate::saves::Saves;
@@ -53,6 +54,16 @@ pub(crate) struct Monitor {
     pub since: u64,
 }
 
+/// A name that SNAPSHOT gives to the newest version, or removes, for a client that waits.
+pub(crate) struct Naming {
+    /// The client.
+    pub client: u64,
+    /// The name.
+    pub name: String,
+    /// Whether it is removed.
+    pub drops: bool,
+}
+
 /// See the head of this file.
 pub(crate) struct ServerState {
     /// As given at the start.
@@ -75,6 +86,10 @@ pub(crate) struct ServerState {
     pub saves: Saves,
     /// Places of SCAN.
     pub cursors: Cursors,
+    /// Cursors over versions.
+    pub pinned: PinnedCursors,
+    /// Names of versions that are given or removed when the iteration has committed.
+    pub naming: Vec<Naming>,
     /// Watched keys.
     pub watches: Watches,
     /// The primary, and replicas.
@@ -150,6 +165,8 @@ impl ServerState {
             address,
             metrics: Metrics::new(),
             cursors: Cursors::new(CURSORS_MAX, CURSORS_SIZE_MAX),
+            pinned: PinnedCursors::default(),
+            naming: Vec::new(),
             watches: Watches::default(),
             waiters: Waiters::default(),
             channels: Channels::default(),

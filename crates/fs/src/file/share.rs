@@ -328,3 +328,50 @@ fn read_runs(core: &Core, written: &[NewRun], at: u64, into: &mut [u8]) {
         core.media().read(core.at(run.place.page) + (from - run.first * PAGE), part);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FileKind, NewFile, OpenVolume, VolumeOptions};
+    use everbyte_media::{Media, Options};
+    use everbyte_store::{FormatOptions, Store};
+
+    /// The lines that a copy flushes which waits for its source, whose size another thread leaves
+    /// unfenced meanwhile, or does not.
+    fn lines_of_a_copy(leaves: bool) -> u64 {
+        let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+        let store = Store::format(media.clone(), &FormatOptions::default()).unwrap();
+        let volume = Volume::create(&store, "volume", &VolumeOptions::default()).unwrap();
+        let file = NewFile::new(FileKind::Regular, 0o644);
+        // A copy locks the file with the lower number first.
+        let [to, from] = [&b"to"[..], b"from"].map(|name| volume.make(Ino::ROOT, name, &file).unwrap());
+        assert!(to < from);
+        volume.write(from, 0, &[7; 9000]).unwrap();
+        drop(volume);
+        let options = OpenVolume { relaxed: true, ..OpenVolume::default() };
+        let volume = Volume::open_with(store.object("volume").unwrap(), &options).unwrap();
+        let core = &*volume.core;
+        let [source, target] = [from, to].map(|ino| core.node(ino).unwrap());
+        std::thread::scope(|scope| {
+            let held = lock_source(core, &source).unwrap();
+            let copy = scope.spawn(|| volume.copy_range(from, 0, to, 0, 9000).unwrap());
+            while !target.is_locked() {
+                std::thread::yield_now(); // until the copy has entered, and waits for its source
+            }
+            if leaves {
+                let leave = || core.freeze.fence_growth(&media, source.at + inode::SIZE);
+                scope.spawn(leave).join().unwrap();
+            }
+            let before = media.counts().lines;
+            drop(held);
+            assert_eq!(copy.join().unwrap(), 9000);
+            media.counts().lines - before
+        })
+    }
+
+    /// A copy orders the size of its source before itself, also if it had to wait for it (FS-40).
+    #[test]
+    fn a_copy_adopts_the_size_that_its_source_got_meanwhile() {
+        assert_eq!(lines_of_a_copy(true), lines_of_a_copy(false) + 1);
+    }
+}

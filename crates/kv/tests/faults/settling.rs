@@ -13,6 +13,7 @@ use std::os::fd::BorrowedFd;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Wake};
 use std::thread::Thread;
 
@@ -170,14 +171,11 @@ fn futures_of_a_failing_disk_have_its_error() {
     let disk = RecordedDisk::new(&std::fs::read(&path).unwrap()).unwrap();
     let store = Store::attach(OpenOptions::new(&path).on_disk(disk.clone()).open(&media).unwrap()).unwrap();
     let kv = Kv::create(&store, "t").unwrap();
-    let notified = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&notified);
-    let settler = Settler::start_with(&kv, move || {
-        count.fetch_add(1, SeqCst);
-    })
-    .unwrap();
+    let (notify, notified) = channel();
+    let settler = Settler::start_with(&kv, move || drop(notify.send(()))).unwrap();
     block_on(settler.put(b"settled", b"1").unwrap()).unwrap();
-    assert!(notified.load(SeqCst) > 0 && settler.settled() > 0 && !settler.has_failed());
+    notified.recv().unwrap(); // the notification follows the futures
+    assert!(settler.settled() > 0 && !settler.has_failed());
     disk.fail(DiskCall::Sync, 0, 5);
     let error = block_on(settler.put(b"unknown", b"1").unwrap()).unwrap_err().to_string();
     assert!(error.contains("poisoned") && error.contains("open it again"), "{error}");

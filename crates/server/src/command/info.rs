@@ -78,6 +78,7 @@ fn clients(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     line(text, "blocked_clients", call.shared.waiters.count() + call.shared.postponed);
     line(text, "tracking_clients", call.shared.tracking.figures()[0]);
     line(text, "scan_cursors", call.shared.cursors.count());
+    line(text, "pinned_cursors", call.shared.pinned.count());
     Ok(())
 }
 

@@ -41,7 +41,7 @@ fn empty(from: &Bound<&[u8]>, to: &Bound<&[u8]>) -> bool {
 }
 
 /// The keys between two bounds; `None`: no key can lie there.
-fn span<'b>(start: &'b [u8], end: &'b [u8], backwards: bool) -> Option<KeySpan<'b>> {
+pub(super) fn span<'b>(start: &'b [u8], end: &'b [u8], backwards: bool) -> Option<KeySpan<'b>> {
     let (from, to) = (bound(start, true)?, bound(end, false)?);
     (!empty(&from, &to)).then_some(KeySpan { from, to, backwards })
 }
@@ -58,6 +58,18 @@ fn limit(call: &Call<'_, '_>, place: usize) -> Result<u64, Fail> {
     }
 }
 
+/// Writes a key and its value, null if it is no string.
+pub(super) fn write_pair(out: &mut Replies, key: &[u8], value: Option<&[u8]>) {
+    if out.protocol == Protocol::Resp3 {
+        out.array(2);
+    }
+    out.bulk(key);
+    match value {
+        Some(value) => out.bulk(value),
+        None => out.null(),
+    }
+}
+
 /// Replies with keys and values.
 fn pairs(call: &mut Call<'_, '_>, span: Option<KeySpan<'_>>, limit: u64) -> Outcome {
     let mut found = Replies::default();
@@ -66,14 +78,7 @@ fn pairs(call: &mut Call<'_, '_>, span: Option<KeySpan<'_>>, limit: u64) -> Outc
     if let Some(span) = span.filter(|_| limit > 0) {
         let room = call.room_left();
         call.keys.visit(span, true, &mut |Visited { key, value, .. }| {
-            if found.protocol == Protocol::Resp3 {
-                found.array(2);
-            }
-            found.bulk(key);
-            match value {
-                Some(value) => found.bulk(value),
-                None => found.null(),
-            }
+            write_pair(&mut found, key, value);
             count += 1;
             over = found.pending() > room;
             (count as u64) < limit && !over

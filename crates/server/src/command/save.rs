@@ -5,10 +5,10 @@ use super::{Call, Command, Fail, Outcome, is_word};
 
 const RUNNING: Fail = Fail::text("ERR Background save already in progress");
 
-/// Whether a command reads the settled version, so that all that its client wrote before has to be
-/// settled.
+/// Whether a command reads the settled version itself, so that all that its client wrote before has
+/// to be settled.
 pub(crate) fn waits_for_settled(command: &Command) -> bool {
-    command.name == "save"
+    ["save", "cursor|range", "cursor|revrange", "cursor|prefix"].contains(&command.name)
 }
 
 /// Refuses where no file may be written, or one is being written.

@@ -4,6 +4,7 @@
 
 mod replies;
 mod rights;
+mod versions;
 mod words;
 
 use crate::{Options, ServerScript};

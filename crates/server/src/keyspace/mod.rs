@@ -36,6 +36,7 @@ mod groups;
 mod imports;
 mod keys;
 mod lists;
+mod pinned;
 mod ranges;
 mod reads;
 mod record;

@@ -1,7 +1,7 @@
 //! Rows of the table: keys whatever their values.
 
 use super::*;
-use crate::command::{dump, expiry, keys, objects, range, scan, server, sort};
+use crate::command::{dump, expiry, keys, objects, pinned_ranges, range, scan, server, snapshots, sort};
 
 const PAIRS_READ: &str = "O(log N + M) where N is the number of keys and M the number and size of the pairs returned";
 const KEYS_BETWEEN: &str = "O(log N + M) where N is the number of keys and M the number of those between start and end, of which deadlines and elements are removed as well";
@@ -43,6 +43,8 @@ pub(super) static ROWS: &[Command] = &[
     keyed!("sort_ro", -2, SORTS.union(READONLY), ONE, &[uses(1, 0, 1, RO_ACCESS), BY_PATTERN], &[], "generic", "7.0.0", SORT_COST, "As SORT without STORE", sort::sort_ro),
     keyed!("dump", 2, READONLY.union(KEYSPACE), ONE, &[uses(1, 0, 1, RO_ACCESS)], OUTPUT, "generic", "2.6.0", "O(log N + M) where N is the number of keys and M the number and size of the value's elements", "A value as bytes that RESTORE takes, here and in Redis", dump::dump),
     keyed!("restore", -4, WRITE.union(DENYOOM).union(KEYSPACE).union(DANGEROUS), ONE, &[uses(1, 0, 1, &["OW", "update"])], &[], "generic", "2.6.0", "O(M log N) where N is the number of keys and M the number and size of the value's elements", "Gives a key the value that DUMP has written; options REPLACE, ABSTTL, IDLETIME, FREQ", dump::restore),
+    Command { complexity: "Depends on the subcommand", subcommands: CURSOR, ..plain("cursor", -2, NONE, "generic", "0.1.0", "Ranges of keys as of one version, in parts", server::container) },
+    Command { complexity: "Depends on the subcommand", subcommands: SNAPSHOT, ..plain("snapshot", -2, NONE, "generic", "0.1.0", "Versions of all keys that have names", server::container) },
     Command { complexity: "Depends on the subcommand", subcommands: OBJECT, ..plain("object", -2, NONE, "generic", "2.2.3", "About values", server::container) },
 ];
 
@@ -75,4 +77,27 @@ const OBJECT: &[Command] = &[
     keyed!("object|idletime", 3, READONLY.union(KEYSPACE), OF_KEY, OBJECT_KEY, OUTPUT, "generic", "2.2.3", LOG, "0: access times are not kept", objects::idletime),
     keyed!("object|freq", 3, READONLY.union(KEYSPACE), OF_KEY, OBJECT_KEY, OUTPUT, "generic", "4.0.0", LOG, "An error: frequencies of access are not kept", objects::freq),
     plain("object|help", 2, LOADING.union(KEYSPACE), "generic", "6.2.0", "The subcommands", objects::object_help),
+];
+
+const PINNED: Flags = READ_ALL.union(Flags::NOSCRIPT).union(Flags::NO_MULTI);
+const PART: &str = "O(log N + M) where N is the number of keys and M the number and size of the pairs of the part";
+
+#[rustfmt::skip]
+const CURSOR: &[Command] = &[
+    Command { complexity: PART, ..plain("cursor|range", -4, PINNED, "generic", "0.1.0", "CURSOR RANGE start end [LIMIT n] [AT snapshot]: the first pairs of a range, and a cursor to the others, all of one version", pinned_ranges::range) },
+    Command { complexity: PART, ..plain("cursor|revrange", -4, PINNED, "generic", "0.1.0", "CURSOR REVRANGE end start [LIMIT n] [AT snapshot]: the same from the last pair to the first", pinned_ranges::revrange) },
+    Command { complexity: PART, ..plain("cursor|prefix", -3, PINNED, "generic", "0.1.0", "CURSOR PREFIX prefix [LIMIT n] [AT snapshot]: the same for keys that begin with a prefix", pinned_ranges::prefix) },
+    Command { complexity: PART, ..plain("cursor|next", -3, PINNED, "generic", "0.1.0", "CURSOR NEXT cursor [LIMIT n]: the next pairs, and the cursor, 0 if nothing is left", pinned_ranges::next) },
+    plain("cursor|close", 3, LOADING, "generic", "0.1.0", "Closes a cursor", pinned_ranges::close),
+    plain("cursor|help", 2, LOADING, "generic", "0.1.0", "The subcommands", pinned_ranges::help),
+];
+
+const NAMES_VERSIONS: Flags = Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::NO_MULTI);
+
+#[rustfmt::skip]
+const SNAPSHOT: &[Command] = &[
+    Command { complexity: LOG, ..plain("snapshot|create", 3, NAMES_VERSIONS, "generic", "0.1.0", "Gives the newest version of all keys a name; what is replaced later keeps its space until the name is removed", snapshots::create) },
+    Command { complexity: "O(log N + M) where N is the number of keys and M what was kept for this name", ..plain("snapshot|drop", 3, NAMES_VERSIONS, "generic", "0.1.0", "Removes the name of a version", snapshots::drop_snapshot) },
+    Command { complexity: "O(N) where N is the number of snapshots", ..plain("snapshot|list", 2, Flags::ADMIN.union(Flags::NOSCRIPT), "generic", "0.1.0", "Names, versions and times", snapshots::list) },
+    plain("snapshot|help", 2, LOADING, "generic", "0.1.0", "The subcommands", snapshots::help),
 ];
