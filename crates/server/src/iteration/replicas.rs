@@ -100,7 +100,7 @@ fn commands_that_wait_end_as_the_server_becomes_a_replica() {
     assert_eq!(iteration(&mut server, &[(0, "LLEN list")]), [":1\r\n", READ_ONLY]);
 }
 
-/// What is written before the promotion would count as the old primary's.
+/// Writes before the promotion would count as the old primary's.
 #[test]
 fn a_replica_refuses_writes_until_it_is_a_primary() {
     let patches = patches(&[&["SET a 1"]], LARGE);
@@ -188,7 +188,7 @@ fn an_import_forgets_the_origin() {
     assert_eq!((server.origin(), ask(&mut server, 0, "DBSIZE")), (vec![0], ":2\r\n".into()));
 }
 
-/// Whatever a primary sends, the replica takes it or refuses it, and goes on.
+/// Random patches of a primary are applied or refused, and the replica goes on.
 #[test]
 fn any_patch_is_applied_or_refused() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
