@@ -44,8 +44,7 @@ pub enum ExportError {
     Store(#[source] everbyte_kv::Error),
     /// The keys of a replica are a mixture of two versions of its primary.
     #[error(
-        "the keys are a mixture of two versions of the replica's primary, and none of them is exported: let the replica catch up, \
-         or export the primary's"
+        "the keys are a mixture of two versions of the replica's primary; let the replica catch up, or export those of the primary"
     )]
     Mixture,
 }
