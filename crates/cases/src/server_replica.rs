@@ -158,6 +158,13 @@ fn observe(media: &Media, seen: &Seen, patches: &[ReplicaPatch], states: &[State
     let Some(at) = place(states, &found.0) else {
         return Err(format!("no patch leads to the origin {:?}", found.0));
     };
+    // One that was made from another position changes nothing.
+    if let Some(other) = patches.get(at + 1) {
+        server.apply(other).map_err(|error| error.to_string())?;
+        if found != (server.origin(), pairs(&kv, &kv.snapshot())?) {
+            return Err("a patch was applied to keys from which it was not made".into());
+        }
+    }
     for patch in &patches[at..] {
         server.apply(patch).map_err(|error| error.to_string())?;
     }
@@ -173,6 +180,8 @@ fn observe(media: &Media, seen: &Seen, patches: &[ReplicaPatch], states: &[State
 
 fn sound(kv: &Kv) -> Result<(), String> {
     let mut findings = Vec::new();
-    everbyte_server::check(kv, &mut |finding| findings.push(finding.to_string()));
+    everbyte_server::check(kv, &mut |finding| findings.push(finding));
+    // A mixture says so, and is not compared.
+    findings.retain(|finding| finding.kind != FindingKind::Note);
     if findings.is_empty() { Ok(()) } else { Err(format!("check of the server's tables: {findings:?}")) }
 }

@@ -1,5 +1,5 @@
-//! `everbyte serve`: its settings, a taken address, two processes at once, and a kill between two
-//! openings.
+//! `everbyte serve`: its settings, a taken address, two processes at once, a kill between two
+//! openings, and kills of a primary and its replica.
 
 #![forbid(unsafe_code)]
 
@@ -7,9 +7,11 @@ mod common;
 
 use common::{Place, said};
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 /// A server in a place, killed when dropped.
 struct Served {
@@ -47,6 +49,13 @@ impl Served {
     fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// Kills it, and starts another one in its place.
+    fn restart(&mut self, place: &Place, words: &[&str]) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        *self = Served::start(place, words);
     }
 }
 
@@ -200,4 +209,76 @@ fn a_signal_stops_it_in_good_order() {
     assert!(server.child.wait().unwrap().success());
     let info: Value = serde_json::from_str(&place.good(&["info", "--json"])).unwrap();
     assert_eq!(info["recovery"]["clean"], true);
+}
+
+/// Sends requests over a connection of their own, and returns the bytes of their replies.
+fn replies(address: &str, requests: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.write_all(format!("{requests}\r\nECHO the-end\r\n").as_bytes())?;
+    let (mut bytes, end) = (Vec::new(), "$7\r\nthe-end\r\n");
+    while !bytes.ends_with(end.as_bytes()) {
+        let mut part = [0; 1 << 16];
+        match stream.read(&mut part)? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            count => bytes.extend_from_slice(&part[..count]),
+        }
+    }
+    bytes.truncate(bytes.len() - end.len());
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A primary and its replica are killed again and again while a client writes. A client of the
+/// replica sees versions of the primary alone, and at the end both have the same keys.
+#[test]
+fn a_replica_follows_through_kills_of_either_side() {
+    const COUNT: usize = 3000;
+    let (places, create) = ([Place::new(), Place::new()], ["--create", "--max", "1GiB", "--backend", "file"]);
+    let mut primary = Served::start(&places[0], &create);
+    let address = primary.address().to_string();
+    // A copy is several patches.
+    let fill: Vec<String> = (0..COUNT).map(|key| format!("SET k{key} {}", "v".repeat(2000))).collect();
+    replies(&address, &fill.join("\r\n")).unwrap();
+    replies(&address, "MSET a 0 b 0").unwrap();
+    let mut replica = Served::start(&places[1], &[&create[..], &["--replicaof", &address]].concat());
+    let stop = AtomicBool::new(false);
+    let written = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut last = 0_usize;
+            while !stop.load(Relaxed) {
+                let next = last + 1;
+                let key = next * 7 % COUNT;
+                if replies(&address, &format!("MSET a {next} b {next} k{key} {next}")).is_ok_and(|it| it == "+OK\r\n") {
+                    last = next;
+                }
+            }
+            last
+        });
+        for round in 0..9 {
+            std::thread::sleep(Duration::from_millis(60 * (round * 5 % 7)));
+            if round % 3 == 2 {
+                primary.restart(&places[0], &["--listen", &address]);
+            } else {
+                replica.restart(&places[1], &["--replicaof", &address]);
+            }
+            let seen = replies(replica.address(), "MGET a b").unwrap();
+            let lines: Vec<&str> = seen.lines().collect();
+            let is_whole = matches!(&lines[..], ["*2", _, a, _, b] if a == b) || seen == "*2\r\n$-1\r\n$-1\r\n";
+            assert!(is_whole || seen.starts_with("-LOADING "), "round {round}: {seen}");
+        }
+        stop.store(true, Relaxed);
+        writer.join().unwrap()
+    });
+    assert!(written > 0, "the writer got on");
+    let end = Instant::now() + Duration::from_secs(300);
+    let keys: Vec<String> = (0..COUNT).map(|key| format!("k{key}")).collect();
+    let all = format!("DBSIZE\r\nMGET a b {}", keys.join(" "));
+    let expected = replies(&address, &all).unwrap();
+    while replies(replica.address(), &all).unwrap() != expected {
+        assert!(Instant::now() < end, "the replica has what its primary has");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop((primary, replica));
+    for place in &places {
+        assert!(place.good(&["check"]).contains("no damage"));
+    }
 }

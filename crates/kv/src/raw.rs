@@ -4,7 +4,7 @@
 #[cfg(doc)]
 use crate::RESERVED_VERSIONS;
 use crate::tree::{Tree, Version};
-use crate::{Kv, Result};
+use crate::{Kv, Result, Snapshot};
 use everbyte_store::Store;
 
 /// Leads to the store, whose safe functions change any byte of it: see [`everbyte_store::raw`]. The
@@ -41,6 +41,14 @@ pub fn name_reserved_version(kv: &Kv, name: &str) -> Result<(Version, Version)> 
 /// As [`Kv::remove_version`].
 pub fn remove_reserved_version(kv: &Kv, name: &str) -> Result<()> {
     kv.remove_any_version(name)
+}
+
+/// As [`Kv::rename_versions`], with names that are reserved.
+///
+/// # Errors
+/// As [`Kv::rename_versions`].
+pub fn rename_reserved_versions(kv: &Kv, old: &[&str], name: &str) -> Result<Snapshot> {
+    kv.rename_any_versions(old, name)
 }
 
 /// Opens the table `name` in the volatile mode: batches write, commit and are seen as always, and

@@ -169,6 +169,10 @@ impl Kv {
         for name in old.iter().chain([&name]) {
             require_free(name)?;
         }
+        self.rename_any_versions(old, name)
+    }
+
+    pub(crate) fn rename_any_versions(&self, old: &[&str], name: &str) -> Result<Snapshot> {
         let mut batch = self.tree.begin()?;
         let mut removed = Vec::new();
         for name in old {

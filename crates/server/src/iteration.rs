@@ -787,6 +787,8 @@ impl Iterations {
 #[cfg(test)]
 mod interactions;
 #[cfg(test)]
+mod replicas;
+#[cfg(test)]
 mod scripts;
 #[cfg(test)]
 mod tests;

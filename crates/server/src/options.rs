@@ -114,7 +114,7 @@ pub struct Options {
     pub primary_user: Option<String>,
     /// The password that is given to the primary.
     pub primary_password: Option<Password>,
-    /// A link without a sign of life for so long is cut.
+    /// A link over which nothing came for so long is cut.
     pub replication_timeout: Duration,
     /// How long a version is kept for a replica that is away, so that it may go on by a difference.
     pub replica_keep: Duration,

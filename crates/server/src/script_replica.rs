@@ -61,7 +61,7 @@ impl ServerScript {
 
     /// The source of the keys that are settled here, as a primary is told: its bytes.
     pub fn settled_origin(&self) -> Option<Vec<u8>> {
-        self.iterations.shared.replication.told.as_ref().map(ReplicaOrigin::bytes)
+        self.iterations.shared.replication.settled_origin.as_ref().map(ReplicaOrigin::bytes)
     }
 
     /// The source of the keys: its bytes.

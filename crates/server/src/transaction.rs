@@ -23,6 +23,8 @@ pub(crate) struct Transaction {
     pub writes: bool,
     /// Whether a queued command is one that writes.
     pub changes_keys: bool,
+    /// Whether a queued command may tell of keys.
+    pub shows_keys: bool,
     /// Whether a queued command reaches other clients.
     pub spreads: bool,
 }

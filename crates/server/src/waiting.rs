@@ -147,6 +147,16 @@ impl Waiters {
         places.into_iter().cloned().collect()
     }
 
+    /// All clients that wait.
+    pub(crate) fn all(&self) -> Vec<u64> {
+        self.waiters.keys().copied().collect()
+    }
+
+    /// All keys that clients wait for.
+    pub(crate) fn places(&self) -> Vec<Place> {
+        self.by_place.keys().cloned().collect()
+    }
+
     /// A client that waits.
     pub(crate) fn get(&self, client: u64) -> Option<Arc<Waiter>> {
         self.waiters.get(&client).map(Arc::clone)

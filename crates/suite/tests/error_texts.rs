@@ -367,6 +367,7 @@ fn page() -> String {
         Unsupported => E::Unsupported { name: "dump.rdb".into(), offset: AT, detail: detail() },
         Exists => E::Exists { database: 3, key: b"key".to_vec() },
         NotEmpty => E::NotEmpty,
+        Mixture => E::Mixture,
         Refused => E::Refused {
             name: "appendonly.aof".into(),
             offset: AT,
@@ -388,6 +389,7 @@ fn page() -> String {
         Write => E::Write(io::ErrorKind::StorageFull.into()),
         Open => E::Open(everbyte_server::Error::Settler),
         Store => E::Store(everbyte_kv::Error::KeyTooLong { len: 20 << 20, max: 16 << 20 }),
+        Mixture => E::Mixture,
     });
     texts!(page, "server", everbyte_server::Error, {
         Listen => E::Listen { address: "127.0.0.1:6380".into(), source: io::Error::from(io::ErrorKind::AddrInUse) },

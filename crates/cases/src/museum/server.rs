@@ -315,6 +315,12 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "a replica records its position in a batch of its own, before the patch: a crash between them loses changes",
     ),
     exhibit(
+        "server-replica-stale-patch",
+        "server",
+        "server-replica",
+        "a replica applies a patch to keys from which it was not made: that before it was lost",
+    ),
+    exhibit(
         "server-replica-ack-early",
         "server",
         "server-replica-pending",

@@ -82,6 +82,7 @@ pub(crate) use info::{process_memory, process_times};
 pub(crate) use key_places::{KeyPlace, key_places};
 pub(crate) use monitor::feed;
 pub(crate) use pubsub::{figures as channel_figures, listens};
+pub(crate) use replication::READ_ONLY;
 pub(crate) use save::waits_for_settled;
 pub(crate) use snapshots::snapshot_reply;
 pub(crate) use tracking::{end_command, remember};

@@ -12,7 +12,8 @@ use crate::stream::Address;
 use crate::transaction::Transaction;
 use crate::waiting::{ReplicaWait, Waiter};
 
-const READ_ONLY: Fail = Fail::text("READONLY You can't write against a read only replica.");
+/// The refusal of a write on a replica.
+pub(crate) const READ_ONLY: Fail = Fail::text("READONLY You can't write against a read only replica.");
 const MIXED: Fail = Fail::text(
     "LOADING the keys are on the way from one version of the primary to the next; try again, or ask the primary",
 );
@@ -20,10 +21,10 @@ const FEW_REPLICAS: Fail = Fail::text("NOREPLICAS Not enough good replicas to wr
 
 /// Refuses writes on a replica, and everything about keys while these are a mixture.
 pub(super) fn replica_admits(client: &Client, shared: &ServerState, command: &Command) -> Outcome {
-    let queued = || client.transaction.as_ref().is_some_and(|transaction| transaction.changes_keys);
-    let writes = command.flags.contains(Flags::WRITE) || command.name == "exec" && queued();
+    let queued = client.transaction.as_ref().filter(|_| command.name == "exec");
+    let writes = command.flags.contains(Flags::WRITE) || queued.is_some_and(|queued| queued.changes_keys);
     let replication = &shared.replication;
-    if replication.is_mixed() && !command.flags.intersects(Flags::LOADING | Flags::ADMIN) {
+    if replication.is_mixed() && (shows_keys(command) || queued.is_some_and(|queued| queued.shows_keys)) {
         return Err(MIXED);
     }
     if !writes {
@@ -33,11 +34,16 @@ pub(super) fn replica_admits(client: &Client, shared: &ServerState, command: &Co
         return Err(READ_ONLY);
     }
     let (min, lag) = (shared.options.replicas_min, shared.options.replica_lag_max);
-    let is_good = |heard| shared.now.saturating_duration_since(heard) <= lag;
-    if min > 0 && replication.replicas.iter().filter(|replica| is_good(replica.heard)).count() < min {
+    let is_good = |seen_at| shared.now.saturating_duration_since(seen_at) <= lag;
+    if min > 0 && replication.replicas.iter().filter(|replica| is_good(replica.seen_at)).count() < min {
         return Err(FEW_REPLICAS);
     }
     Ok(())
+}
+
+/// Whether a command may tell of keys, and not only of the server.
+pub(super) fn shows_keys(command: &Command) -> bool {
+    !command.flags.intersects(Flags::LOADING | Flags::ADMIN) || ["save", "bgsave"].contains(&command.name)
 }
 
 /// `REPLICAOF host port`, `REPLICAOF NO ONE`
@@ -54,9 +60,9 @@ pub(super) fn replica_of(call: &mut Call<'_, '_>) -> Outcome {
                  catch up, with this primary or another one",
             ));
         }
-        if replication.primary.take().is_some() {
-            replication.requests.push(Request::Promote);
-        }
+        replication.ask_to_promote();
+        // Its next commands are those of a client of a primary.
+        call.client.turn_over = true;
         call.out.ok();
         return Ok(());
     }
@@ -64,12 +70,11 @@ pub(super) fn replica_of(call: &mut Call<'_, '_>) -> Outcome {
     let number = number.ok_or(Fail::text("ERR Invalid master port"))?;
     let host = String::from_utf8(host.to_vec()).map_err(|_| Fail::text("ERR Invalid master host"))?;
     let address = PrimaryAddress { host, port: number };
-    if replication.primary.as_ref() == Some(&address) {
+    if replication.follows(&address) {
         call.out.simple("OK Already connected to specified master");
         return Ok(());
     }
-    replication.primary = Some(address.clone());
-    replication.requests.push(Request::Follow(address, false));
+    replication.ask_to_follow(address, false);
     call.out.ok();
     Ok(())
 }
@@ -96,7 +101,7 @@ pub(super) fn role(call: &mut Call<'_, '_>) -> Outcome {
         call.out.array(3);
         call.out.bulk(replica.host.as_bytes());
         call.out.bulk(replica.port.to_string().as_bytes());
-        call.out.bulk(replica.settled.to_string().as_bytes());
+        call.out.bulk(replica.settled().to_string().as_bytes());
     }
     Ok(())
 }
@@ -217,9 +222,7 @@ pub(super) fn replicate(call: &mut Call<'_, '_>) -> Outcome {
             if replication.is_mixed() {
                 return Err(Fail::text("ERR this replica is on the way between two versions"));
             }
-            if replication.primary.take().is_some() {
-                replication.requests.push(Request::Promote);
-            }
+            replication.ask_to_promote();
         }
         _ => return Err(SYNTAX),
     }
@@ -261,7 +264,7 @@ pub(super) fn info(line: &mut dyn FnMut(&str, &dyn std::fmt::Display), shared: &
         line("master_host", &primary.host);
         line("master_port", &primary.port);
         line("master_link_status", &if is_up { "up" } else { "down" });
-        line("master_last_io_seconds_ago", &seconds(figures.heard));
+        line("master_last_io_seconds_ago", &seconds(figures.received_at));
         line("master_sync_in_progress", &u8::from(state == crate::replication::LinkState::Sync));
         line("slave_read_repl_offset", &replication.position().map_or(0, |position| position.version));
         line("slave_repl_offset", &replication.position().map_or(0, |position| position.version));
@@ -282,9 +285,9 @@ pub(super) fn info(line: &mut dyn FnMut(&str, &dyn std::fmt::Display), shared: &
     }
     line("connected_slaves", &replication.replicas.len());
     for (index, replica) in replication.replicas.iter().enumerate() {
-        let lag = shared.now.saturating_duration_since(replica.heard).as_secs();
-        let state = if replica.settled > 0 { "online" } else { "wait_bgsave" };
-        let (host, port, settled) = (&replica.host, replica.port, replica.settled);
+        let lag = shared.now.saturating_duration_since(replica.seen_at).as_secs();
+        let (host, port, settled) = (&replica.host, replica.port, replica.settled());
+        let state = if settled > 0 { "online" } else { "wait_bgsave" };
         line(&format!("slave{index}"), &format_args!("ip={host},port={port},state={state},offset={settled},lag={lag}"));
     }
     line("master_failover_state", &if replication.failover.is_some() { "waiting-for-sync" } else { "no-failover" });

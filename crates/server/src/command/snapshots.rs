@@ -9,20 +9,18 @@ use crate::resp::reply::Replies;
 use crate::server_state::Naming;
 use crate::transaction::Transaction;
 use crate::waiting::Waiter;
-use everbyte_kv::Error;
+use everbyte_kv::{Error, RESERVED_VERSIONS};
 use std::time::UNIX_EPOCH;
 
 pub(super) const NO_SNAPSHOT: Fail = Fail::text("ERR no snapshot has this name; see SNAPSHOT LIST");
-/// Beginnings of the names of versions that are the server's own.
-const OWN: [&str; 2] = ["server/", "replica/"];
 
 /// The name of a snapshot.
 pub(super) fn snapshot_name(name: &[u8]) -> Result<String, Fail> {
     let name = std::str::from_utf8(name).map_err(|_| Fail::text("ERR the name of a snapshot is UTF-8"))?;
-    if OWN.iter().any(|own| name.starts_with(own)) {
-        return Err(Fail::text("ERR names that begin with server/ or replica/ are the server's own"));
+    match name.starts_with(RESERVED_VERSIONS) {
+        true => Err(Fail::text("ERR names that begin with server/ are the server's own")),
+        false => Ok(name.to_string()),
     }
-    Ok(name.to_string())
 }
 
 /// The reply of SNAPSHOT CREATE, or of SNAPSHOT DROP.
@@ -71,7 +69,7 @@ pub(super) fn drop_snapshot(call: &mut Call<'_, '_>) -> Outcome {
 /// `SNAPSHOT LIST`: name, version, and seconds since 1970 of each.
 pub(super) fn list(call: &mut Call<'_, '_>) -> Outcome {
     let mut versions = call.shared.kv.versions()?;
-    versions.retain(|version| !OWN.iter().any(|own| version.name.starts_with(own)));
+    versions.retain(|version| !version.name.starts_with(RESERVED_VERSIONS));
     call.out.array(versions.len());
     for version in versions {
         let seconds = version.named_at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();

@@ -5,7 +5,7 @@
 //! command that is refused for a reason of its own (WRONGTYPE) is answered with its error among the
 //! other replies, and the others stand, as in Redis. An error of the store takes all of EXEC back.
 
-use super::{Call, Command, CommandTable, Fail, Flags, Outcome, acl, feed, tell_changes, tracking};
+use super::{Call, Command, CommandTable, Fail, Flags, Outcome, acl, feed, replication, tell_changes, tracking};
 use crate::clients::Client;
 use crate::resp::parse::Args;
 use crate::server_state::ServerState;
@@ -55,6 +55,7 @@ pub(crate) fn queued(client: &mut Client, row: usize, command: &Command, args: &
     }
     transaction.queue(row, args, changes(command));
     transaction.changes_keys |= command.flags.contains(Flags::WRITE);
+    transaction.shows_keys |= replication::shows_keys(command);
     transaction.spreads |= spreads(command);
     Ok(true)
 }

@@ -42,6 +42,11 @@ pub enum ExportError {
     /// The store cannot be read.
     #[error("{0}")]
     Store(#[source] everbyte_kv::Error),
+    /// The keys of a replica are a mixture of two versions of its primary.
+    #[error(
+        "the keys are a mixture of two versions of the replica's primary; let the replica catch up, or export those of the primary"
+    )]
+    Mixture,
 }
 
 impl From<everbyte_kv::Error> for ExportError {
@@ -65,12 +70,13 @@ impl ErrorInfo for ExportError {
             ExportError::Write(error) => ErrorKind::of_io(error),
             ExportError::Open(error) => error.kind(),
             ExportError::Store(error) => error.kind(),
+            ExportError::Mixture => ErrorKind::Busy,
         }
     }
 
     fn damage(&self) -> Option<Damage> {
         match self {
-            ExportError::Write(_) => None,
+            ExportError::Write(_) | ExportError::Mixture => None,
             ExportError::Open(error) => error.damage(),
             ExportError::Store(error) => error.damage(),
         }
@@ -81,7 +87,8 @@ impl ErrorInfo for ExportError {
 /// far now and then.
 ///
 /// # Errors
-/// The file cannot be written, or the store cannot be read.
+/// The file cannot be written, or the store cannot be read; the keys of a replica are a mixture of
+/// two versions.
 pub fn export(kv: &Kv, to: &mut dyn Write, progress: &mut dyn FnMut(&Exported)) -> Result<Exported, ExportError> {
     let tables = Tables::open(kv.clone()).map_err(ExportError::Open)?;
     write_keys(&tables, to, progress)
@@ -99,6 +106,9 @@ pub(crate) fn write_keys(
     // Reads see the settled version, the same one to the end.
     let mut keys = Keyspace::new(tables, Box::default(), now, false, true);
     keys.read_spaces()?;
+    if keys.is_mixture()? {
+        return Err(ExportError::Mixture);
+    }
     file.out.raw(format!("REDIS{VERSION:04}").as_bytes());
     for (name, value) in [
         ("redis-ver", REDIS_VERSION.to_string()),

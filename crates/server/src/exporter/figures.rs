@@ -104,7 +104,7 @@ fn commands(shared: &ServerState) -> Vec<CommandFigures> {
 fn link(shared: &ServerState) -> Option<LinkFigures> {
     shared.replication.primary.as_ref()?;
     let (state, figures) = shared.replication.link.as_ref().map(|link| link.figures()).unwrap_or_default();
-    let silence = figures.heard.map(|heard| shared.now.saturating_duration_since(heard).as_secs_f64());
+    let silence = figures.received_at.map(|at| shared.now.saturating_duration_since(at).as_secs_f64());
     let (up, syncs) = (state == LinkState::Connected, [figures.whole, figures.partial]);
     Some(LinkFigures { up, silence, bytes: figures.bytes, syncs })
 }
@@ -127,8 +127,8 @@ impl Figures {
             Seen { shared, clients, sums, channels: channel_figures(shared), saves: shared.saves.state(), pending };
         let replicas = shared.replication.replicas.iter().map(|replica| ReplicaFigures {
             address: format!("{}:{}", replica.host, replica.port),
-            lag: shared.now.saturating_duration_since(replica.heard).as_secs_f64(),
-            settled: replica.settled,
+            lag: shared.now.saturating_duration_since(replica.seen_at).as_secs_f64(),
+            settled: replica.settled(),
         });
         Figures {
             values: FAMILIES.iter().map(|family| (family.read)(&seen)).collect(),

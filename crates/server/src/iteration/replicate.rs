@@ -5,7 +5,8 @@ use super::{CAREFUL_ITERATIONS, Iterations, LOST, Served};
 use crate::clients::Closing;
 use crate::command::store_text;
 use crate::keyspace::{Keyspace, Verdict};
-use crate::outbox::{Answer, Parcel};
+use crate::outbox::Answer;
+use crate::outbox::Parcel;
 use crate::replication::{Patch, ReplicaOrigin, Request};
 use crate::server_state::Pause;
 use everbyte_media::seeded;
@@ -13,6 +14,9 @@ use std::time::Duration;
 
 /// Bytes of patches applied in one iteration, and one patch.
 const APPLIED_SIZE: usize = 4 << 20;
+/// The reply to commands that wait as the server becomes a replica.
+const UNBLOCKED: &[u8] =
+    b"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
 
 impl Iterations {
     /// Does what was asked for since the last iteration, while there is no batch. A thing that
@@ -20,6 +24,7 @@ impl Iterations {
     pub(super) fn replicate(&mut self) {
         let requests = std::mem::take(&mut self.shared.replication.requests);
         let begun = requests.iter().any(|request| !matches!(request, Request::Attach { .. }));
+        let follows = requests.iter().any(|request| matches!(request, Request::Follow(..)));
         for request in requests {
             let keep = self.shared.options.replica_keep;
             let result = match &request {
@@ -35,7 +40,14 @@ impl Iterations {
                     let target = self.shared.target(address, *takes_over);
                     self.shared.replication.follow(target)
                 }
-                Request::Promote => self.shared.replication.promote(keep),
+                Request::Promote => match self.shared.replication.promote(keep) {
+                    Ok(false) => {
+                        // It is one as soon as the rest of a version has come.
+                        self.shared.replication.again.push(request);
+                        continue;
+                    }
+                    promoted => promoted.map(drop),
+                },
             };
             if let Err(error) = result {
                 eprintln!("everbyte: replication: {error}");
@@ -48,6 +60,27 @@ impl Iterations {
         if begun {
             // The keys are others from now on, or the server's own again.
             self.shared.remembered.forget_all();
+        }
+        if follows {
+            self.disconnect_waiting();
+        }
+    }
+
+    /// The server has become a replica: clients whose commands wait read an error and are
+    /// disconnected, as by Redis.
+    fn disconnect_waiting(&mut self) {
+        for client in self.shared.waiters.all() {
+            let Some(waiter) = self.shared.waiters.remove(client) else { continue };
+            let slot = waiter.reader.slot;
+            let Some(connection) = self.clients.get_mut(slot).filter(|one| one.client.id == client) else { continue };
+            let answer = Answer::new(waiter.reader, |out| out.error(UNBLOCKED));
+            match connection.parked {
+                true => connection.held.extend_from_slice(&answer.bytes),
+                false => connection.out.raw(&answer.bytes),
+            }
+            connection.client.waiting = false;
+            connection.client.closing = Closing::AfterReplies;
+            self.gone.push(slot);
         }
     }
 
@@ -68,12 +101,21 @@ impl Iterations {
 
     /// Applies one patch as a command of no client; whether it happened.
     pub(super) fn apply_patch(&mut self, patch: &Patch, keys: &mut Keyspace<'_>) -> bool {
+        // REPL-4
+        if self.shared.replication.origin != patch.from && !seeded("server-replica-stale-patch") {
+            self.patch_lost("a patch was made from another version than the one that is here");
+            return false;
+        }
         keys.track(self.shared.follows_changes());
         keys.begin_command(true);
         let applied = keys.apply(patch);
         self.shared.note_changes(keys.new_changes(), None);
         let verdict = keys.end_command(applied.is_err());
-        let places = self.touched(keys, None);
+        let mut places = self.touched(keys, None);
+        if patch.from.is_between() {
+            // Clients that wait were not let try while the keys were a mixture.
+            places.extend(self.shared.waiters.places());
+        }
         if matches!(verdict, Verdict::Lost) {
             // The patches before it in this iteration have gone with it.
             self.careful = CAREFUL_ITERATIONS;
@@ -90,7 +132,7 @@ impl Iterations {
             self.patch_lost(&String::from_utf8_lossy(&text));
             return false;
         }
-        self.shared.replication.origin = patch.origin.clone();
+        self.shared.replication.applied(&patch.origin);
         if seeded("server-replica-ack-early") {
             self.deliver_applied(Some(patch.origin.clone()));
         } else {
@@ -119,26 +161,28 @@ impl Iterations {
         if !self.pending.is_empty() || !std::mem::take(&mut self.shared.replication.reloads) {
             return;
         }
-        match self.shared.replication.reload() {
+        match self.shared.replication.reload_settled() {
             Ok(()) => {
                 if let Some(link) = &self.shared.replication.link {
                     link.begin_again(self.shared.replication.origin.clone());
                 }
             }
-            Err(error) => eprintln!("everbyte: replication: {error}"),
+            Err(error) => {
+                self.shared.replication.reloads = true;
+                eprintln!("everbyte: replication: {error}");
+            }
         }
     }
 
     /// A patch is settled, or was taken back.
     pub(super) fn deliver_applied(&mut self, origin: Option<ReplicaOrigin>) {
-        if origin.is_some() {
-            self.shared.replication.told.clone_from(&origin);
+        let Some(origin) = origin else {
+            return self.patch_lost("a patch was taken back with its iteration");
+        };
+        if let Some(link) = &self.shared.replication.link {
+            link.settled(origin.clone());
         }
-        match (origin, &self.shared.replication.link) {
-            (Some(origin), Some(link)) => link.settled(origin),
-            (None, Some(_)) => self.patch_lost("a patch was taken back with its iteration"),
-            (_, None) => {}
-        }
+        self.shared.replication.settled(origin);
     }
 
     /// Writes frames for the replicas, as many as their connections take.
@@ -203,15 +247,18 @@ impl Iterations {
         // A replica refuses what the pause has held back.
         self.shared.pause = Some(Pause { until: now, all: false });
         if let Some(address) = next {
-            self.shared.replication.primary = Some(address.clone());
-            self.shared.replication.requests.push(Request::Follow(address, true));
+            self.shared.replication.ask_to_follow(address, true);
         }
     }
 
-    /// Once a second: what has failed is tried again.
+    /// Once a second, while there is no batch: what has failed is tried again, and versions of
+    /// replicas that have been away for too long are released.
     pub(super) fn replication_tick(&mut self) {
         let again = std::mem::take(&mut self.shared.replication.again);
         self.shared.replication.requests.extend(again);
+        if let Err(error) = self.shared.replication.prune(self.shared.options.replica_keep) {
+            eprintln!("everbyte: replication: {error}");
+        }
     }
 
     /// How long the poll may wait because of replication.

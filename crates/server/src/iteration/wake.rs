@@ -2,7 +2,7 @@
 
 use super::Iterations;
 use crate::clients::{Client, Closing};
-use crate::command::{Call, CommandTable, Fail, permitted, tell_changes};
+use crate::command::{Call, CommandTable, Fail, Flags, READ_ONLY, permitted, tell_changes};
 use crate::connection::Connection;
 use crate::keyspace::{Keyspace, Touch, Verdict};
 use crate::outbox::{Answer, Parcel};
@@ -62,7 +62,11 @@ impl Iterations {
     }
 
     /// Lets the clients try that wait for these keys (WAIT-1). An error: the iteration is lost.
+    /// None tries while the keys are a mixture of two versions of a primary.
     pub(super) fn wake(&mut self, places: Vec<Place>, keys: &mut Keyspace<'_>) -> Option<Fail> {
+        if self.shared.replication.origin.is_between() {
+            return None;
+        }
         let here = keys.database();
         let mut places = VecDeque::from(places);
         while let Some(place) = places.pop_front() {
@@ -163,11 +167,16 @@ impl Iterations {
         Tried::Answered
     }
 
-    /// The refusal if the client's user no longer permits its command (ACL-1).
+    /// The refusal if the client's user no longer permits its command (ACL-1), or if it writes and
+    /// this server is a replica.
     fn refusal(&mut self, connection: &Connection, waiter: &Waiter) -> Option<Fail> {
         let (_, args) = waiter.command.commands().next()?;
         let row = CommandTable::get().look_up(&args).ok()?;
-        permitted(&connection.client, &mut self.shared, row, &args).err()
+        permitted(&connection.client, &mut self.shared, row, &args).err().or_else(|| {
+            let command = CommandTable::get().rows[row];
+            let is_refused = command.flags.contains(Flags::WRITE) && self.shared.replication.is_replica();
+            is_refused.then_some(READ_ONLY)
+        })
     }
 
     fn answer(&mut self, waiter: &Waiter, write: impl FnOnce(&mut Replies)) {

@@ -32,32 +32,35 @@ impl Capture {
         self.on = true;
     }
 
+    /// The byte of a place whose changes are captured.
+    fn place(&self, place: Place) -> Option<u8> {
+        if self.on { place_of(place) } else { None }
+    }
+
     fn add(&mut self, item: impl FnOnce() -> Item, size: usize) {
-        if self.on {
-            self.size += size;
-            if self.size <= SIZE_MAX {
-                self.items.push(item());
-            }
+        self.size += size;
+        if self.size <= SIZE_MAX {
+            self.items.push(item());
         }
     }
 
     /// A key has a value.
     pub(super) fn put(&mut self, place: Place, key: &[u8], value: &[u8]) {
-        if let Some(place) = place_of(place) {
+        if let Some(place) = self.place(place) {
             self.add(|| Item::Put([&[place], key].concat(), value.to_vec()), key.len() + value.len() + 64);
         }
     }
 
     /// A key is gone.
     pub(super) fn remove(&mut self, place: Place, key: &[u8]) {
-        if let Some(place) = place_of(place) {
+        if let Some(place) = self.place(place) {
             self.add(|| Item::Delete([&[place], key].concat()), key.len() + 64);
         }
     }
 
     /// The keys of a range are gone.
     pub(super) fn clear(&mut self, place: Place, (from, to): (Bound<&[u8]>, Bound<&[u8]>)) {
-        let Some(place) = place_of(place) else { return };
+        let Some(place) = self.place(place) else { return };
         let at = |key: &[u8]| [&[place], key].concat();
         let behind = |key: &[u8]| [&[place], key, &[0]].concat();
         let clear = || {

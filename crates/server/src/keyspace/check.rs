@@ -49,7 +49,8 @@ pub struct KeyspaceFinding {
     pub kind: FindingKind,
     /// The rule of `docs/formats/server.md` that is broken: `KEYS-1` to `KEYS-4`, `LIST-1`,
     /// `ZSET-1`, `STREAM-1` to `STREAM-3`, `FUNCTION-1`, or `format`; `read` if bytes cannot be
-    /// read; `import` for one that has not finished, damage if it cannot be taken back.
+    /// read; `import` for one that has not finished, damage if it cannot be taken back; `replica` for
+    /// keys between two versions.
     pub rule: &'static str,
     /// The number of the database.
     pub space: Option<u8>,
@@ -131,7 +132,9 @@ fn check_within(kv: &Kv, owners_size: usize, each: &mut dyn FnMut(KeyspaceFindin
     let snapshot = kv.snapshot();
     let mut sums = KeyspaceSums::default();
     if crate::replication::is_mixed(kv, &snapshot) {
-        // A replica between two versions of its primary: its tables agree once it has caught up.
+        let detail = "the keys are a mixture of two versions of the replica's primary, and their tables were not \
+                      compared: they agree once the replica has caught up";
+        each(KeyspaceFinding { kind: FindingKind::Note, ..KeyspaceFinding::damage("replica", detail) });
         return Some(sums);
     }
     let [keys, elements, deadlines, state] = NAMES.map(|name| match kv.open_table(name) {

@@ -7,7 +7,7 @@
 //!
 //! Steps of an import into tables with keys or functions
 //!   1. the version is named, and settled
-//!   2. the first batch writes the mark
+//!   2. the first batch writes the mark, and removes the origin of a replica's keys
 //!   3. batches of keys
 //!   4. the last batch removes the mark
 //!   5. the name is removed
@@ -216,6 +216,8 @@ impl Keyspace<'_> {
                 return Ok(Begun::Disturbed);
             }
         }
+        // With the keys of the import, those of a replica are at no position of its primary.
+        self.forget_origin()?;
         self.settle_batch()?;
         Ok(Begun::Alone)
     }

@@ -12,11 +12,11 @@ use super::reads::Place;
 use super::record::{COLLECTION, Collection, KeyRecord, damaged_by};
 use super::tables::{DATABASES, SPACES, Tables};
 use super::{Keyspace, Touch, after_prefix, functions};
-use crate::replication::{Item, ORIGIN, Patch};
-use everbyte_kv::{Changes, Range, Result, Snapshot};
+use crate::replication::{Item, ORIGIN, Patch, ReplicaOrigin};
+use everbyte_kv::{Changes, Error, Range, Result, Snapshot};
 use everbyte_media::seeded;
 use std::collections::BTreeSet;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 /// The places whose pairs are sent, in that order.
@@ -95,6 +95,28 @@ impl Seen {
 }
 
 impl Keyspace<'_> {
+    /// Whether the keys are a mixture of two versions of a primary, in the version that commands
+    /// read.
+    pub(crate) fn is_mixture(&mut self) -> Result<bool> {
+        if self.tables.local().is_none() {
+            return Ok(false);
+        }
+        let origin = match self.value(Place::Local, ORIGIN) {
+            // The version is from before the table was made.
+            Err(Error::TableGone { .. }) => None,
+            origin => origin?,
+        };
+        Ok(origin.and_then(|bytes| ReplicaOrigin::parse(&bytes)).is_some_and(|origin| origin.is_between()))
+    }
+
+    /// The keys are to be this server's own: in the batch of the first change.
+    pub(super) fn forget_origin(&mut self) -> Result<()> {
+        if self.tables.local().is_some() {
+            self.remove_value(Place::Local, ORIGIN)?;
+        }
+        Ok(())
+    }
+
     /// Applies a patch of the primary, and records where the keys come from then.
     pub(crate) fn apply(&mut self, patch: &Patch) -> Result<()> {
         if seeded("server-replica-position-first") {
@@ -120,13 +142,13 @@ impl Keyspace<'_> {
                 Item::Clear(from, to) => all |= self.clear_sent(from, to, &mut seen)?,
             }
         }
-        let strangers: BTreeSet<u8> = seen.elements.difference(&seen.named).map(|(space, _)| *space).collect();
+        let unnamed: BTreeSet<u8> = seen.elements.difference(&seen.named).map(|(space, _)| *space).collect();
         if all {
             self.remembered.forget_all();
             self.functions_changed();
         }
         for database in 0..DATABASES as u8 {
-            if self.tracks && (all || strangers.contains(&self.remembered.spaces.of(database))) {
+            if self.tracks && (all || unnamed.contains(&self.remembered.spaces.of(database))) {
                 self.touched.push(Touch::Cleared(database));
             }
         }
@@ -148,10 +170,15 @@ impl Keyspace<'_> {
             let low = if place == *first { Bound::Included(from) } else { Bound::Unbounded };
             let high = if place == *last { Bound::Excluded(to) } else { Bound::Unbounded };
             self.remove_range(table, (low, high))?;
+            if table == Place::State && RangeBounds::<[u8]>::contains(&(low, high), SPACES) {
+                self.replace_spaces(None)?;
+            }
             match (table, collection_of(from).zip(from.get(..9).and_then(after_prefix))) {
                 (Place::Deadlines, _) => {}
                 (Place::Elements, Some((collection, end))) if place == *first && place == *last && *to <= end[..] => {
-                    seen.elements.insert(collection);
+                    if self.tracks {
+                        seen.elements.insert(collection);
+                    }
                 }
                 _ => is_much = true,
             }
@@ -187,12 +214,13 @@ impl Keyspace<'_> {
                 if *space != 0 {
                     self.remembered.single = None;
                 }
-                if let Some(value) = value {
+                if let Some(value) = value.filter(|_| self.tracks) {
                     seen.name(*space, value)?;
                 }
                 self.touch_replicated(self.remembered.spaces.database_of(*space), super::unstored_key(key));
             }
-            Place::Elements => seen.elements.extend(collection_of(key)),
+            Place::Elements if self.tracks => seen.elements.extend(collection_of(key)),
+            Place::Elements => {}
             Place::Deadlines | Place::Local => {}
             Place::State if key == SPACES => {
                 self.replace_spaces(value.map(<[u8]>::to_vec))?;

@@ -28,6 +28,7 @@ use mio::Waker;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -35,7 +36,7 @@ use std::time::{Duration, Instant};
 const QUEUE_SIZE: usize = 1 << 20;
 /// Bytes of a part.
 const PART_SIZE: usize = 128 << 10;
-/// How often a replica hears something.
+/// How often a replica is sent something.
 const NEWS_EVERY: Duration = Duration::from_secs(1);
 /// How often writes of other programs to the same tables are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -45,6 +46,8 @@ pub(crate) struct Feed {
     state: Mutex<State>,
     changed: Condvar,
     waker: Option<Arc<Waker>>,
+    /// The kept version whose keys the replica had when it came; 0: it had other keys.
+    found: AtomicU64,
 }
 
 #[derive(Default)]
@@ -61,7 +64,12 @@ struct State {
 
 impl Feed {
     fn new(waker: Option<Arc<Waker>>) -> Feed {
-        Feed { state: Mutex::default(), changed: Condvar::new(), waker }
+        Feed { state: Mutex::default(), changed: Condvar::new(), waker, found: AtomicU64::new(0) }
+    }
+
+    /// The version of this store that the replica has settled, as its origin said when it came.
+    pub(crate) fn found(&self) -> u64 {
+        self.found.load(Relaxed)
     }
 
     /// The next frame to be sent.
@@ -91,13 +99,13 @@ impl Feed {
         }
     }
 
-    /// The replica has left: the thread ends.
+    /// The replica has disconnected: the thread ends.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;
         self.changed.notify_one();
     }
 
-    /// Whether the thread has ended, or is about to.
+    /// Whether the thread has ended, or ends soon.
     pub(crate) fn is_closed(&self) -> bool {
         self.state.lock().closed
     }
@@ -162,16 +170,16 @@ pub(super) struct Start {
 /// The system gives no thread.
 pub(super) fn start(start: Start) -> std::io::Result<(Arc<Feed>, JoinHandle<()>)> {
     let feed = Arc::new(Feed::new(start.waker.clone()));
-    let theirs = Arc::clone(&feed);
-    let life = carried(move || {
+    let of_thread = Arc::clone(&feed);
+    let run_feed = carried(move || {
         let mut feeder = Feeder {
             start,
-            feed: theirs,
+            feed: of_thread,
             frames: 0,
             base: None,
             target: None,
-            heard: Instant::now(),
-            told: Vec::new(),
+            sent_at: Instant::now(),
+            sent_chain: Vec::new(),
         };
         // A panic of the thread closes the feed as an error does.
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| feeder.run()));
@@ -185,7 +193,7 @@ pub(super) fn start(start: Start) -> std::io::Result<(Arc<Feed>, JoinHandle<()>)
             let _ = waker.wake();
         }
     });
-    let thread = std::thread::Builder::new().name("everbyte-feed".into()).spawn(life)?;
+    let thread = std::thread::Builder::new().name("everbyte-feed".into()).spawn(run_feed)?;
     Ok((feed, thread))
 }
 
@@ -200,9 +208,9 @@ struct Feeder {
     /// The version of the transfer under way, and its position.
     target: Option<(Arc<KeptVersion>, Position)>,
     /// When the replica was last sent something.
-    heard: Instant,
-    /// The runs that the replica was told of last.
-    told: Vec<RunId>,
+    sent_at: Instant,
+    /// The runs above the replica that it was sent last.
+    sent_chain: Vec<RunId>,
 }
 
 impl Feeder {
@@ -219,15 +227,15 @@ impl Feeder {
     fn send(&mut self, frame: &Frame) -> Option<()> {
         let bytes = frame.bytes(self.frames);
         self.frames += 1;
-        self.heard = Instant::now();
+        self.sent_at = Instant::now();
         self.feed.send(bytes)
     }
 
     /// Until the replica leaves, or the store cannot be read.
     fn run(&mut self) -> Result<()> {
         let (plan, mut cursor) = self.plan();
-        self.told = self.chain();
-        let greeting = Frame::Greeting { protocol: PROTOCOL, plan, chain: self.told.clone() };
+        self.sent_chain = self.chain();
+        let greeting = Frame::Greeting { protocol: PROTOCOL, plan, chain: self.sent_chain.clone() };
         let Some(()) = self.send(&greeting) else { return Ok(()) };
         loop {
             // Before the next transfer: in a circle one would follow the other without end.
@@ -263,17 +271,20 @@ impl Feeder {
         match found {
             Err(plan) => (plan, Vec::new()),
             Ok((plan, base, target, cursor)) => {
+                if let (Plan::Difference, Some((held, _))) = (plan, &base) {
+                    self.feed.found.store(held.version(), Relaxed);
+                }
                 (self.base, self.target) = (base, target);
                 (plan, cursor)
             }
         }
     }
 
-    /// Sends news if the replica has heard nothing for a while, or other servers are above it now.
+    /// Sends news if the replica was sent nothing for a while, or other servers are above it now.
     fn tell_news(&mut self) -> Option<()> {
         let chain = self.chain();
-        if chain != self.told || self.heard.elapsed() >= NEWS_EVERY {
-            self.told.clone_from(&chain);
+        if chain != self.sent_chain || self.sent_at.elapsed() >= NEWS_EVERY {
+            self.sent_chain.clone_from(&chain);
             self.send(&Frame::News { chain })?;
         }
         Some(())
@@ -286,7 +297,8 @@ impl Feeder {
             let Some((seen, _)) = self.feed.look() else { return Ok(false) };
             let wanted = self.base.as_ref().is_none_or(|(base, _)| kept.is_behind(base));
             if wanted && kept.is_sendable()? {
-                self.target = kept.newest(self.start.keep, None)?.map(|held| (Arc::clone(&held), self.position(&held)));
+                let newest = kept.newest(self.start.keep, None)?;
+                self.target = newest.map(|held| (Arc::clone(&held), self.position(&held)));
                 if self.target.is_some() {
                     return Ok(true);
                 }

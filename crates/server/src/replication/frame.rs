@@ -20,6 +20,9 @@ use std::ops::Range;
 pub(crate) const PROTOCOL: u16 = 1;
 /// Servers above one at most.
 pub(super) const CHAIN_MAX: usize = 64;
+/// Items of a part at most: in memory each takes several times its bytes in a frame. Primaries send
+/// fewer: a part has at most 2 MiB beside one value, and an item counts 64 bytes more than it has.
+const ITEMS_MAX: usize = 65_536;
 /// Bytes before a frame's body.
 const HEADER: usize = 13;
 
@@ -109,7 +112,7 @@ pub(crate) enum Frame {
     },
     /// The transfer is whole.
     End,
-    /// Nothing but a sign of life, and the servers above the replica.
+    /// A heartbeat, with the servers above the replica.
     News {
         /// The primary's run, then those of the servers above it.
         chain: Vec<RunId>,
@@ -257,6 +260,9 @@ impl Frame {
             }
             3 => {
                 let (cursor, count) = (reader.bytes()?, reader.length()?);
+                if count > ITEMS_MAX {
+                    return None;
+                }
                 let mut items = Vec::new();
                 for _ in 0..count {
                     items.push(match reader.byte()? {
@@ -344,5 +350,49 @@ mod tests {
         for odd in [&b"$x\r\n"[..], b"$-1\r\n", b"$2000000\r\n", b"$111111111111111111111111"] {
             assert!(find(odd, 1 << 20).is_err());
         }
+    }
+
+    /// Bytes of a frame that the checksum does not give away: whatever they are, they are refused,
+    /// or are the frame whose bytes they are.
+    #[test]
+    fn any_bytes_are_refused_or_a_frame() {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut random = move |end: usize| {
+            state = state.wrapping_mul(0xd129_0212_a0b6_37b5).rotate_left(29) ^ 0x5851_f42d_4c95_7f2d;
+            (state >> 17) as usize % end.max(1)
+        };
+        let seal = |body: &mut Vec<u8>| {
+            let sum = crc32c::crc32c(&body[4..]);
+            body[..4].copy_from_slice(&sum.to_le_bytes());
+        };
+        let mut taken = 0;
+        for _ in 0..20_000 {
+            let frame = &frames()[random(frames().len())];
+            let bytes = frame.bytes(5);
+            let mut body = bytes[find(&bytes, 1 << 20).unwrap().unwrap().0].to_vec();
+            for _ in 0..1 + random(3) {
+                let at = 12 + random(body.len() - 12);
+                match random(4) {
+                    0 => body[at] = random(256) as u8,
+                    1 => body[at] ^= 1 << random(8),
+                    2 => drop(body.drain(at..(at + random(9)).min(body.len()))),
+                    _ => drop(body.splice(at..at, (0..random(9)).map(|_| random(256) as u8).collect::<Vec<_>>())),
+                }
+                if body.len() <= 12 {
+                    break;
+                }
+            }
+            seal(&mut body);
+            if let Ok(frame) = Frame::parse(&body, 5) {
+                let again = frame.bytes(5);
+                assert_eq!(again[find(&again, 1 << 20).unwrap().unwrap().0], body[..], "{frame:?}");
+                taken += 1;
+            }
+        }
+        assert!(taken > 1000, "{taken} were frames");
+        // More items than a part has.
+        let items = vec![Item::Delete(vec![0]); ITEMS_MAX + 1];
+        let bytes = Frame::Part { items, cursor: vec![5] }.bytes(0);
+        assert_eq!(Frame::parse(&bytes[find(&bytes, 1 << 20).unwrap().unwrap().0], 0), Err(MALFORMED));
     }
 }

@@ -10,19 +10,28 @@
 //!   REPL-1  A version is sent only after it has a settled name, and keeps the name as long as a
 //!           replica that is connected may be at it.
 //!
-//! Threads: those of the feeds (`feed.rs`); the event loop while it has no batch.
+//! Giving a name waits for the store's writer, which may be the event loop with its batch, and for
+//! the medium. `naming` is held meanwhile; the lock of the list is not, and the event loop takes
+//! neither while it has a batch.
+//!
+//! Threads: those of the feeds (`feed.rs`); the event loop while it has no batch. `away_count` at
+//! any time.
 //!
 //! Design: docs/design/replication.md
 
 use super::position::{History, Position, Relation, ReplicaOrigin};
 use super::recent::Recent;
+use everbyte_kv::raw::{remove_reserved_version, rename_reserved_versions};
 use everbyte_kv::{Kv, KvTable, Result, Snapshot};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// The beginning of every kept version's name.
-const PREFIX: &str = "replica/";
+const PREFIX: &str = "server/replica/";
+/// That of names in tables without the record `format`.
+const OLD_PREFIX: &str = "replica/";
 /// Versions of replicas that are away, at most.
 const AWAY_MAX: usize = 16;
 /// The name of the record of a replica's origin.
@@ -51,7 +60,12 @@ pub(crate) struct KeptVersions {
     local: KvTable,
     /// The commits that give names change nothing else.
     recent: Arc<Recent>,
+    /// The number of the next name. Held until that name is settled.
+    naming: Mutex<u64>,
+    /// Never held across a batch or a barrier.
     list: Mutex<List>,
+    /// Versions of replicas that have left.
+    away_count: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -59,8 +73,21 @@ struct List {
     kept: Vec<Arc<KeptVersion>>,
     /// Those of replicas that have left, and when.
     away: Vec<(Arc<KeptVersion>, Instant)>,
-    /// The number of the next name.
-    next: u64,
+}
+
+impl List {
+    /// Forgets replicas that have been away for longer than `keep`, and those that left first if
+    /// they are too many.
+    fn drop_away(&mut self, keep: Duration) {
+        self.away.retain(|(_, since)| since.elapsed() < keep);
+        let excess = self.away.len().saturating_sub(AWAY_MAX);
+        self.away.drain(..excess);
+    }
+
+    /// Takes out the versions that no replica needs.
+    fn take_unused(&mut self) -> Vec<Arc<KeptVersion>> {
+        self.kept.extract_if(.., |held| Arc::strong_count(held) == 1).collect()
+    }
 }
 
 /// How a replica goes on.
@@ -77,22 +104,41 @@ pub(crate) fn origin_of(snapshot: &Snapshot, local: &KvTable) -> Result<ReplicaO
     value.map_or(Ok(ReplicaOrigin::Own), |bytes| ReplicaOrigin::parse(&bytes).ok_or_else(super::damaged))
 }
 
+/// Removes names that were given before names began with [`PREFIX`]. Their replicas are copied
+/// whole.
+pub(super) fn remove_old_names(kv: &Kv) -> Result<()> {
+    let is_old = |name: &str| {
+        let number = name.strip_prefix(OLD_PREFIX).unwrap_or_default();
+        number.len() == 16 && number.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    for found in kv.versions()?.into_iter().filter(|found| is_old(&found.name)) {
+        kv.remove_version(&found.name)?;
+    }
+    Ok(())
+}
+
 impl KeptVersions {
     /// The versions that a server left behind, as of replicas that have just left.
     pub(crate) fn open(kv: &Kv, local: &KvTable, recent: &Arc<Recent>) -> Result<KeptVersions> {
-        let mut list = List::default();
+        let (mut list, mut next) = (List::default(), 0u64);
         for found in kv.versions()?.into_iter().filter(|found| found.name.starts_with(PREFIX)) {
             let snapshot = kv.open_version(&found.name)?;
             // One of before the table was made is no position of any replica.
             let Ok(origin) = origin_of(&snapshot, local) else { continue };
             let number = u64::from_str_radix(&found.name[PREFIX.len()..], 16).unwrap_or_default();
-            list.next = list.next.max(number.saturating_add(1));
+            next = next.max(number.saturating_add(1));
             let held = Arc::new(KeptVersion { name: found.name, snapshot, origin });
             list.kept.push(Arc::clone(&held));
             list.away.push((held, Instant::now()));
         }
-        let (kv, local, recent) = (kv.clone(), local.clone(), Arc::clone(recent));
-        Ok(KeptVersions { kv, local, recent, list: Mutex::new(list) })
+        Ok(KeptVersions {
+            kv: kv.clone(),
+            local: local.clone(),
+            recent: Arc::clone(recent),
+            naming: Mutex::new(next),
+            away_count: AtomicUsize::new(list.away.len()),
+            list: Mutex::new(list),
+        })
     }
 
     /// Whether clients of the settled version may see its keys.
@@ -111,45 +157,68 @@ impl KeptVersions {
     /// lose their names with the same commit. `None`: the version is a mixture.
     /// Its source is of no account, unless an origin is given.
     pub(crate) fn newest(&self, keep: Duration, of: Option<&ReplicaOrigin>) -> Result<Option<Arc<KeptVersion>>> {
-        let mut list = self.list.lock();
+        let mut next = self.naming.lock();
         let newest = self.kv.newest_version()?.get();
         let is_newest = |held: &&Arc<KeptVersion>| {
             let same = held.version() + 1 == newest || self.recent.is_nothing(held.version(), newest);
             same && of.is_none_or(|origin| held.origin == *origin)
         };
-        if let Some(held) = list.kept.iter().find(is_newest) {
-            return Ok((!held.origin.is_between()).then(|| Arc::clone(held)));
-        }
-        list.away.retain(|(_, since)| since.elapsed() < keep);
-        let excess = list.away.len().saturating_sub(AWAY_MAX);
-        list.away.drain(..excess);
-        let (kept, old): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut list.kept).into_iter().partition(|held| Arc::strong_count(held) > 1);
-        let name = format!("{PREFIX}{:016x}", list.next);
+        let old = {
+            let mut list = self.list.lock();
+            if let Some(held) = list.kept.iter().find(is_newest) {
+                return Ok((!held.origin.is_between()).then(|| Arc::clone(held)));
+            }
+            list.drop_away(keep);
+            self.away_count.store(list.away.len(), Relaxed);
+            list.take_unused()
+        };
+        let name = format!("{PREFIX}{:016x}", *next);
         let names: Vec<&str> = old.iter().map(|held| held.name.as_str()).collect();
-        let renamed = self.kv.rename_versions(&names, &name);
-        list.kept = kept;
-        let snapshot = match renamed {
+        let snapshot = match rename_reserved_versions(&self.kv, &names, &name) {
             Ok(snapshot) => snapshot,
             Err(error) => {
-                list.kept.extend(old);
+                self.list.lock().kept.extend(old);
                 return Err(error);
             }
         };
-        list.next += 1;
+        *next += 1;
         // No other thread has committed between the two.
         self.recent.add(snapshot.version().get() + 1, Vec::new());
         let origin = origin_of(&snapshot, &self.local)?;
         let held = Arc::new(KeptVersion { name, snapshot, origin });
-        list.kept.push(Arc::clone(&held));
+        self.list.lock().kept.push(Arc::clone(&held));
         Ok((!held.origin.is_between()).then_some(held))
+    }
+
+    /// Removes the names of versions whose replicas have been away for longer than `keep`. The
+    /// caller has no batch.
+    pub(crate) fn prune(&self, keep: Duration) -> Result<()> {
+        // A thread that gives a name removes them with it.
+        let Some(_naming) = self.naming.try_lock() else { return Ok(()) };
+        let mut old = {
+            let mut list = self.list.lock();
+            if list.away.iter().all(|(_, since)| since.elapsed() < keep) {
+                return Ok(());
+            }
+            list.drop_away(keep);
+            self.away_count.store(list.away.len(), Relaxed);
+            list.take_unused()
+        };
+        while let Some(held) = old.pop() {
+            if let Err(error) = remove_reserved_version(&self.kv, &held.name) {
+                old.push(held);
+                self.list.lock().kept.extend(old);
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// The version of a position: a version of this store, or one whose keys are exactly
     /// those of a position of the same primary.
     pub(crate) fn find(&self, position: &Position, history: &History) -> Found {
-        let list = self.list.lock();
         let newest = self.kv.snapshot().version().get();
+        let list = self.list.lock();
         let relation = history.relation(position, newest);
         let own = relation == Relation::Past;
         let is_it = |held: &&Arc<KeptVersion>| match own {
@@ -170,10 +239,11 @@ impl KeptVersions {
             list.away.retain(|(other, _)| !Arc::ptr_eq(other, &version));
             list.away.push((version, now));
         }
+        self.away_count.store(list.away.len(), Relaxed);
     }
 
     /// How many versions are kept for replicas that are away.
     pub(crate) fn away_count(&self) -> usize {
-        self.list.lock().away.len()
+        self.away_count.load(Relaxed)
     }
 }

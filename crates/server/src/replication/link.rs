@@ -11,11 +11,16 @@
 //! settled here. At most [`QUEUE_SIZE`] bytes of patches wait for the loop; the thread reads no
 //! further meanwhile, so the primary waits.
 //!
+//! A patch that the loop could not apply breaks the link: the loop takes no further patch, reads
+//! the origin that is settled, and hands it to the thread. The thread alone mends the link, after
+//! it has dropped the patches that still wait.
+//!
 //! Invariants
 //!   REPL-3  A patch and the origin that it leads to are in one batch.
-//!   REPL-4  A patch is applied only to the origin that its transfer began with, or to the end of
-//!           the patch before it. After one was lost none is applied until the stream has begun
-//!           again.
+//!   REPL-4  A patch is applied only to the origin that it was made from: the one that its stream
+//!           began with, or the end of the patch before it. The patch names it, and the loop
+//!           compares it with the origin of the keys. After a patch was lost none is applied until
+//!           the stream has begun again.
 //!   REPL-5  A position is acknowledged once it is settled here.
 //!
 //! Threads: one of the link's own; the event loop.
@@ -30,6 +35,7 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -39,8 +45,10 @@ pub(crate) const PATCH_SIZE: usize = 4 << 20;
 const QUEUE_SIZE: usize = 8 << 20;
 /// Bytes of a frame at most: a value of 512 MiB, its key, and more.
 const FRAME_SIZE_MAX: usize = (512 << 20) + (1 << 20);
-/// How often the primary hears something, and how long a read waits.
-const SIGN_EVERY: Duration = Duration::from_secs(1);
+/// How often the primary is sent something, and how long a read waits.
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(1);
+/// Bytes of memory for received bytes that stay with a link.
+const INPUT_KEPT: usize = 1 << 20;
 /// The wait after a failure.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
@@ -49,6 +57,8 @@ const RETRY_AFTER: Duration = Duration::from_millis(500);
 pub(crate) struct Patch {
     /// The changes, in order.
     pub items: Vec<Item>,
+    /// The source of the keys to which it may be applied (REPL-4).
+    pub from: ReplicaOrigin,
     /// The source of the keys then.
     pub origin: ReplicaOrigin,
 }
@@ -88,7 +98,7 @@ pub(crate) struct Target {
     pub password: Option<Vec<u8>>,
     /// The port on which this server listens.
     pub own_port: u16,
-    /// A link without a sign of life for so long is cut.
+    /// A link over which nothing came for so long is cut.
     pub timeout: Duration,
     /// Whether the primary is to become one by this request: it is a replica until now.
     pub takes_over: bool,
@@ -102,6 +112,8 @@ pub(crate) struct PrimaryLink {
 
 struct LinkShared {
     target: Target,
+    /// The next request asks the primary to become one. The first greeting clears it.
+    takes_over: AtomicBool,
     /// This server's run.
     run: RunId,
     /// The runs of the servers above, for the feeds of this one.
@@ -119,8 +131,10 @@ struct State {
     size: usize,
     /// Patches that the loop has taken and not yet settled or lost.
     taken: usize,
-    /// A patch was lost: nothing is applied until the stream has begun again.
+    /// A patch was lost: the loop takes none. The thread clears it, with no patch in the queue.
     broken: bool,
+    /// The origin from which a broken link begins again, once the loop has read it.
+    restart: Option<ReplicaOrigin>,
     /// The source of the keys that are settled here.
     settled: Option<ReplicaOrigin>,
     stop: bool,
@@ -130,8 +144,8 @@ struct State {
 /// Facts for INFO.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LinkFigures {
-    /// When the primary was last heard.
-    pub heard: Option<Instant>,
+    /// When bytes of the primary last arrived.
+    pub received_at: Option<Instant>,
     /// Why the link was cut last.
     pub error: String,
     /// How the primary last answered.
@@ -159,10 +173,11 @@ impl PrimaryLink {
         waker: Option<Arc<Waker>>,
     ) -> io::Result<PrimaryLink> {
         let state = Mutex::new(State { settled: Some(origin), ..State::default() });
-        let shared = Arc::new(LinkShared { target, run, above, waker, state, changed: Condvar::new() });
-        let theirs = Arc::clone(&shared);
-        let life = carried(move || theirs.live());
-        let thread = Some(std::thread::Builder::new().name("everbyte-link".into()).spawn(life)?);
+        let takes_over = AtomicBool::new(target.takes_over);
+        let shared = Arc::new(LinkShared { target, takes_over, run, above, waker, state, changed: Condvar::new() });
+        let of_thread = Arc::clone(&shared);
+        let run_link = carried(move || of_thread.run());
+        let thread = Some(std::thread::Builder::new().name("everbyte-link".into()).spawn(run_link)?);
         Ok(PrimaryLink { shared, thread })
     }
 
@@ -189,7 +204,10 @@ impl PrimaryLink {
     /// A patch that was taken is settled.
     pub(crate) fn settled(&self, origin: ReplicaOrigin) {
         let mut state = self.shared.state.lock();
-        state.taken = state.taken.saturating_sub(1);
+        if state.taken == 0 {
+            return; // a patch of the link before this one
+        }
+        state.taken -= 1;
         state.settled = Some(origin);
         state.acknowledge();
         drop(state);
@@ -200,17 +218,20 @@ impl PrimaryLink {
     /// [`PrimaryLink::begin_again`].
     pub(crate) fn lost(&self, why: &str) {
         let mut state = self.shared.state.lock();
-        state.broken = true;
+        (state.broken, state.restart) = (true, None);
         state.figures.error = why.into();
         state.cut();
         drop(state);
         self.shared.changed.notify_one();
     }
 
-    /// The stream begins again, from where the keys come from that are settled here.
+    /// The stream of a broken link begins again, from the origin of the keys that are settled here.
+    /// No patch that was taken is on its way to the store.
     pub(crate) fn begin_again(&self, origin: ReplicaOrigin) {
         let mut state = self.shared.state.lock();
-        (state.settled, state.taken, state.broken) = (Some(origin), 0, false);
+        if state.broken {
+            state.restart = Some(origin);
+        }
         drop(state);
         self.shared.changed.notify_one();
     }
@@ -248,7 +269,7 @@ impl State {
     }
 
     /// Tells the primary what is settled, if it is a position (REPL-5). A position that the socket
-    /// does not take at once is told by the next sign of life.
+    /// does not take at once is sent with the next heartbeat.
     fn acknowledge(&mut self) {
         let (Some(ReplicaOrigin::At(position)), Some(stream)) = (&self.settled, &self.stream) else { return };
         let origin = ReplicaOrigin::At(*position).bytes();
@@ -287,7 +308,8 @@ impl<T: std::fmt::Display> From<T> for End {
 }
 
 impl LinkShared {
-    fn live(&self) {
+    /// The thread: one connection after another.
+    fn run(&self) {
         loop {
             let end = self.connection();
             let mut state = self.state.lock();
@@ -303,11 +325,15 @@ impl LinkShared {
             }
             // Patches that the loop has not taken are sent again; those that it has are waited for.
             (state.patches, state.size) = (VecDeque::new(), 0);
-            while (state.taken > 0 || state.broken) && !state.stop {
+            while !state.stop && if state.broken { state.restart.is_none() } else { state.taken > 0 } {
                 self.changed.wait(&mut state);
             }
             if state.stop {
                 return;
+            }
+            if let Some(origin) = state.restart.take() {
+                // The loop has taken nothing since the loss: the link was broken until here.
+                (state.settled, state.taken, state.broken) = (Some(origin), 0, false);
             }
         }
     }
@@ -316,6 +342,9 @@ impl LinkShared {
         let mut state = self.state.lock();
         if state.stop {
             return Err(End::Stopped);
+        }
+        if state.broken {
+            return Err(End::Cut(state.figures.error.clone()));
         }
         state.state = next;
         Ok(state)
@@ -345,12 +374,12 @@ impl LinkShared {
         }
         let Some(stream) = found else { return Err(last) };
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(SIGN_EVERY))?;
+        stream.set_read_timeout(Some(HEARTBEAT_EVERY))?;
         stream.set_write_timeout(Some(target.timeout))?;
         let origin = {
             let mut state = self.enter(LinkState::Handshake)?;
             state.stream = Some(stream.try_clone()?);
-            state.figures.heard = Some(Instant::now());
+            state.figures.received_at = Some(Instant::now());
             state.settled.clone().unwrap_or(ReplicaOrigin::Own)
         };
         let mut reader = FrameReader { stream, input: Vec::new(), start: 0 };
@@ -364,7 +393,7 @@ impl LinkShared {
             }
         }
         let (protocol, port) = (PROTOCOL.to_string(), target.own_port.to_string());
-        let word: &[u8] = if target.takes_over { b"FAILOVER" } else { b"REPLICA" };
+        let word: &[u8] = if self.takes_over.load(Relaxed) { b"FAILOVER" } else { b"REPLICA" };
         let bytes = origin.bytes();
         let asked: [&[u8]; 5] = [b"EVERBYTE.REPLICATE", protocol.as_bytes(), port.as_bytes(), word, &bytes];
         reader.stream.write_all(&request(&asked))?;
@@ -378,14 +407,14 @@ impl LinkShared {
             if let Some(patch) = patch {
                 self.hand_over(patch)?;
             }
-            if signed.elapsed() >= SIGN_EVERY {
+            if signed.elapsed() >= HEARTBEAT_EVERY {
                 signed = Instant::now();
                 self.state.lock().acknowledge();
             }
         }
     }
 
-    /// Reads something, and gives signs of life meanwhile.
+    /// Reads something, and sends heartbeats meanwhile.
     fn read<T>(
         &self,
         reader: &mut FrameReader,
@@ -399,7 +428,7 @@ impl LinkShared {
                 Ok(0) => return Err(End::Cut("the primary has closed the connection".into())),
                 Ok(count) => {
                     let mut state = self.state.lock();
-                    state.figures.heard = Some(Instant::now());
+                    state.figures.received_at = Some(Instant::now());
                     state.figures.bytes += count as u64;
                 }
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
@@ -407,7 +436,7 @@ impl LinkShared {
                     if state.stop {
                         return Err(End::Stopped);
                     }
-                    if state.figures.heard.is_some_and(|heard| heard.elapsed() > self.target.timeout) {
+                    if state.figures.received_at.is_some_and(|time| time.elapsed() > self.target.timeout) {
                         return Err(End::Cut("the primary is silent".into()));
                     }
                     if state.state != LinkState::Handshake {
@@ -430,6 +459,7 @@ impl LinkShared {
         let mut state = self.enter(state)?;
         self.above.lock().clone_from(&assembly.chain);
         if before == 0 {
+            self.takes_over.store(false, Relaxed);
             state.figures.error = String::new();
             state.figures.plan = assembly.plan;
             let plan = assembly.plan.unwrap_or(Plan::Difference);
@@ -473,6 +503,9 @@ impl FrameReader {
         if self.start > 0 {
             self.input.drain(..self.start);
             self.start = 0;
+            if self.input.capacity() > INPUT_KEPT {
+                self.input.shrink_to(INPUT_KEPT); // a large frame has passed
+            }
         }
         let mut part = [0; 64 << 10];
         let count = self.stream.read(&mut part)?;
@@ -564,13 +597,11 @@ impl Assembly {
                 if self.size < self.patch_size {
                     return Ok(None);
                 }
-                self.tail = ReplicaOrigin::Between { target, base, cursor };
-                Ok(Some(self.patch()))
+                Ok(Some(self.patch(ReplicaOrigin::Between { target, base, cursor })))
             }
             Frame::End => {
                 let Some((target, _)) = self.transfer.take() else { return Err(MALFORMED) };
-                self.tail = ReplicaOrigin::At(target);
-                Ok(Some(self.patch()))
+                Ok(Some(self.patch(ReplicaOrigin::At(target))))
             }
             Frame::News { chain } => {
                 self.chain = chain;
@@ -580,9 +611,10 @@ impl Assembly {
         }
     }
 
-    fn patch(&mut self) -> Patch {
+    fn patch(&mut self, origin: ReplicaOrigin) -> Patch {
         self.size = 0;
-        Patch { items: std::mem::take(&mut self.items), origin: self.tail.clone() }
+        let from = std::mem::replace(&mut self.tail, origin.clone());
+        Patch { items: std::mem::take(&mut self.items), from, origin }
     }
 }
 

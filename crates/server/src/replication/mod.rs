@@ -45,6 +45,10 @@ pub(crate) const ORIGIN: &[u8] = kept::ORIGIN;
 const HISTORY: &[u8] = b"history";
 /// That of the primary's address.
 const PRIMARY: &[u8] = b"primary";
+/// That of the number of the table's format.
+const FORMAT: &[u8] = b"format";
+/// The format that this server writes.
+const FORMAT_NOW: &[u8] = &[2];
 
 /// A record of the table of replication is none that a server has written.
 fn damaged() -> KvError {
@@ -90,13 +94,18 @@ pub(crate) struct Replica {
     /// Its thread's handover.
     pub feed: Arc<Feed>,
     thread: JoinHandle<()>,
-    /// The version of this run that it has settled.
-    pub settled: u64,
-    /// When it last gave a sign of life.
-    pub heard: Instant,
+    /// The version that it has acknowledged.
+    acknowledged: u64,
+    /// When it last sent something.
+    pub seen_at: Instant,
 }
 
 impl Replica {
+    /// The version of this store that it has settled; 0: none.
+    pub(crate) fn settled(&self) -> u64 {
+        self.acknowledged.max(self.feed.found())
+    }
+
     /// Whether it listens there.
     pub(crate) fn is_at(&self, address: &PrimaryAddress) -> bool {
         let host = if address.host == "localhost" { "127.0.0.1" } else { &address.host };
@@ -143,6 +152,8 @@ pub(crate) struct Replication {
     history: History,
     /// The source of the keys.
     pub origin: ReplicaOrigin,
+    /// Patches that lead to a mixture and are not settled.
+    mixed_unsettled: usize,
     /// The position of the keys that this server's last run has left, as long as the version after
     /// it is the newest.
     left: Option<(Position, u64)>,
@@ -171,8 +182,8 @@ pub(crate) struct Replication {
     pub failover: Option<Failover>,
     /// Patches of a script, beside a link.
     pub injected: VecDeque<Patch>,
-    /// The source of the keys that the primary was told of last.
-    pub told: Option<ReplicaOrigin>,
+    /// The source of the keys that are settled, since this server is a replica.
+    pub settled_origin: Option<ReplicaOrigin>,
     /// The version of the last commit of the event loop.
     pub committed: u64,
 }
@@ -186,6 +197,7 @@ impl Replication {
             found: 0,
             history: History::default(),
             origin: ReplicaOrigin::Own,
+            mixed_unsettled: 0,
             left: None,
             kept: None,
             recent: Arc::default(),
@@ -200,7 +212,7 @@ impl Replication {
             reloads: false,
             failover: None,
             injected: VecDeque::new(),
-            told: None,
+            settled_origin: None,
             committed: 0,
         }
     }
@@ -219,6 +231,11 @@ impl Replication {
         self.origin = self.stored_origin()?;
         if let Some(bytes) = local.get(PRIMARY)? {
             self.primary = PrimaryAddress::parse(&String::from_utf8_lossy(&bytes));
+        }
+        match local.get(FORMAT)?.as_deref() {
+            Some(FORMAT_NOW) => {}
+            None => kept::remove_old_names(&tables.kv)?,
+            Some(_) => return Err(damaged()),
         }
         if let Some((run, _)) = self.history.0.last().copied() {
             let kept = KeptVersions::open(&tables.kv, local, &self.recent)?;
@@ -264,7 +281,7 @@ impl Replication {
 
     fn add_run(&mut self) -> everbyte_kv::Result<()> {
         self.history.add(self.run, self.found);
-        self.store(&[(HISTORY, Some(self.history.bytes()))])
+        self.store(&[(HISTORY, Some(self.history.bytes())), (FORMAT, Some(FORMAT_NOW.to_vec()))])
     }
 
     /// The kept versions; from now on there is a history.
@@ -283,9 +300,51 @@ impl Replication {
         self.primary.is_some()
     }
 
-    /// Whether the keys are a mixture of two versions of the primary.
+    /// Whether the keys that a client would see, in the newest version or in the one that is
+    /// settled, may be a mixture of two versions of the primary.
     pub(crate) fn is_mixed(&self) -> bool {
-        self.origin.is_between()
+        let settled_mixed = self.settled_origin.as_ref().is_some_and(ReplicaOrigin::is_between);
+        self.origin.is_between() || self.mixed_unsettled > 0 || settled_mixed
+    }
+
+    /// A patch was applied, and is not settled.
+    pub(crate) fn applied(&mut self, origin: &ReplicaOrigin) {
+        self.origin = origin.clone();
+        self.mixed_unsettled += usize::from(origin.is_between());
+    }
+
+    /// A patch that was applied is settled.
+    pub(crate) fn settled(&mut self, origin: ReplicaOrigin) {
+        self.mixed_unsettled = self.mixed_unsettled.saturating_sub(usize::from(origin.is_between()));
+        self.settled_origin = Some(origin);
+    }
+
+    /// This server is to become a replica, by the request that is given. Earlier requests to become
+    /// one, or a primary, no longer count.
+    pub(crate) fn ask_to_follow(&mut self, address: PrimaryAddress, takes_over: bool) {
+        self.drop_requests();
+        self.primary = Some(address.clone());
+        self.requests.push(Request::Follow(address, takes_over));
+    }
+
+    /// A replica is to become a primary; it stays a replica, which refuses writes, until it has.
+    pub(crate) fn ask_to_promote(&mut self) {
+        self.drop_requests();
+        if self.is_replica() {
+            self.requests.push(Request::Promote);
+        }
+    }
+
+    /// Whether this server follows an address, and is not about to do anything else.
+    pub(crate) fn follows(&self, address: &PrimaryAddress) -> bool {
+        let promotes = self.requests.iter().chain(&self.again).any(|request| matches!(request, Request::Promote));
+        self.primary.as_ref() == Some(address) && !promotes
+    }
+
+    fn drop_requests(&mut self) {
+        for list in [&mut self.requests, &mut self.again] {
+            list.retain(|request| matches!(request, Request::Attach { .. }));
+        }
     }
 
     /// Begins to feed a client. The caller has no batch.
@@ -311,7 +370,8 @@ impl Replication {
         });
         let failed = |source| Error::System { action: "start the feed of a replica", source };
         let ((feed, thread), (client, slot)) = (feed.map_err(failed)?, client);
-        self.replicas.push(Replica { client, slot, host, port, feed, thread, settled: 0, heard: Instant::now() });
+        let seen_at = Instant::now();
+        self.replicas.push(Replica { client, slot, host, port, feed, thread, acknowledged: 0, seen_at });
         Ok(())
     }
 
@@ -341,6 +401,7 @@ impl Replication {
         self.store(&[(ORIGIN, Some(self.origin.bytes())), (PRIMARY, Some(text))]).map_err(store)?;
         self.primary = Some(address);
         self.left = None;
+        self.settled_origin = Some(self.origin.clone());
         let (above, waker) = (Arc::clone(&self.above), self.waker.clone());
         let link = PrimaryLink::start(target, self.origin.clone(), self.run, above, waker);
         self.link = Some(link.map_err(|source| Error::System { action: "start the link to the primary", source })?);
@@ -359,35 +420,48 @@ impl Replication {
         Ok(held.map(|held| Position { run: self.run, version: held.version() }))
     }
 
-    /// Reads again where the keys come from: a patch was lost.
-    pub(crate) fn reload(&mut self) -> everbyte_kv::Result<()> {
+    /// Reads the source of the keys of the newest version.
+    fn reload(&mut self) -> everbyte_kv::Result<()> {
         self.origin = self.stored_origin()?;
         Ok(())
     }
 
+    /// The same after a patch was lost, when everything is settled.
+    pub(crate) fn reload_settled(&mut self) -> everbyte_kv::Result<()> {
+        self.reload()?;
+        (self.settled_origin, self.mixed_unsettled) = (Some(self.origin.clone()), 0);
+        Ok(())
+    }
+
     /// This server becomes a primary: its keys are its own from now on. Replicas of its primary
-    /// that are at the same position may go on from here. The caller has no batch.
-    pub(crate) fn promote(&mut self, keep: Duration) -> Result<()> {
+    /// that are at the same position may go on from here. Whether it has: while the keys are a
+    /// mixture it stays a replica, and its link goes on. The caller has no batch.
+    ///
+    /// # Errors
+    /// The store cannot settle; the server is still a replica.
+    pub(crate) fn promote(&mut self, keep: Duration) -> Result<bool> {
         let store = |source| Error::Store { source };
-        self.link = None;
-        self.primary = None;
         self.reload().map_err(store)?;
+        if self.origin.is_between() {
+            return Ok(false);
+        }
         if self.origin != ReplicaOrigin::Own {
             let kept = self.kept().map_err(store)?;
             kept.leave(kept.newest(keep, Some(&self.origin)).map_err(store)?);
         }
         self.store(&[(ORIGIN, None), (PRIMARY, None)]).map_err(store)?;
-        self.origin = ReplicaOrigin::Own;
+        (self.link, self.primary) = (None, None);
+        (self.origin, self.settled_origin) = (ReplicaOrigin::Own, None);
         self.above.lock().clear();
-        Ok(())
+        Ok(true)
     }
 
     /// A replica has settled a position; whether it is one of this server's.
     pub(crate) fn acknowledge(&mut self, client: u64, position: Position, now: Instant) -> bool {
         let Some(replica) = self.replicas.iter_mut().find(|replica| replica.client == client) else { return false };
-        replica.heard = now;
+        replica.seen_at = now;
         if self.history.relation(&position, u64::MAX) == position::Relation::Past {
-            replica.settled = replica.settled.max(position.version);
+            replica.acknowledged = replica.acknowledged.max(position.version);
         }
         replica.feed.acknowledge(position);
         true
@@ -407,10 +481,17 @@ impl Replication {
         let Some(failover) = &self.failover else { return Ok(None) };
         let newest = self.tables.kv.newest_version()?.get();
         // The commit behind a kept version is the one that gives it its name.
-        let has_all = |replica: &&Replica| replica.settled > 0 && replica.settled + 1 >= newest;
+        let is_newest = |version: u64| version + 1 >= newest || self.recent.is_nothing(version, newest);
+        let has_all = |replica: &&Replica| replica.settled() > 0 && is_newest(replica.settled());
         let wanted = |replica: &&Replica| failover.to.as_ref().is_none_or(|to| replica.is_at(to));
         let found = self.replicas.iter().filter(wanted).find(|replica| force || has_all(replica));
         Ok(found.map(|replica| PrimaryAddress { host: replica.host.clone(), port: replica.port }))
+    }
+
+    /// Versions of replicas that have been away for too long lose their names. The caller has no
+    /// batch.
+    pub(crate) fn prune(&self, keep: Duration) -> everbyte_kv::Result<()> {
+        self.kept.as_ref().map_or(Ok(()), |kept| kept.prune(keep))
     }
 
     /// How many versions are kept for replicas that are away.
@@ -435,7 +516,7 @@ impl Replication {
 
     /// The replicas that have settled a version.
     pub(crate) fn settled_count(&self, version: u64) -> usize {
-        self.replicas.iter().filter(|replica| replica.settled >= version).count()
+        self.replicas.iter().filter(|replica| replica.settled() >= version).count()
     }
 }
 

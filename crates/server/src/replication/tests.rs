@@ -1,4 +1,7 @@
-//! Feeds without a network: what a replica has after each transfer, wherever it began.
+//! Feeds without a network: what a replica has after each transfer, wherever it began. `link` has
+//! the replica's side.
+
+mod link;
 
 use super::feed::{self, Feed, Start};
 use super::frame::{Frame, Item, Plan};
@@ -176,7 +179,7 @@ fn a_transfer_that_was_cut_goes_on_behind_its_cursor() {
             for part in &parts[..count] {
                 let Frame::Part { items, cursor } = part else { panic!("a part") };
                 cut.clone_from(cursor);
-                replica.apply(Patch { items: items.clone(), origin: ReplicaOrigin::Own });
+                replica.apply(Patch { items: items.clone(), from: ReplicaOrigin::Own, origin: ReplicaOrigin::Own });
             }
             let pairs = std::mem::take(&mut replica.pairs);
             replica.end();
@@ -237,4 +240,68 @@ fn the_answer_follows_from_the_history() {
     replica.transfer();
     assert_eq!((replica.plan, &replica.pairs), (Some(Plan::WholeDiverged), &primary.pairs()));
     replica.end();
+}
+
+/// A replica that comes with the newest keys has settled them, though it is sent nothing.
+#[test]
+fn a_replica_that_has_everything_counts_at_once() {
+    let primary = Primary::new();
+    write(&primary.kv, 1);
+    let position = primary.keep();
+    for (origin, found) in [(ReplicaOrigin::At(position), position.version), (ReplicaOrigin::Own, 0)] {
+        let (feed, thread) = primary.feed(origin);
+        let end = Instant::now() + Duration::from_secs(300);
+        while feed.take().is_none() {
+            assert!(Instant::now() < end, "it is greeted");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(feed.found(), found);
+        feed.close();
+        thread.join().unwrap();
+    }
+}
+
+/// The event loop asks for figures while it has a batch, for which a feed may wait.
+#[test]
+fn the_list_is_free_while_a_name_waits_for_the_writer() {
+    let primary = Primary::new();
+    write(&primary.kv, 1);
+    let position = primary.keep();
+    write(&primary.kv, 2);
+    let mut batch = primary.kv.batch();
+    batch.put(b"of", b"the loop").unwrap();
+    let (kept, history) = (Arc::clone(&primary.kept), primary.history.clone());
+    let naming = std::thread::spawn({
+        let kept = Arc::clone(&kept);
+        move || kept.newest(Duration::MAX, None).unwrap().is_some()
+    });
+    std::thread::sleep(Duration::from_millis(50));
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let asking = std::thread::spawn(move || {
+        kept.leave([]);
+        let found = matches!(kept.find(&position, &history), super::kept::Found::At(_));
+        sender.send((found, kept.away_count())).unwrap();
+    });
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok((true, 1)), "no lock is held");
+    let commit = batch.commit().unwrap();
+    primary.kv.settle(commit).unwrap();
+    assert!(naming.join().unwrap());
+    asking.join().unwrap();
+}
+
+/// The versions of replicas that do not come back are released without a next one.
+#[test]
+fn versions_of_replicas_that_stay_away_lose_their_names() {
+    let primary = Primary::new();
+    write(&primary.kv, 1);
+    let position = primary.keep();
+    primary.kept.prune(Duration::from_secs(3600)).unwrap();
+    assert_eq!((primary.kept.away_count(), primary.kv.versions().unwrap().len()), (1, 1));
+    let held = primary.kept.newest(Duration::MAX, None).unwrap();
+    primary.kept.prune(Duration::ZERO).unwrap();
+    assert_eq!((primary.kept.away_count(), primary.kv.versions().unwrap().len()), (0, 1), "a feed holds it");
+    primary.kept.leave(held);
+    primary.kept.prune(Duration::ZERO).unwrap();
+    assert_eq!((primary.kept.away_count(), primary.kv.versions().unwrap().len()), (0, 0));
+    assert!(matches!(primary.kept.find(&position, &primary.history), super::kept::Found::Nothing(_)));
 }

@@ -64,6 +64,12 @@ pub enum ImportFault {
          all keys of the store first, or import into a new store (--create)"
     )]
     NotEmpty,
+    /// The keys of a replica are a mixture of two versions of its primary.
+    #[error(
+        "the store is a replica's, and its keys are a mixture of two versions of its primary; --clear deletes all of them first, \
+         or let the replica catch up"
+    )]
+    Mixture,
     /// A command of the source was refused.
     #[error("{name}: the command at offset {offset}, {}, was refused: {}", shown(.command), shown(.reply))]
     Refused {
@@ -189,6 +195,7 @@ impl ErrorInfo for ImportFault {
             ImportFault::Damaged { .. } => ErrorKind::Damaged,
             ImportFault::Unsupported { .. } => ErrorKind::Unsupported,
             ImportFault::Exists { .. } | ImportFault::NotEmpty => ErrorKind::Exists,
+            ImportFault::Mixture => ErrorKind::Busy,
             ImportFault::Refused { .. } => ErrorKind::Invalid,
             ImportFault::Answer { .. } => ErrorKind::Denied,
             ImportFault::Open { source } => source.kind(),

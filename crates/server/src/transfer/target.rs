@@ -110,6 +110,9 @@ impl<'k, 'p> Target<'k, 'p> {
         if alone && !empty && !clear {
             return Err(ImportFault::NotEmpty);
         }
+        if !clear && self.keys.is_mixture()? {
+            return Err(ImportFault::Mixture);
+        }
         self.keys.keep_expired(alone);
         // An error leaves the mark or not: it is taken back.
         self.marked = true;
