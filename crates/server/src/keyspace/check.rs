@@ -49,8 +49,8 @@ pub struct KeyspaceFinding {
     pub kind: FindingKind,
     /// The rule of `docs/formats/server.md` that is broken: `KEYS-1` to `KEYS-4`, `LIST-1`,
     /// `ZSET-1`, `STREAM-1` to `STREAM-3`, `FUNCTION-1`, or `format`; `read` if bytes cannot be
-    /// read; `import` for one that has not finished, damage if it cannot be taken back; `replica` for
-    /// keys between two versions.
+    /// read; `import` for one that has not finished, damage if it cannot be taken back; `replica`
+    /// for keys between two versions.
     pub rule: &'static str,
     /// The number of the database.
     pub space: Option<u8>,

@@ -170,7 +170,7 @@ fn key(
     let deadline = deadline.min(i64::MAX as u64);
     if !base && deadline != 0 && target.keys.has_passed(deadline) {
         target.done.expired += 1;
-        if target.done.expired % REPORTED == 0 {
+        if target.done.expired.is_multiple_of(REPORTED) {
             target.tell()?;
         }
         return step(source, |input| read_value(kind, input, &mut |_| Ok(())));
