@@ -423,6 +423,20 @@ impl Media {
         if self.leaves_out(Call::Settle) { Ok(()) } else { self.complete(mark) }
     }
 
+    /// As [`Media::settle`], in every durability mode: everything before `mark` survives a power cut
+    /// on return.
+    ///
+    /// # Errors
+    /// As [`Media::barrier`].
+    #[track_caller]
+    pub fn sync(&self, mark: Mark) -> Result<()> {
+        self.settle(mark)?;
+        match &self.inner.backend {
+            Backend::File(file) => file.sync(mark),
+            Backend::Direct(_) | Backend::Sim(_) => Ok(()),
+        }
+    }
+
     /// Whether a run of mutants leaves out this call: never on media without a recorder, and a
     /// constant without the feature `museum`.
     #[track_caller]

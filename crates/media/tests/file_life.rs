@@ -1,7 +1,7 @@
 //! The `file` backend in a process: forks, memory, threads, time.
 
 use everbyte_media::{BackendChoice, Disk, Durability, Error, Geometry, Media, OpenOptions, Options};
-use everbyte_sim::{DiskEvent, RecordedDisk};
+use everbyte_sim::{DiskCall, DiskEvent, RecordedDisk};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -258,6 +258,29 @@ fn records_written_for_the_process_alone_wait_for_a_checkpoint() {
     assert_eq!(unsynced(&disk), 9, "so few do not crowd the log");
     media.checkpoint().unwrap();
     assert_eq!(unsynced(&disk), 0);
+}
+
+/// [`Media::sync`] syncs in every mode, and at most once for what is synced.
+#[test]
+fn a_sync_is_one_in_every_mode() {
+    let often = Duration::from_secs(3600);
+    for durability in [Durability::Process, Durability::Interval(often), Durability::Always] {
+        let (disk, media) = recorded(durability);
+        settle(&media, 48 << 10, 7);
+        assert_eq!(unsynced(&disk), usize::from(durability != Durability::Always));
+        let mark = media.mark();
+        media.sync(mark).unwrap();
+        assert_eq!(unsynced(&disk), 0);
+        let calls = disk.calls(DiskCall::Sync);
+        media.sync(mark).unwrap();
+        assert_eq!(disk.calls(DiskCall::Sync), calls);
+        media.store(48 << 10, 8);
+        media.flush(48 << 10, 8);
+        media.fence();
+        media.sync(media.mark()).unwrap();
+        assert_eq!(unsynced(&disk), 0, "what was ordered alone is written, too");
+        assert!(disk.calls(DiskCall::Sync) > calls);
+    }
 }
 
 /// Media with a log of 16 KiB at 16 KiB, on a disk that records.

@@ -63,6 +63,7 @@ mod pause;
 mod replicate;
 mod settling;
 mod sweep;
+mod waits;
 mod wake;
 
 /// Iterations in which each command is committed by itself, after one has spoiled the others'

@@ -29,6 +29,7 @@ mod clients;
 mod command;
 mod connection;
 mod cursor;
+mod disk_sync;
 mod error;
 mod export;
 mod exporter;

@@ -6,6 +6,7 @@ use crate::channels::Channels;
 use crate::clients::Client;
 use crate::command::{Command, Flags};
 use crate::cursor::Cursors;
+use crate::disk_sync::DiskSync;
 use crate::error::{Error, Result};
 use crate::keyspace::{Remembered, Tables};
 use crate::lua::Scripts;
@@ -96,6 +97,8 @@ pub(crate) struct ServerState {
     pub replication: Replication,
     /// Clients that wait for an element.
     pub waiters: Waiters,
+    /// Syncs for WAITAOF, once there was one.
+    pub disk_sync: Option<DiskSync>,
     /// Certificates and key for connections to come.
     pub tls: Option<Arc<ServerConfig>>,
     /// Keys that clients keep copies of.
@@ -170,6 +173,7 @@ impl ServerState {
             naming: Vec::new(),
             watches: Watches::default(),
             waiters: Waiters::default(),
+            disk_sync: None,
             channels: Channels::default(),
             outbox: Outbox::default(),
             monitors: Vec::new(),

@@ -49,18 +49,22 @@ pub(crate) struct Waiter {
     pub replicas: Option<ReplicaWait>,
 }
 
-/// A client that waits until replicas have settled its writes.
+/// A client that waits until replicas have settled its writes, and its own server's disk has them.
 pub(crate) struct ReplicaWait {
     /// So many replicas.
     pub count: usize,
     /// The version that they have to settle: that of the commit of its iteration; 0 before.
     version: AtomicU64,
+    /// For WAITAOF: whether it waits for the disk.
+    pub local: Option<bool>,
+    /// The ticket of its sync; 0: not asked for yet.
+    pub ticket: AtomicU64,
 }
 
 impl ReplicaWait {
     /// For so many replicas, from the iteration under way on.
-    pub(crate) fn new(count: usize) -> ReplicaWait {
-        ReplicaWait { count, version: AtomicU64::new(0) }
+    pub(crate) fn new(count: usize, local: Option<bool>) -> ReplicaWait {
+        ReplicaWait { count, version: AtomicU64::new(0), local, ticket: AtomicU64::new(0) }
     }
 
     /// The version; once it is asked for it is `newest`.

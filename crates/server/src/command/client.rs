@@ -101,16 +101,11 @@ pub(super) fn unblock(call: &mut Call<'_, '_>) -> Outcome {
     let waiter = u64::try_from(id).ok().and_then(|id| call.shared.waiters.remove(id));
     call.out.integer(i64::from(waiter.is_some()));
     if let Some(waiter) = waiter {
-        let replication = &call.shared.replication;
-        let version = waiter.replicas.as_ref().map_or(0, |wait| wait.version_or(replication.committed));
-        let settled = replication.settled_count(version);
-        call.shared.outbox.add(Parcel::Answer(Answer::new(waiter.reader, |out| match error {
-            true => out.error(b"UNBLOCKED client unblocked via CLIENT UNBLOCK"),
-            false => match &waiter.replicas {
-                None => out.null_array(),
-                Some(_) => out.integer(settled as i64),
-            },
-        })));
+        let answer = match error {
+            true => Answer::new(waiter.reader, |out| out.error(b"UNBLOCKED client unblocked via CLIENT UNBLOCK")),
+            false => call.shared.wait_answer(&waiter),
+        };
+        call.shared.outbox.add(Parcel::Answer(answer));
     }
     Ok(())
 }

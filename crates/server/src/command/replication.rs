@@ -116,17 +116,49 @@ pub(super) fn wait(call: &mut Call<'_, '_>) -> Outcome {
         ));
     }
     let count = parse_integer(call.args.get(1)).ok_or(NOT_INTEGER)?;
-    let timeout = parse_integer(call.args.get(2)).ok_or(Fail::text("ERR timeout is not an integer or out of range"))?;
+    wait_for(call, count, None, 2)
+}
+
+/// `WAITAOF local replicas timeout`: whether a power cut leaves what this client has written, and
+/// the replicas that have settled it.
+pub(super) fn wait_aof(call: &mut Call<'_, '_>) -> Outcome {
+    if call.shared.replication.is_replica() {
+        return Err(Fail::text(
+            "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local \
+             and are not propagated.",
+        ));
+    }
+    let [local, count] = [1, 2].map(|index| parse_integer(call.args.get(index)).ok_or(NOT_INTEGER));
+    let (local, count) = (local?, count?);
+    if !(0..=1).contains(&local) {
+        return Err(Fail::text("ERR value is out of range, value must between 0 and 1"));
+    }
+    if count < 0 {
+        return Err(Fail::text("ERR value is out of range, must be positive"));
+    }
+    wait_for(call, count, Some(local == 1), 3)
+}
+
+/// The client waits for so many replicas, and `local` for the disk; the timeout is at `place`.
+fn wait_for(call: &mut Call<'_, '_>, count: i64, local: Option<bool>, place: usize) -> Outcome {
+    let timeout = parse_integer(call.args.get(place));
+    let timeout = timeout.ok_or(Fail::text("ERR timeout is not an integer or out of range"))?;
     if timeout < 0 {
         return Err(Fail::text("ERR timeout is negative"));
     }
-    let replication = &call.shared.replication;
+    let silent = matches!(call.client.reply_mode, ReplyMode::Off | ReplyMode::Skip);
+    let reader = Reader { client: call.client.id, slot: call.client.slot, protocol: call.out.protocol, silent };
+    let wait = ReplicaWait::new(usize::try_from(count).unwrap_or(0), local);
     if call.client.executing {
+        // An EXEC waits for nothing; what it has written itself is on no disk yet.
+        let replication = &call.shared.replication;
+        if local.is_some() {
+            call.out.array(2);
+            call.out.integer(0);
+        }
         call.out.integer(replication.settled_count(replication.committed) as i64);
         return Ok(());
     }
-    let silent = matches!(call.client.reply_mode, ReplyMode::Off | ReplyMode::Skip);
-    let reader = Reader { client: call.client.id, slot: call.client.slot, protocol: call.out.protocol, silent };
     let waiter = Waiter {
         reader,
         command: Transaction::default(),
@@ -134,7 +166,7 @@ pub(super) fn wait(call: &mut Call<'_, '_>) -> Outcome {
         deadline: (timeout > 0).then(|| call.keys.now().saturating_add(timeout.unsigned_abs())),
         attempt: |_, _| Ok(false),
         tries_absent: false,
-        replicas: Some(ReplicaWait::new(usize::try_from(count).unwrap_or(0))),
+        replicas: Some(wait),
     };
     call.shared.waiters.add(call.client, waiter);
     Ok(())

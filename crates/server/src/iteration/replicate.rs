@@ -1,4 +1,4 @@
-//! The event loop's part of replication: feeds of replicas, patches of the primary, WAIT.
+//! The event loop's part of replication: feeds of replicas, patches of the primary.
 
 use super::deliver::push;
 use super::{CAREFUL_ITERATIONS, Iterations, LOST, Served};
@@ -207,21 +207,6 @@ impl Iterations {
                 push(&mut self.clients, replica.slot, &frame, usize::MAX, &mut self.shared.metrics, served);
             }
             replica.feed.poke();
-        }
-    }
-
-    /// Answers the clients for whose writes enough replicas have settled what they had to.
-    pub(super) fn answer_waits(&mut self) {
-        let committed = self.shared.replication.committed;
-        for client in self.shared.waiters.for_replicas() {
-            let Some(waiter) = self.shared.waiters.get(client) else { continue };
-            let Some(wait) = &waiter.replicas else { continue };
-            let settled = self.shared.replication.settled_count(wait.version_or(committed));
-            if settled >= wait.count {
-                self.shared.waiters.remove(client);
-                let answer = Answer::new(waiter.reader, |out| out.integer(settled as i64));
-                self.outgoing.push(Parcel::Answer(answer));
-            }
         }
     }
 

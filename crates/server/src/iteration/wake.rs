@@ -188,14 +188,8 @@ impl Iterations {
     pub(super) fn give_up(&mut self, now: u64) {
         for client in self.shared.waiters.due(now) {
             let Some(waiter) = self.shared.waiters.remove(client) else { continue };
-            match &waiter.replicas {
-                None => self.answer(&waiter, Replies::null_array),
-                Some(wait) => {
-                    let version = wait.version_or(self.shared.replication.committed);
-                    let settled = self.shared.replication.settled_count(version);
-                    self.answer(&waiter, |out| out.integer(settled as i64));
-                }
-            }
+            let answer = self.shared.wait_answer(&waiter);
+            self.shared.outbox.add(Parcel::Answer(answer));
         }
         self.shared.outbox.end_command(!self.pending.is_empty());
     }

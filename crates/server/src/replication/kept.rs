@@ -79,7 +79,7 @@ impl List {
     /// Forgets replicas that have been away for longer than `keep`, and those that left first if
     /// they are too many.
     fn drop_away(&mut self, keep: Duration) {
-        self.away.retain(|(_, since)| since.elapsed() < keep);
+        self.away.retain(|(_, since)| !is_over(*since, keep));
         let excess = self.away.len().saturating_sub(AWAY_MAX);
         self.away.drain(..excess);
     }
@@ -102,6 +102,11 @@ pub(crate) enum Found {
 pub(crate) fn origin_of(snapshot: &Snapshot, local: &KvTable) -> Result<ReplicaOrigin> {
     let value = snapshot.table(local)?.get(ORIGIN)?;
     value.map_or(Ok(ReplicaOrigin::Own), |bytes| ReplicaOrigin::parse(&bytes).ok_or_else(super::damaged))
+}
+
+/// Whether a replica has been away for longer than `keep`; never, if that is zero, as in Redis.
+fn is_over(since: Instant, keep: Duration) -> bool {
+    !keep.is_zero() && since.elapsed() >= keep
 }
 
 /// Removes names that were given before names began with [`PREFIX`]. Their replicas are copied
@@ -197,7 +202,7 @@ impl KeptVersions {
         let Some(_naming) = self.naming.try_lock() else { return Ok(()) };
         let mut old = {
             let mut list = self.list.lock();
-            if list.away.iter().all(|(_, since)| since.elapsed() < keep) {
+            if list.away.iter().all(|(_, since)| !is_over(*since, keep)) {
                 return Ok(());
             }
             list.drop_away(keep);

@@ -17,3 +17,4 @@ mod sockets;
 mod tls;
 mod tools;
 mod tracking;
+mod waitaof;

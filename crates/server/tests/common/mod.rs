@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test file uses its part
 
 use everbyte_kv::Kv;
+use everbyte_media::museum;
 use everbyte_server::{Handle, Options, Server};
 use everbyte_store::{CreateOptions, Store};
 use std::io::{Read, Write};
@@ -48,7 +49,7 @@ impl Ours {
         let options = Options { address: "127.0.0.1:0".into(), ..options };
         let server = Server::bind(kv.clone(), options).unwrap();
         let (address, handle, metrics) = (server.address(), server.handle(), server.metrics_address());
-        let thread = Some(std::thread::spawn(move || server.run()));
+        let thread = Some(std::thread::spawn(museum::carried(move || server.run())));
         Ours { address, handle, metrics, thread, kv, _dir: dir }
     }
 

@@ -233,7 +233,7 @@ fn commands_are_described_byte_for_byte() {
         &ranges[..],
         &["host:", "post", "acl", "client", "config", "command", "backup", "cursor", "snapshot", "pubsub"],
         &["xgroup", "xinfo"],
-        &["everbyte.replicate", "everbyte.ack"],
+        &["everbyte.replicate", "everbyte.ack", "waitaof"],
         &["object", "memory", "slowlog", "latency"],
         &["script", "function"],
     ]

@@ -219,7 +219,11 @@ impl FileStore {
 
     /// Syncs the log as it stands, in every durability mode.
     pub(crate) fn sync_log(&self) -> Result<()> {
-        let mark = self.mark();
+        self.sync_to(self.mark())
+    }
+
+    /// Waits until everything before `mark` is synced, in every durability mode.
+    pub(crate) fn sync_to(&self, mark: Mark) -> Result<()> {
         self.settle(mark)?;
         if self.progress.synced.load(Acquire) < mark.0 {
             self.sync_written()?;

@@ -175,6 +175,11 @@ impl FileBackend {
         self.store.settle(mark)
     }
 
+    /// As [`FileBackend::settle`], in every durability mode.
+    pub(crate) fn sync(&self, mark: Mark) -> Result<()> {
+        self.store.sync_to(mark)
+    }
+
     /// Refuses a forked child.
     #[inline]
     pub(crate) fn require_here(&self) -> Result<()> {

@@ -1,0 +1,110 @@
+//! Syncs that WAITAOF asks for, on a store whose durability mode does not sync each write: a thread
+//! of its own waits for the disk.
+//!
+//! Steps
+//!   1. the loop asks, when the iteration has committed, with the newest position of the log
+//!   2. the thread syncs it, publishes the ticket, and wakes the loop; requests that come meanwhile
+//!      share the next sync
+//!
+//! Threads: the event loop asks; one thread syncs. It starts with the first request.
+
+use everbyte_media::{Mark, Media, seeded};
+use mio::Waker;
+use parking_lot::{Condvar, Mutex};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::thread::JoinHandle;
+
+/// See the head of this file.
+pub(crate) struct DiskSync {
+    shared: Arc<Handoff>,
+    thread: Option<JoinHandle<()>>,
+    /// The newest ticket issued.
+    ticket: u64,
+}
+
+struct Handoff {
+    media: Media,
+    waker: Option<Arc<Waker>>,
+    task: Mutex<Task>,
+    changed: Condvar,
+    /// All tickets up to this one are synced.
+    synced: AtomicU64,
+}
+
+#[derive(Default)]
+struct Task {
+    wanted: Option<(u64, Mark)>,
+    stop: bool,
+    /// The text of the error that ended the thread.
+    error: Option<String>,
+}
+
+impl DiskSync {
+    /// Starts the thread, which wakes the loop by `waker`.
+    pub(crate) fn start(media: &Media, waker: Option<Arc<Waker>>) -> io::Result<DiskSync> {
+        let (task, changed, synced) = (Mutex::default(), Condvar::new(), AtomicU64::new(0));
+        let shared = Arc::new(Handoff { media: media.clone(), waker, task, changed, synced });
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("everbyte-waitaof".into()).spawn(move || theirs.live())?;
+        Ok(DiskSync { shared, thread: Some(thread), ticket: 0 })
+    }
+
+    /// Asks for all that fences have ordered so far; the ticket.
+    pub(crate) fn ask(&mut self) -> u64 {
+        self.ticket += 1;
+        let mark = self.shared.media.mark();
+        self.shared.task.lock().wanted = Some((self.ticket, mark));
+        self.shared.changed.notify_one();
+        self.ticket
+    }
+
+    /// Whether a ticket is synced; an error is that of the store.
+    pub(crate) fn is_synced(&self, ticket: u64) -> Result<bool, String> {
+        if self.shared.synced.load(SeqCst) >= ticket || seeded("server-waitaof-early") {
+            return Ok(true);
+        }
+        self.shared.task.lock().error.clone().map_or(Ok(false), Err)
+    }
+}
+
+impl Handoff {
+    fn live(&self) {
+        loop {
+            let (ticket, mark) = {
+                let mut task = self.task.lock();
+                loop {
+                    if task.stop {
+                        return;
+                    }
+                    if let Some(wanted) = task.wanted.take() {
+                        break wanted;
+                    }
+                    self.changed.wait(&mut task);
+                }
+            };
+            let done = self.media.sync(mark);
+            match &done {
+                Ok(()) => self.synced.store(ticket, SeqCst),
+                Err(error) => self.task.lock().error = Some(error.to_string()),
+            }
+            if let Some(waker) = &self.waker {
+                let _ = waker.wake(); // it fails only when the loop is gone
+            }
+            if done.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for DiskSync {
+    fn drop(&mut self) {
+        self.shared.task.lock().stop = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
