@@ -295,13 +295,13 @@ fn versions_of_replicas_that_stay_away_lose_their_names() {
     let primary = Primary::new();
     write(&primary.kv, 1);
     let position = primary.keep();
-    primary.kept.prune(Duration::from_secs(3600)).unwrap();
+    [Duration::from_secs(3600), Duration::ZERO].into_iter().for_each(|keep| primary.kept.prune(keep).unwrap());
     assert_eq!((primary.kept.away_count(), primary.kv.versions().unwrap().len()), (1, 1));
     let held = primary.kept.newest(Duration::MAX, None).unwrap();
-    primary.kept.prune(Duration::ZERO).unwrap();
+    primary.kept.prune(Duration::from_nanos(1)).unwrap();
     assert_eq!((primary.kept.away_count(), primary.kv.versions().unwrap().len()), (0, 1), "a feed holds it");
     primary.kept.leave(held);
-    primary.kept.prune(Duration::ZERO).unwrap();
+    primary.kept.prune(Duration::from_nanos(1)).unwrap();
     assert_eq!((primary.kept.away_count(), primary.kv.versions().unwrap().len()), (0, 0));
     assert!(matches!(primary.kept.find(&position, &primary.history), super::kept::Found::Nothing(_)));
 }
