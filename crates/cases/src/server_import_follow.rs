@@ -110,8 +110,9 @@ fn program(explorer: Explorer) -> Result<Report, Box<Failure>> {
                 served
             });
             let done = import(&kv, &source, &options, &mut |_| !ended.load(Ordering::Acquire));
-            server.join().expect("no panic").expect("all is acknowledged");
+            let served = server.join().expect("no panic");
             done.expect("a whole stream");
+            served.expect("all is acknowledged");
         });
     };
     explorer
