@@ -183,9 +183,13 @@ impl<'k, 'p> Target<'k, 'p> {
         {
             return Err(ImportFault::Disturbed);
         }
+        let newest = |keys: &Keyspace<'_>| keys.committed().map(|commit| commit.version());
+        let before = newest(&self.keys);
         self.keys.commit()?;
         self.commits += 1;
-        self.last = self.keys.committed().map(|commit| commit.version()).or(self.last);
+        // Without writes there is no commit, and the one before may not be the newest: the end of
+        // the snapshot's import removes a name behind it.
+        self.last = newest(&self.keys).filter(|version| Some(*version) != before).or(self.last);
         Ok(())
     }
 
