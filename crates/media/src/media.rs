@@ -423,8 +423,8 @@ impl Media {
         if self.leaves_out(Call::Settle) { Ok(()) } else { self.complete(mark) }
     }
 
-    /// As [`Media::settle`], in every durability mode: everything before `mark` survives a power cut
-    /// on return.
+    /// As [`Media::settle`], in every durability mode: everything before `mark` survives a power
+    /// cut on return.
     ///
     /// # Errors
     /// As [`Media::barrier`].
