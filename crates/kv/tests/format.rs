@@ -1,5 +1,5 @@
-//! The worked examples of docs/formats/tree.md and hashed.md are what these programs write, byte for
-//! byte. `EVERBYTE_REWRITE=1` writes them anew.
+//! The worked examples of docs/formats/tree.md and hashed.md are what these programs write, byte
+//! for byte. `EVERBYTE_REWRITE=1` writes them anew.
 
 #![forbid(unsafe_code)]
 
