@@ -1,4 +1,5 @@
-# everbyte_bridge(TARGET CRATE): compiles the Rust crate in that directory, makes its C++ headers, and links TARGET with it.
+# everbyte_bridge(TARGET CRATE): compiles the Rust crate in that directory, makes its C++ headers,
+# and links TARGET with it.
 function(everbyte_bridge target crate)
   find_program(EVERBYTE_PROGRAM everbyte HINTS "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../../../bin" REQUIRED)
   get_filename_component(crate "${crate}" ABSOLUTE)

@@ -9,7 +9,7 @@ use crate::keyspace::{Collection, End, KeyError, ValueType};
 use crate::outbox::Reader;
 use crate::resp::extended::Extended;
 use crate::transaction::Transaction;
-use crate::waiting::{Attempt, Waiter};
+use crate::waiting::{Attempt, ReplicaWait, Waiter};
 
 /// The deadline that a timeout in seconds means; 0 is none.
 fn deadline(call: &Call<'_, '_>, timeout: &[u8]) -> Result<Option<u64>, Fail> {
@@ -47,7 +47,7 @@ fn take_or_wait<'k>(
     let mut command = Transaction::default();
     command.queue(0, &call.args, true);
     let tries_absent = false;
-    wait(call, keys, Wait { command, deadline, attempt, tries_absent });
+    wait(call, keys, Wait { command, deadline, attempt, tries_absent, replicas: None });
     Ok(true)
 }
 
@@ -57,11 +57,20 @@ pub(super) struct Wait {
     pub deadline: Option<u64>,
     pub attempt: Attempt,
     pub tries_absent: bool,
+    pub replicas: Option<ReplicaWait>,
+}
+
+impl Wait {
+    /// For something else than a key.
+    pub(super) fn for_no_key(deadline: Option<u64>) -> Wait {
+        let (command, attempt): (_, Attempt) = (Transaction::default(), |_, _| Ok(false));
+        Wait { command, deadline, attempt, tries_absent: false, replicas: None }
+    }
 }
 
 /// The client waits for these keys from now on.
 pub(super) fn wait<'k>(call: &mut Call<'_, '_>, keys: impl Iterator<Item = &'k [u8]>, wait: Wait) {
-    let Wait { command, deadline, attempt, tries_absent } = wait;
+    let Wait { command, deadline, attempt, tries_absent, replicas } = wait;
     let mut places: Vec<(u8, Vec<u8>)> = Vec::new();
     let mut seen = std::collections::HashSet::new();
     for key in keys.filter(|key| seen.insert(*key)) {
@@ -69,9 +78,7 @@ pub(super) fn wait<'k>(call: &mut Call<'_, '_>, keys: impl Iterator<Item = &'k [
     }
     let silent = matches!(call.client.reply_mode, ReplyMode::Off | ReplyMode::Skip);
     let reader = Reader { client: call.client.id, slot: call.client.slot, protocol: call.out.protocol, silent };
-    call.shared
-        .waiters
-        .add(call.client, Waiter { reader, command, places, deadline, attempt, tries_absent, replicas: None });
+    call.shared.waiters.add(call.client, Waiter { reader, command, places, deadline, attempt, tries_absent, replicas });
 }
 
 /// The collection under a key that another command has changed.

@@ -1,16 +1,15 @@
 //! Commands about replication: REPLICAOF, ROLE, WAIT, FAILOVER, and our own two by which a replica
 //! asks for the stream and acknowledges what it has settled.
 
+use super::blocking::{Wait, wait as wait_for_keys, wait_until};
 use super::fail::{NOT_INTEGER, SYNTAX};
 use super::{Call, Command, Fail, Flags, Outcome, is_word};
-use crate::clients::{Client, ReplyMode};
-use crate::outbox::Reader;
+use crate::clients::Client;
 use crate::replication::{Failover, PROTOCOL, PrimaryAddress, ReplicaOrigin, Request};
 use crate::resp::number::parse_integer;
 use crate::server_state::{Pause, ServerState};
 use crate::stream::Address;
-use crate::transaction::Transaction;
-use crate::waiting::{ReplicaWait, Waiter};
+use crate::waiting::ReplicaWait;
 
 /// The refusal of a write on a replica.
 pub(crate) const READ_ONLY: Fail = Fail::text("READONLY You can't write against a read only replica.");
@@ -146,9 +145,6 @@ fn wait_for(call: &mut Call<'_, '_>, count: i64, local: Option<bool>, place: usi
     if timeout < 0 {
         return Err(Fail::text("ERR timeout is negative"));
     }
-    let silent = matches!(call.client.reply_mode, ReplyMode::Off | ReplyMode::Skip);
-    let reader = Reader { client: call.client.id, slot: call.client.slot, protocol: call.out.protocol, silent };
-    let wait = ReplicaWait::new(usize::try_from(count).unwrap_or(0), local);
     if call.client.executing {
         // An EXEC waits for nothing; what it has written itself is on no disk yet.
         let replication = &call.shared.replication;
@@ -159,16 +155,9 @@ fn wait_for(call: &mut Call<'_, '_>, count: i64, local: Option<bool>, place: usi
         call.out.integer(replication.settled_count(replication.committed) as i64);
         return Ok(());
     }
-    let waiter = Waiter {
-        reader,
-        command: Transaction::default(),
-        places: Vec::new(),
-        deadline: (timeout > 0).then(|| call.keys.now().saturating_add(timeout.unsigned_abs())),
-        attempt: |_, _| Ok(false),
-        tries_absent: false,
-        replicas: Some(wait),
-    };
-    call.shared.waiters.add(call.client, waiter);
+    let deadline = wait_until(call, timeout.unsigned_abs());
+    let replicas = Some(ReplicaWait::new(usize::try_from(count).unwrap_or(0), local));
+    wait_for_keys(call, std::iter::empty(), Wait { replicas, ..Wait::for_no_key(deadline) });
     Ok(())
 }
 

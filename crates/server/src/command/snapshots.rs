@@ -1,14 +1,11 @@
 //! SNAPSHOT: versions of all keys that have names. They stay readable until their names are
 //! removed, across restarts too; CURSOR reads them.
 
+use super::blocking::{Wait, wait};
 use super::describe::help_of;
 use super::{Call, Fail, Outcome};
-use crate::clients::ReplyMode;
-use crate::outbox::Reader;
 use crate::resp::reply::Replies;
 use crate::server_state::Naming;
-use crate::transaction::Transaction;
-use crate::waiting::Waiter;
 use everbyte_kv::{Error, RESERVED_VERSIONS};
 use std::time::UNIX_EPOCH;
 
@@ -40,19 +37,8 @@ fn ask(call: &mut Call<'_, '_>, drops: bool) -> Outcome {
     if call.shared.replication.is_mixed() {
         return Err(Fail::text("ERR the keys are on the way between two versions of the primary; try again"));
     }
-    let silent = matches!(call.client.reply_mode, ReplyMode::Off | ReplyMode::Skip);
-    let reader = Reader { client: call.client.id, slot: call.client.slot, protocol: call.out.protocol, silent };
-    let waiter = Waiter {
-        reader,
-        command: Transaction::default(),
-        places: Vec::new(),
-        deadline: None,
-        attempt: |_, _| Ok(false),
-        tries_absent: false,
-        replicas: None,
-    };
     call.shared.naming.push(Naming { client: call.client.id, name, drops });
-    call.shared.waiters.add(call.client, waiter);
+    wait(call, std::iter::empty(), Wait::for_no_key(None));
     Ok(())
 }
 

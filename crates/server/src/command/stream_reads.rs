@@ -413,7 +413,8 @@ fn begin_to_wait(call: &mut Call<'_, '_>, words: &ReadWords<'_>, ids: &[After], 
     command.queue_words(0, kept.chain(ids.iter().map(Vec::as_slice)), true);
     let deadline = wait_until(call, block);
     let keys = args.from(words.first).take(words.keys);
-    wait(call, keys, Wait { command, deadline, attempt: try_again, tries_absent: words.group.is_some() });
+    let (attempt, tries_absent) = (try_again, words.group.is_some());
+    wait(call, keys, Wait { command, deadline, attempt, tries_absent, replicas: None });
     Ok(())
 }
 

@@ -71,6 +71,29 @@ fn a_snapshot_has_all_before_it() {
     assert_eq!(turns.ask(0, &["CURSOR RANGE - + AT noon"]), "-ERR no snapshot has this name; see SNAPSHOT LIST\r\n");
 }
 
+fn a_snapshot_is_readable() -> bool {
+    let mut turns = filled();
+    turns.ask(0, &["SNAPSHOT CREATE noon", "FLUSHALL"]);
+    words(&turns.ask(1, &["CURSOR PREFIX a AT noon"])) == ["0", "a", "1"]
+}
+
+#[test]
+fn a_snapshot_without_its_name_is_found() {
+    assert!(a_snapshot_is_readable());
+    assert!(!museum::with("server-snapshot-unnamed", a_snapshot_is_readable));
+}
+
+/// WAITAOF is answered once the iteration of its client's write is settled, and not before.
+#[test]
+fn waitaof_of_a_pending_iteration_waits() {
+    let mut turns = Turns::settling_later();
+    assert_eq!(turns.ask(0, &["SET a 1", "WAITAOF 1 0 0"]), "");
+    assert_eq!(turns.ask(1, &["PING"]), "+PONG\r\n");
+    let mut told = turns.settle().swap_remove(0);
+    told.push_str(&turns.ask(0, &[]));
+    assert_eq!(told, "+OK\r\n*2\r\n:1\r\n:0\r\n");
+}
+
 /// While iterations are pending, a cursor and a snapshot have all that their client was told, and
 /// the reply of SNAPSHOT CREATE leaves when the version is settled.
 #[test]
