@@ -216,3 +216,26 @@ fn calls_beyond_fuse_are_refused() {
     let told = rustix::fs::statx(CWD, on.path("a"), AtFlags::empty(), StatxFlags::BTIME).unwrap();
     assert_eq!(told.stx_mask & StatxFlags::BTIME.bits(), 0, "no birth time");
 }
+
+/// `syncfs` answers without a request to the daemon: what they should have covered is
+/// lost when the daemon dies before the time of `commit`. `fsync` covers it.
+#[test]
+fn syncfs_does_not_reach_the_daemon() {
+    if !works() {
+        return;
+    }
+    let mut on = mounted("commit=0");
+    fs::write(on.path("a"), b"old").unwrap();
+    let directory = File::open(&on.at).unwrap();
+    directory.sync_all().unwrap();
+    fs::write(on.path("a"), b"new").unwrap();
+    fs::write(on.path("b"), b"new").unwrap();
+    rustix::fs::syncfs(&directory).unwrap();
+    on.kill();
+    drop(directory);
+    on.mount();
+    assert_eq!(fs::read(on.path("a")).unwrap(), b"old", "the page docs/semantics/posix.md tells of losses");
+    assert!(!on.path("b").exists());
+    on.unmount();
+    on.check();
+}
