@@ -36,10 +36,10 @@ fn bad_mount_points_are_refused_with_the_reason() {
     assert!(matches!(none, Error::BadMountPoint { .. }), "{none}");
 }
 
-/// Without `/dev/fuse`, and for a user without rights to the mount point, a mount is refused with
-/// the reason; the next mount finds the store closed.
+/// Without `/dev/fuse`, and for a process without the right to mount, a mount is refused with the
+/// reason, and leaves the store closed.
 #[test]
-fn a_machine_without_fuse_and_a_user_without_rights_are_told_so() {
+fn a_machine_without_fuse_and_a_process_without_rights_are_told_so() {
     if !works() || !has("setpriv") {
         return;
     }
@@ -47,7 +47,6 @@ fn a_machine_without_fuse_and_a_user_without_rights_are_told_so() {
         eprintln!("skipped: no mount namespace can be made");
         return;
     }
-    // In /tmp: a user without rights may be kept from the target directory.
     let folder = tempfile::tempdir().unwrap();
     let (path, at) = (folder.path().join("store"), folder.path().join("at"));
     make(&path, BackendChoice::File, 16 << 20);
@@ -55,12 +54,8 @@ fn a_machine_without_fuse_and_a_user_without_rights_are_told_so() {
     let program = folder.path().join("program");
     fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     for (script, reason) in [
-        ("mount -t tmpfs none /dev; mknod -m 666 /dev/null c 1 3; exec \"$@\"", "/dev/fuse"),
-        (
-            "mknod fuse c 10 229; chmod 666 fuse store; mount --bind fuse /dev/fuse; chmod 755 .; chmod 700 at
-             exec setpriv --reuid 65534 --regid 65534 --clear-groups \"$@\"",
-            "at: ",
-        ),
+        ("mount -t tmpfs none /dev; mknod -m 666 /dev/null c 1 3; exec \"$@\"", "/dev/fuse is absent"),
+        ("exec setpriv --bounding-set=-sys_admin \"$@\"", "at: cannot mount: "),
     ] {
         let mut command = Command::new("unshare");
         command.args(["-m", "--propagation", "private", "sh", "-euc", script, "sh"]).arg(&program).args(DAEMON);
@@ -68,8 +63,6 @@ fn a_machine_without_fuse_and_a_user_without_rights_are_told_so() {
         let output = command.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && said.contains(reason), "{script}: {said}");
-        assert!(said.contains("annot") || said.contains("denied"), "{said}");
-        println!("{said}");
     }
     Store::open(&path, &media(BackendChoice::File)).unwrap().close().unwrap();
 }

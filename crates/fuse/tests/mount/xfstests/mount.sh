@@ -26,7 +26,7 @@ if [[ $options == *remount* ]]; then
     exit 32
 fi
 store=${places[0]%:*} at=$(realpath "${places[1]}")
-is_mounted() { grep -q " $at .* - fuse.everbyte " /proc/self/mountinfo && stat -f "$at" >/dev/null 2>&1; }
+is_mounted() { grep -q " $at .* - fuse[. ]" /proc/self/mountinfo && stat -f "$at" >/dev/null 2>&1; }
 if is_mounted; then
     echo "mount: $at is busy" >&2
     exit 32
