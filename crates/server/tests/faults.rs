@@ -4,7 +4,7 @@ mod common;
 
 use common::{Client, Reply, command};
 use everbyte_kv::Kv;
-use everbyte_media::{BackendChoice, Disk, OpenOptions};
+use everbyte_media::{BackendChoice, Disk, Durability, OpenOptions};
 use everbyte_server::{Error, Options, Server};
 use everbyte_store::{CreateOptions, Store};
 use everbyte_workload::Random;
@@ -15,6 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// A file whose syncs and allocations fail on demand.
 struct Failing {
@@ -81,10 +82,18 @@ fn start_with(
     path: &Path,
     bug: &'static str,
 ) -> (Arc<Failing>, std::net::SocketAddr, everbyte_server::Handle, Running) {
-    Store::create(path, &CreateOptions { media: media(), ..CreateOptions::default() }).unwrap().close().unwrap();
+    start_in(path, bug, &media())
+}
+
+fn start_in(
+    path: &Path,
+    bug: &'static str,
+    media: &everbyte_media::Options,
+) -> (Arc<Failing>, std::net::SocketAddr, everbyte_server::Handle, Running) {
+    Store::create(path, &CreateOptions { media: media.clone(), ..CreateOptions::default() }).unwrap().close().unwrap();
     let file = File::options().read(true).write(true).open(path).unwrap();
     let disk = Arc::new(Failing { file, broken: false.into(), full: false.into(), panics: false.into() });
-    let store = Store::attach(OpenOptions::new(path).on_disk(disk.clone()).open(&media()).unwrap()).unwrap();
+    let store = Store::attach(OpenOptions::new(path).on_disk(disk.clone()).open(media).unwrap()).unwrap();
     let kv = Kv::open_or_create(&store, "kv").unwrap();
     let server = Server::bind(kv, Options { address: "127.0.0.1:0".into(), ..Options::default() }).unwrap();
     let (address, handle) = (server.address(), server.handle());
@@ -420,4 +429,24 @@ fn a_full_disk_gives_each_element_once() {
     assert!(taken == pushed, "{} taken, {} pushed", taken.len(), pushed.len());
     handle.stop();
     thread.join().unwrap().unwrap();
+}
+
+/// A sync for WAITAOF that fails is an error for the client that waits for it.
+#[test]
+fn a_failed_sync_answers_waitaof() {
+    let folder = tempfile::tempdir().unwrap();
+    let hourly = Durability::Interval(Duration::from_secs(3600));
+    let media = everbyte_media::Options { durability: hourly, ..media() };
+    let (disk, address, _, _thread) = start_in(&folder.path().join("store"), "none", &media);
+    let mut client = Client::connect(address);
+    client.send(&[command(&["SET", "k", "1"]), command(&["WAITAOF", "1", "0", "0"])].concat());
+    assert_eq!(
+        (client.reply(), client.reply()),
+        (Reply::Simple("OK".into()), Reply::List(vec![Reply::Integer(1), Reply::Integer(0)]))
+    );
+    disk.broken.store(true, Ordering::SeqCst);
+    client.send(&[command(&["SET", "k", "2"]), command(&["WAITAOF", "1", "0", "0"])].concat());
+    assert_eq!(client.reply(), Reply::Simple("OK".into()));
+    let reply = client.reply();
+    assert!(is_error(&reply), "{reply:?}");
 }

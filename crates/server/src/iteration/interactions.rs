@@ -191,3 +191,44 @@ fn each_iteration_removes_more_expired_keys() {
         left = now;
     }
 }
+
+/// A wait that is taken back with its iteration takes no element from others.
+#[test]
+fn a_wait_that_is_taken_back_is_none() {
+    let mut turns = Turns::nearly_full();
+    let replies = turns.at(0, &[(2, &["SET before 1"]), (0, &["BLPOP q 0"]), (1, &[FULL])]);
+    assert!(replies[0].starts_with("-ERR store: nothing was done"), "{replies:?}");
+    assert_eq!(turns.at(0, &[(1, &["LPUSH q x"])])[0], "");
+    assert_eq!(turns.ask(1, &["LLEN q"]), ":1\r\n");
+}
+
+/// A client that reads that its command was not queued cannot execute the others.
+#[test]
+fn a_queued_command_that_is_taken_back_spoils_its_transaction() {
+    let mut turns = Turns::nearly_full();
+    turns.ask(0, &["MULTI"]);
+    let replies = turns.at(0, &[(2, &["SET before 1"]), (0, &["SET a 1"]), (1, &[FULL])]);
+    assert!(replies[0].starts_with("-ERR store: nothing was done"), "{replies:?}");
+    assert!(turns.ask(0, &["EXEC"]).starts_with("-EXECABORT"));
+    assert_eq!(turns.ask(0, &["GET a"]), "$-1\r\n");
+}
+
+/// A client that gets an element hands it on to the one that waits for its target.
+#[test]
+fn a_move_that_waited_wakes_the_next_one() {
+    let mut turns = Turns::new();
+    turns.ask(0, &["BLPOP b 0"]);
+    turns.ask(1, &["BLMOVE a b LEFT LEFT 0"]);
+    let replies = turns.at(0, &[(2, &["LPUSH a x"])]);
+    assert!(replies[0].ends_with("$1\r\nb\r\n$1\r\nx\r\n"), "{replies:?}");
+    assert_eq!(turns.ask(2, &["EXISTS a b"]), ":0\r\n");
+}
+
+/// A stream that goes with its database ends the waits of its groups.
+#[test]
+fn a_flush_ends_those_who_wait_in_groups() {
+    let mut turns = Turns::new();
+    turns.ask(0, &["XGROUP CREATE s g $ MKSTREAM", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >"]);
+    let replies = turns.at(0, &[(1, &["FLUSHDB"])]);
+    assert!(replies[0].starts_with('-'), "{replies:?}");
+}
