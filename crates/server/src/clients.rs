@@ -51,8 +51,10 @@ pub(crate) struct Client {
     pub tracking: Option<Box<TrackingMode>>,
     /// Since when more waits for it than its soft limit.
     pub over_soft_limit: Option<Instant>,
-    /// Whether it may not be evicted. None is.
+    /// Whether it may not be disconnected for want of memory. None is.
     pub no_evict: bool,
+    /// Times that a full store has refused the command under way, which is executed again.
+    pub tries: u32,
     /// Whether nothing more is executed for it in this iteration: its replies have to leave first.
     pub turn_over: bool,
     /// The other side.
@@ -130,6 +132,7 @@ impl Client {
             tracking: None,
             over_soft_limit: None,
             no_evict: false,
+            tries: 0,
             turn_over: false,
             peer: peer.into(),
             local: local.into(),

@@ -55,6 +55,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 mod deliver;
+mod evict;
 mod figures;
 mod invalidate;
 mod limits;
@@ -245,6 +246,7 @@ impl Iterations {
             self.shared.metrics.tick(now);
             self.drop_stalled();
             self.shared.pinned.tick(now);
+            self.shared.quota.tick();
             self.replication_tick();
         }
         tick
@@ -278,6 +280,7 @@ impl Iterations {
         }
         self.tell_figures(&mut keys);
         self.end_pause(now);
+        self.keep_bound(&mut keys);
         self.apply_patches(&mut keys);
         self.sweep(&mut keys);
         self.give_up(now);
@@ -345,6 +348,7 @@ impl Iterations {
         }
         let commit = keys.committed();
         self.shared.metrics.expired += keys.take_expired();
+        self.shared.metrics.evicted += keys.take_evicted();
         if let Some(commit) = &commit {
             self.shared.replication.committed(commit.version().get(), keys.take_commits());
         }
@@ -567,6 +571,14 @@ impl Iterations {
             return Done::Later;
         }
         let (mut told, switching) = (false, std::mem::take(&mut client.switching));
+        let found = match found {
+            Ok(index) if self.shared.quota.on => {
+                let room = self.admit_room(client, CommandTable::get().rows[index], keys);
+                lost |= matches!(room, Err((_, true)));
+                room.map(|()| index).map_err(|(fail, _)| fail)
+            }
+            found => found,
+        };
         let found = found.and_then(|index| {
             let command = CommandTable::get().rows[index];
             Ok((index, queued(client, index, command, &args)?))
@@ -607,7 +619,16 @@ impl Iterations {
                     Verdict::Lost => lost = true,
                 }
                 let places = self.touched(keys, Some(&*client));
+                if let (Err(fail), false) = (&outcome, lost)
+                    && let Some(again) = self.tries_again(client, command, fail, keys)
+                {
+                    out.cut(position);
+                    self.shared.outbox.drop_command();
+                    return again;
+                }
+                client.tries = 0;
                 remember(client, &mut self.shared, index, &args);
+                self.shared.note_access(keys, client.database, command, &args);
                 if outcome.is_ok()
                     && let Some(fail) = self.wake(places, keys)
                 {

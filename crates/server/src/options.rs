@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::password::Password;
+use crate::quota::EvictionPolicy;
 use crate::tls::TlsOptions;
 use everbyte_kv::{Clock, SystemClock};
 use std::fmt;
@@ -79,6 +80,13 @@ pub struct Options {
     pub tracking_keys_max: usize,
     /// A client above the soft limit that takes no byte for so long is disconnected.
     pub output_stall: Duration,
+    /// Bytes that the data may take, as Redis's `maxmemory`: each entry of the tables counts as its
+    /// key, its value and 16; 0: the store's size is the bound.
+    pub data_max: u64,
+    /// The keys that are evicted for more, as Redis's `maxmemory-policy`.
+    pub eviction_policy: EvictionPolicy,
+    /// Keys that are compared for each that is evicted, as Redis's `maxmemory-samples`.
+    pub eviction_samples: usize,
     /// Commands executed under one settlement of the store.
     pub iteration_commands_max: usize,
     /// Bytes of arguments executed under one settlement of the store; one larger command is an
@@ -159,6 +167,9 @@ impl Default for Options {
             reply_soft: SoftLimit { size: 0, time: Duration::ZERO },
             tracking_keys_max: 1_000_000,
             output_stall: Duration::from_secs(60),
+            data_max: 0,
+            eviction_policy: EvictionPolicy::NoEviction,
+            eviction_samples: 5,
             iteration_commands_max: 8192,
             iteration_size_max: 4 << 20,
             slowlog_threshold: 10_000,

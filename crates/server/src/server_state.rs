@@ -15,6 +15,7 @@ use crate::notify::Events;
 use crate::options::Options;
 use crate::outbox::Outbox;
 use crate::pinned_cursors::PinnedCursors;
+use crate::quota::Quota;
 use crate::replication::{PrimaryAddress, Replication, Request, Target};
 use crate::resp::parse::Args;
 use crate::saves::Saves;
@@ -93,6 +94,8 @@ pub(crate) struct ServerState {
     pub naming: Vec<Naming>,
     /// Watched keys.
     pub watches: Watches,
+    /// The bound of the data.
+    pub quota: Quota,
     /// The primary, and replicas.
     pub replication: Replication,
     /// Clients that wait for an element.
@@ -171,6 +174,7 @@ impl ServerState {
             cursors: Cursors::new(CURSORS_MAX, CURSORS_SIZE_MAX),
             pinned: PinnedCursors::default(),
             naming: Vec::new(),
+            quota: Quota::default(),
             watches: Watches::default(),
             waiters: Waiters::default(),
             disk_sync: None,

@@ -1,0 +1,323 @@
+//! The bound of the data and the keys that go when it is reached: `maxmemory` and its policies.
+//!
+//! Before a command that may need space, keys are evicted until the data fits (`iteration/evict.rs`);
+//! without an evicting policy the command is refused. The bytes of the data are those of
+//! `keyspace/used.rs`. A victim is chosen among keys sampled behind a hand (`keyspace/evict.rs`): the
+//! one that was used longest ago or least often, by the table of accesses (`access.rs`); the best
+//! candidates of earlier samples stay in a pool. With `volatile-ttl` it is the key whose deadline
+//! comes first, of all keys.
+//!
+//! A store may be full before its data reaches `maxmemory`. Under an evicting policy the command that
+//! meets this lowers a second bound, `full_at`, to less than the data takes, and is executed again.
+//! That bound rises slowly.
+//!
+//! Threads: the event loop alone.
+
+mod access;
+
+use crate::command::{Command, KeyPlace, key_places};
+use crate::keyspace::{Hand, Keyspace};
+use crate::options::Options;
+use crate::resp::parse::Args;
+use crate::server_state::ServerState;
+use access::Access;
+use everbyte_kv::Result;
+use std::str::FromStr;
+
+/// Candidates that are kept from earlier samples.
+const POOL: usize = 16;
+/// Commands that tell of a key and do not use it, as in Redis.
+const LOOK_ONLY: [&str; 11] = [
+    "exists",
+    "type",
+    "ttl",
+    "pttl",
+    "expiretime",
+    "pexpiretime",
+    "object|encoding",
+    "object|refcount",
+    "object|idletime",
+    "object|freq",
+    "memory|usage",
+];
+
+/// The order in which keys go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// The one used longest ago first.
+    Lru,
+    /// The one used least often first.
+    Lfu,
+    /// Any.
+    Random,
+    /// The one whose deadline comes first.
+    Ttl,
+}
+
+/// The choice of keys that are evicted, as Redis's `maxmemory-policy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum EvictionPolicy {
+    /// None: commands that need space are refused.
+    #[default]
+    NoEviction,
+    /// The key used longest ago.
+    AllKeysLru,
+    /// The key used least often.
+    AllKeysLfu,
+    /// Any key.
+    AllKeysRandom,
+    /// The key with a deadline that was used longest ago.
+    VolatileLru,
+    /// The key with a deadline that was used least often.
+    VolatileLfu,
+    /// Any key with a deadline.
+    VolatileRandom,
+    /// The key whose deadline comes first.
+    VolatileTtl,
+}
+
+impl EvictionPolicy {
+    /// All of them, in the order in which Redis lists them.
+    pub const ALL: [EvictionPolicy; 8] = [
+        EvictionPolicy::VolatileLru,
+        EvictionPolicy::VolatileLfu,
+        EvictionPolicy::VolatileRandom,
+        EvictionPolicy::VolatileTtl,
+        EvictionPolicy::AllKeysLru,
+        EvictionPolicy::AllKeysLfu,
+        EvictionPolicy::AllKeysRandom,
+        EvictionPolicy::NoEviction,
+    ];
+
+    /// Redis's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            EvictionPolicy::NoEviction => "noeviction",
+            EvictionPolicy::AllKeysLru => "allkeys-lru",
+            EvictionPolicy::AllKeysLfu => "allkeys-lfu",
+            EvictionPolicy::AllKeysRandom => "allkeys-random",
+            EvictionPolicy::VolatileLru => "volatile-lru",
+            EvictionPolicy::VolatileLfu => "volatile-lfu",
+            EvictionPolicy::VolatileRandom => "volatile-random",
+            EvictionPolicy::VolatileTtl => "volatile-ttl",
+        }
+    }
+
+    /// The policy of this name, in any case.
+    pub fn named(name: &[u8]) -> Option<EvictionPolicy> {
+        EvictionPolicy::ALL.into_iter().find(|policy| policy.name().as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// Whether keys are evicted.
+    pub(crate) fn evicts(self) -> bool {
+        self.order().is_some()
+    }
+
+    /// The order; `None`: no key is evicted.
+    pub(crate) fn order(self) -> Option<Order> {
+        Some(match self {
+            EvictionPolicy::NoEviction => return None,
+            EvictionPolicy::AllKeysLru | EvictionPolicy::VolatileLru => Order::Lru,
+            EvictionPolicy::AllKeysLfu | EvictionPolicy::VolatileLfu => Order::Lfu,
+            EvictionPolicy::AllKeysRandom | EvictionPolicy::VolatileRandom => Order::Random,
+            EvictionPolicy::VolatileTtl => Order::Ttl,
+        })
+    }
+
+    /// Whether keys without a deadline stay.
+    fn is_volatile(self) -> bool {
+        self.name().starts_with("volatile")
+    }
+
+    /// Whether the frequency of use decides.
+    pub(crate) fn is_lfu(self) -> bool {
+        self.order() == Some(Order::Lfu)
+    }
+}
+
+impl FromStr for EvictionPolicy {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<EvictionPolicy, String> {
+        let names = || EvictionPolicy::ALL.map(EvictionPolicy::name).join(", ");
+        EvictionPolicy::named(text.as_bytes()).ok_or_else(|| format!("`{text}` is none of {}", names()))
+    }
+}
+
+/// A key that may go.
+struct Candidate {
+    /// The higher, the sooner.
+    score: u64,
+    database: u8,
+    key: Vec<u8>,
+}
+
+/// See the head of this file.
+#[derive(Default)]
+pub(crate) struct Quota {
+    /// Whether there is a bound.
+    pub on: bool,
+    /// Whether the command under way found the data above the bound, and no key to evict.
+    pub out_of_memory: bool,
+    /// Whether the last search for a victim found none.
+    pub exhausted: bool,
+    /// The bound that a full store has set.
+    full_at: Option<u64>,
+    hand: Hand,
+    pool: Vec<Candidate>,
+    access: Access,
+}
+
+impl Quota {
+    /// An iteration begins with these options, at `now`.
+    pub(crate) fn begin(&mut self, options: &Options, now: u64) {
+        let policy = options.eviction_policy;
+        self.on = options.data_max > 0 || policy.evicts();
+        self.out_of_memory &= self.on;
+        if !policy.evicts() {
+            self.full_at = None;
+        }
+        let kind = policy.order().filter(|order| matches!(order, Order::Lru | Order::Lfu));
+        if self.access.set(kind, now) {
+            self.pool.clear();
+        }
+    }
+
+    /// The bytes that the data may take.
+    pub(crate) fn limit(&self, options: &Options) -> u64 {
+        let most = if options.data_max > 0 { options.data_max } else { u64::MAX };
+        most.min(self.full_at.unwrap_or(u64::MAX))
+    }
+
+    /// The store was full with so many bytes of data: less has to do.
+    pub(crate) fn store_is_full(&mut self, used: u64) {
+        let less = used.saturating_sub((used / 32).max(4096));
+        self.full_at = Some(self.full_at.map_or(less, |known| known.min(less)));
+    }
+
+    /// About once a second: the store may have more room by now.
+    pub(crate) fn tick(&mut self) {
+        if let Some(full_at) = &mut self.full_at {
+            *full_at += *full_at / 1024 + 1;
+        }
+    }
+
+    /// The idle time of a key in milliseconds; `None` where times are not kept.
+    pub(crate) fn idle(&self, database: u8, key: &[u8], now: u64) -> Option<u64> {
+        self.access.kind().filter(|kind| *kind == Order::Lru)?;
+        Some(self.access.idle(database, key, now))
+    }
+
+    /// The frequency of a key's use, from 0 to 255.
+    pub(crate) fn frequency(&self, database: u8, key: &[u8], now: u64) -> u8 {
+        self.access.frequency(database, key, now)
+    }
+
+    /// A key to evict; `None`: there is none.
+    pub(crate) fn victim(&mut self, options: &Options, keys: &mut Keyspace<'_>) -> Result<Option<(u8, Vec<u8>)>> {
+        let (policy, samples, now) = (options.eviction_policy, options.eviction_samples, keys.now());
+        match policy.order() {
+            None => Ok(None),
+            Some(Order::Ttl) => keys.first_deadline(),
+            Some(Order::Random) => {
+                let mut found = keys.sample(&mut self.hand, policy.is_volatile(), samples)?;
+                if found.is_empty() {
+                    return Ok(None);
+                }
+                let chosen = keys.random() as usize % found.len();
+                Ok(Some(found.swap_remove(chosen)))
+            }
+            Some(order) => {
+                for (database, key) in keys.sample(&mut self.hand, policy.is_volatile(), samples)? {
+                    let score = match order {
+                        Order::Lfu => 255 - u64::from(self.access.frequency(database, &key, now)),
+                        _ => self.access.idle(database, &key, now),
+                    };
+                    self.add(Candidate { score, database, key });
+                }
+                while let Some(Candidate { database, key, .. }) = self.pool.pop() {
+                    keys.select(database);
+                    let deadline = keys.deadline(&key)?;
+                    if deadline.is_some_and(|deadline| deadline != 0 || !policy.is_volatile()) {
+                        return Ok(Some((database, key)));
+                    }
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Adds a candidate to the pool, the best of which is last.
+    fn add(&mut self, new: Candidate) {
+        if self.pool.iter().any(|known| known.database == new.database && known.key == new.key) {
+            return;
+        }
+        let place = self.pool.partition_point(|known| known.score < new.score);
+        self.pool.insert(place, new);
+        if self.pool.len() > POOL {
+            self.pool.remove(0);
+        }
+    }
+}
+
+impl ServerState {
+    /// A command has used its keys: notes when, if a policy asks for it.
+    #[inline]
+    pub(crate) fn note_access(&mut self, keys: &mut Keyspace<'_>, database: u8, command: &Command, args: &Args<'_>) {
+        if self.quota.access.kind().is_some() {
+            self.note_uses(keys, database, command, args);
+        }
+    }
+
+    fn note_uses(&mut self, keys: &mut Keyspace<'_>, database: u8, command: &Command, args: &Args<'_>) {
+        if LOOK_ONLY.contains(&command.name) || command.key_uses.is_empty() {
+            return;
+        }
+        let offset = if command.name.contains('|') { 1 } else { 0 };
+        for KeyPlace { index, .. } in key_places(command, args, offset).unwrap_or_default() {
+            let now = keys.now();
+            self.quota.access.note(database, args.get(index), now, &mut || keys.random());
+        }
+    }
+}
+
+/// Bytes in the form of redis.conf: a number, and `k`, `kb`, `m`, `mb`, `g` or `gb`.
+pub fn parse_size(text: &[u8]) -> Option<u64> {
+    let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    let unit: u64 = match &text[end..].to_ascii_lowercase()[..] {
+        b"" | b"b" => 1,
+        b"k" => 1000,
+        b"kb" => 1 << 10,
+        b"m" => 1_000_000,
+        b"mb" => 1 << 20,
+        b"g" => 1_000_000_000,
+        b"gb" => 1 << 30,
+        _ => return None,
+    };
+    std::str::from_utf8(&text[..end]).ok()?.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_those_of_redis_conf() {
+        for (text, bytes) in [("0", Some(0)), ("100mb", Some(100 << 20)), ("1K", Some(1000)), ("2Gb", Some(2 << 30))] {
+            assert_eq!(parse_size(text.as_bytes()), bytes);
+        }
+        for text in ["", "mb", "-1", "1.5", "1 k", "99999999999999999999", "20000000000g"] {
+            assert_eq!(parse_size(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_pool_keeps_the_best_candidates() {
+        let mut quota = Quota::default();
+        for score in [5, 1, 40, 3, 3, 9].into_iter().chain(100..120) {
+            quota.add(Candidate { score, database: 0, key: score.to_string().into_bytes() });
+        }
+        let scores = Vec::from_iter(quota.pool.iter().map(|candidate| candidate.score));
+        assert_eq!(scores, Vec::from_iter(104..120));
+    }
+}
