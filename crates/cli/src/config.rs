@@ -119,6 +119,34 @@ impl From<Size> for u64 {
     }
 }
 
+/// The durability of connections, as users write it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct ClientMode(pub everbyte_server::ClientDurability);
+
+impl FromStr for ClientMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ClientMode, String> {
+        let mode = everbyte_server::ClientDurability::named(text.as_bytes());
+        mode.map(ClientMode).ok_or_else(|| format!("`{text}` is neither store nor always"))
+    }
+}
+
+impl TryFrom<String> for ClientMode {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<ClientMode, String> {
+        text.parse()
+    }
+}
+
+impl From<ClientMode> for String {
+    fn from(mode: ClientMode) -> String {
+        mode.0.name().into()
+    }
+}
+
 /// A policy of eviction under Redis's name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -211,6 +239,9 @@ pub(crate) struct Config {
     /// Milliseconds after which a script is ended; 0: never.
     #[serde(rename = "busy-reply-threshold")]
     pub script_time_max: u64,
+    /// The durability of connections that ask for none of their own: `store` or `always`.
+    #[serde(rename = "client-durability")]
+    pub client_durability: ClientMode,
     /// Bytes that the data may take; 0: the store's size is the bound.
     #[serde(rename = "maxmemory")]
     pub data_max: Size,
@@ -254,6 +285,7 @@ impl Default for Config {
             slowlog_len: server.slowlog_len,
             latency_threshold: server.latency_threshold,
             script_time_max: server.script_time_max.as_millis() as u64,
+            client_durability: ClientMode(server.client_durability),
             data_max: Size(server.data_max),
             eviction_policy: Policy(server.eviction_policy),
             eviction_samples: server.eviction_samples,
@@ -295,6 +327,7 @@ impl Config {
             slowlog_len: args.redis.slowlog_len.unwrap_or(base.slowlog_len),
             latency_threshold: args.redis.latency_threshold.unwrap_or(base.latency_threshold),
             script_time_max: args.redis.script_time_max.unwrap_or(base.script_time_max),
+            client_durability: args.redis.client_durability.unwrap_or(base.client_durability),
             data_max: args.redis.data_max.unwrap_or(base.data_max),
             eviction_policy: args.redis.eviction_policy.unwrap_or(base.eviction_policy),
             eviction_samples: args.redis.eviction_samples.unwrap_or(base.eviction_samples),
@@ -375,7 +408,10 @@ mod tests {
         let read = parse("maxmemory = \"2mb\"\nmaxmemory-policy = \"allkeys-lru\"").unwrap();
         assert_eq!((read.data_max, read.eviction_policy), (Size(2 << 20), "allkeys-lru".parse().unwrap()));
         assert_eq!(parse("maxmemory = 4096").unwrap().data_max, Size(4096));
-        assert!(parse("maxmemory = \"2 mb\"").is_err() && parse("maxmemory-policy = \"lru\"").unwrap_err().contains("allkeys-lru"));
+        assert!(
+            parse("maxmemory = \"2 mb\"").is_err()
+                && parse("maxmemory-policy = \"lru\"").unwrap_err().contains("allkeys-lru")
+        );
         assert!(toml::from_str::<Config>("listne = 'x'").unwrap_err().to_string().contains("listne"));
     }
 }

@@ -25,7 +25,7 @@
 //!           replies follow those that a pending iteration holds back, and a connection that is
 //!           served has nothing unsettled of its own.
 //!   PEND-2  Pending iterations are answered in the order of their commits.
-//! And PUSH-1 to PUSH-3 (`outbox.rs`), WAIT-1 to WAIT-3 (`waiting.rs`), ITER-1 (`keyspace.rs`),
+//! And DISK-1, DISK-2 (`iteration/disk.rs`), PUSH-1 to PUSH-3 (`outbox.rs`), WAIT-1 to WAIT-3 (`waiting.rs`), ITER-1 (`keyspace.rs`),
 //! GATHER-1 (`gather.rs`), CONN-1, CONN-2 (`connection.rs`), OUT-2 (`reply.rs`), SETTLER-1
 //! (`settler.rs`).
 //!
@@ -55,6 +55,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 mod deliver;
+mod disk;
 mod evict;
 mod figures;
 mod invalidate;
@@ -105,6 +106,8 @@ pub(crate) struct Iterations {
     ticked: Instant,
     /// Careful iterations still to come (`keyspace.rs`).
     careful: u32,
+    /// Connections whose replies wait for a sync.
+    disk: disk::DiskWaits,
     /// Asks for figures, and is given them.
     pub desk: Option<FigureDesk>,
 }
@@ -212,6 +215,7 @@ impl Iterations {
             pool: Pool::default(),
             ticked,
             careful: 0,
+            disk: disk::DiskWaits::default(),
             desk: None,
         }
     }
@@ -246,7 +250,7 @@ impl Iterations {
             self.shared.metrics.tick(now);
             self.drop_stalled();
             self.shared.pinned.tick(now);
-            self.shared.quota.tick();
+            self.shared.data_bound.tick();
             self.replication_tick();
         }
         tick
@@ -266,6 +270,7 @@ impl Iterations {
     /// See the head of this file.
     pub(crate) fn iteration(&mut self) -> Result<()> {
         self.land()?;
+        self.land_disk();
         self.gather.begin_iteration(self.settler.as_ref().is_some_and(Settler::is_idle));
         self.reload_origin();
         self.replicate();
@@ -572,7 +577,7 @@ impl Iterations {
         }
         let (mut told, switching) = (false, std::mem::take(&mut client.switching));
         let found = match found {
-            Ok(index) if self.shared.quota.on => {
+            Ok(index) if self.shared.data_bound.on => {
                 let room = self.admit_room(client, CommandTable::get().rows[index], keys);
                 lost |= matches!(room, Err((_, true)));
                 room.map(|()| index).map_err(|(fail, _)| fail)
@@ -722,7 +727,20 @@ impl Iterations {
         for served in served.drain(..) {
             let Some(mut connection) = self.clients.take(served.slot) else { continue };
             connection.listed = false;
+            let covered = std::mem::take(&mut connection.covered);
+            if !covered && connection.client.closing != Closing::Now && self.waits_for_disk(&connection) {
+                self.park_for_disk(&mut connection, served.slot, served.position, served.commands);
+                self.clients.restore(served.slot, connection);
+                continue;
+            }
             if self.send(&mut connection) {
+                if covered && !connection.held.is_empty() {
+                    let (position, held) = (connection.out.position(), std::mem::take(&mut connection.held));
+                    connection.out.raw(&held);
+                    self.park_for_disk(&mut connection, served.slot, position, 0);
+                    self.clients.restore(served.slot, connection);
+                    continue;
+                }
                 if !connection.queued && self.wants_iteration(&connection) {
                     connection.queued = true;
                     self.queue.push_back(served.slot);
@@ -745,6 +763,7 @@ impl Iterations {
         }
         self.served = served;
         self.shared.clients = self.clients.count();
+        self.ask_for_disk();
     }
 
     /// Sends what the socket takes; `false` when the connection is over.

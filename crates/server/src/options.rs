@@ -1,8 +1,8 @@
 //! Options chosen when a server starts.
 
+use crate::data_bound::EvictionPolicy;
 use crate::error::{Error, Result};
 use crate::password::Password;
-use crate::quota::EvictionPolicy;
 use crate::tls::TlsOptions;
 use everbyte_kv::{Clock, SystemClock};
 use std::fmt;
@@ -18,6 +18,36 @@ pub struct SoftLimit {
     pub size: usize,
     /// The time for which more may wait.
     pub time: Duration,
+}
+
+/// The durability of the replies to one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum ClientDurability {
+    /// That of the store's mode.
+    #[default]
+    Store,
+    /// As if the store's mode were `always`: a sync covers what a reply tells of.
+    Always,
+}
+
+impl ClientDurability {
+    /// The name in the settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            ClientDurability::Store => "store",
+            ClientDurability::Always => "always",
+        }
+    }
+
+    /// The mode of this name, in any case.
+    pub fn named(name: &[u8]) -> Option<ClientDurability> {
+        let all = [ClientDurability::Store, ClientDurability::Always];
+        all.into_iter().find(|mode| mode.name().as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    pub(crate) fn is_always(self) -> bool {
+        self == ClientDurability::Always
+    }
 }
 
 /// How a [`Server`](crate::Server) listens and what it bounds. The defaults are meant for use.
@@ -87,6 +117,8 @@ pub struct Options {
     pub eviction_policy: EvictionPolicy,
     /// Keys that are compared for each that is evicted, as Redis's `maxmemory-samples`.
     pub eviction_samples: usize,
+    /// The durability of connections that ask for none of their own (CLIENT DURABILITY).
+    pub client_durability: ClientDurability,
     /// Commands executed under one settlement of the store.
     pub iteration_commands_max: usize,
     /// Bytes of arguments executed under one settlement of the store; one larger command is an
@@ -170,6 +202,7 @@ impl Default for Options {
             data_max: 0,
             eviction_policy: EvictionPolicy::NoEviction,
             eviction_samples: 5,
+            client_durability: ClientDurability::Store,
             iteration_commands_max: 8192,
             iteration_size_max: 4 << 20,
             slowlog_threshold: 10_000,

@@ -6,6 +6,7 @@ use crate::channels::Channels;
 use crate::clients::Client;
 use crate::command::{Command, Flags};
 use crate::cursor::Cursors;
+use crate::data_bound::DataBound;
 use crate::disk_sync::DiskSync;
 use crate::error::{Error, Result};
 use crate::keyspace::{Remembered, Tables};
@@ -15,7 +16,6 @@ use crate::notify::Events;
 use crate::options::Options;
 use crate::outbox::Outbox;
 use crate::pinned_cursors::PinnedCursors;
-use crate::quota::Quota;
 use crate::replication::{PrimaryAddress, Replication, Request, Target};
 use crate::resp::parse::Args;
 use crate::saves::Saves;
@@ -95,7 +95,7 @@ pub(crate) struct ServerState {
     /// Watched keys.
     pub watches: Watches,
     /// The bound of the data.
-    pub quota: Quota,
+    pub data_bound: DataBound,
     /// The primary, and replicas.
     pub replication: Replication,
     /// Clients that wait for an element.
@@ -174,7 +174,7 @@ impl ServerState {
             cursors: Cursors::new(CURSORS_MAX, CURSORS_SIZE_MAX),
             pinned: PinnedCursors::default(),
             naming: Vec::new(),
-            quota: Quota::default(),
+            data_bound: DataBound::default(),
             watches: Watches::default(),
             waiters: Waiters::default(),
             disk_sync: None,

@@ -4,11 +4,12 @@
 //! those that the file of settings may have.
 
 use super::{Call, Fail, Outcome};
+use crate::data_bound::{EvictionPolicy, parse_size};
 use crate::glob::{LetterCase, matches};
 use crate::keyspace::DATABASES;
 use crate::notify::Events;
+use crate::options::ClientDurability;
 use crate::password::Password;
-use crate::quota::{EvictionPolicy, parse_size};
 use crate::resp::number::parse_integer;
 use crate::saves::Saves;
 use crate::server_state::ServerState;
@@ -100,6 +101,13 @@ const PARAMETERS: &[Parameter] = &[
     constant("appendfsync", |shared| shared.append_fsync().into()),
     fixed("appendonly", |_| "yes".into()),
     constant("bind", |shared| shared.address.ip().to_string()),
+    Parameter {
+        name: "client-durability",
+        value: |shared| shared.options.client_durability.name().into(),
+        change: Change::Text(check_durability, |shared, name| {
+            shared.options.client_durability = ClientDurability::named(name).unwrap_or_default();
+        }),
+    },
     count!("client-query-buffer-limit", 1 << 20, input_size_max),
     constant("databases", |_| DATABASES.to_string()),
     script_time("busy-reply-threshold"),
@@ -238,8 +246,9 @@ fn output_limits(shared: &ServerState) -> String {
 }
 
 /// Parameters that a file of settings may have.
-const IN_FILE: [&str; 9] = [
+const IN_FILE: [&str; 10] = [
     "busy-reply-threshold",
+    "client-durability",
     "latency-monitor-threshold",
     "maxclients",
     "maxmemory",
@@ -403,6 +412,10 @@ fn merged(text: &str, settings: &[(&str, String)]) -> String {
         };
     }
     out
+}
+
+fn check_durability(text: &[u8]) -> Result<(), &'static str> {
+    ClientDurability::named(text).map(drop).ok_or("argument(s) must be one of the following: store, always")
 }
 
 fn check_policy(text: &[u8]) -> Result<(), &'static str> {

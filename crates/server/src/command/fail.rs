@@ -79,7 +79,7 @@ fn code(kind: ErrorKind) -> &'static str {
         | ErrorKind::Exists
         | ErrorKind::Busy
         | ErrorKind::NoSpace
-        | ErrorKind::Quota
+        | ErrorKind::DataBound
         | ErrorKind::Invalid
         | ErrorKind::TooLarge
         | ErrorKind::Damaged

@@ -99,7 +99,7 @@ pub(super) fn idletime(call: &mut Call<'_, '_>) -> Outcome {
              policies at runtime LRU and LFU data will take some time to adjust.",
         ));
     }
-    let idle = call.shared.quota.idle(database, call.args.get(2), now);
+    let idle = call.shared.data_bound.idle(database, call.args.get(2), now);
     number_of(call, (idle.unwrap_or(0) / 1000) as i64)
 }
 
@@ -111,7 +111,7 @@ pub(super) fn freq(call: &mut Call<'_, '_>) -> Outcome {
     }
     if call.shared.options.eviction_policy.is_lfu() {
         let (database, now) = (call.keys.database(), call.keys.now());
-        call.out.integer(i64::from(call.shared.quota.frequency(database, call.args.get(2), now)));
+        call.out.integer(i64::from(call.shared.data_bound.frequency(database, call.args.get(2), now)));
         return Ok(());
     }
     Err(Fail::text(

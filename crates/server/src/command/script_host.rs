@@ -61,7 +61,7 @@ impl ScriptHost<'_, '_, '_> {
             return Err(READ_ONLY);
         }
         replica_admits(self.call.client, self.call.shared, command)?;
-        if command.flags.contains(Flags::DENYOOM) && self.call.shared.quota.out_of_memory && !self.needs_no_room {
+        if command.flags.contains(Flags::DENYOOM) && self.call.shared.data_bound.out_of_memory && !self.needs_no_room {
             return Err(OUT_OF_MEMORY);
         }
         self.needs_no_room |= command.flags.contains(Flags::WRITE);

@@ -109,7 +109,7 @@ fn error_text(failure: Failure, name: &str) -> Vec<u8> {
 /// and it does not.
 pub(super) fn may_run(call: &Call<'_, '_>, flags: ScriptFlags) -> Result<bool, Fail> {
     let allowed = flags.intersects(ScriptFlags::ALLOW_OOM | ScriptFlags::NO_WRITES);
-    if call.shared.quota.out_of_memory && !allowed {
+    if call.shared.data_bound.out_of_memory && !allowed {
         return Err(Fail::text(
             "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
         ));

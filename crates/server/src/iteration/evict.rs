@@ -34,9 +34,9 @@ enum Room {
 impl Iterations {
     /// An iteration begins: counts what the data takes, and evicts keys above the bound.
     pub(super) fn keep_bound(&mut self, keys: &mut Keyspace<'_>) {
-        self.shared.quota.begin(&self.shared.options, keys.now());
-        keys.count_used(self.shared.quota.on);
-        if !self.shared.quota.on {
+        self.shared.data_bound.begin(&self.shared.options, keys.now());
+        keys.count_used(self.shared.data_bound.on);
+        if !self.shared.data_bound.on {
             return;
         }
         if !keys.used().1 {
@@ -67,12 +67,12 @@ impl Iterations {
             },
             // What is queued takes memory.
             false if queues(client, command) => {
-                let bounds = !self.shared.options.eviction_policy.evicts() || self.shared.quota.exhausted;
+                let bounds = !self.shared.options.eviction_policy.evicts() || self.shared.data_bound.exhausted;
                 bounds && self.is_over(keys)
             }
             false => false,
         };
-        self.shared.quota.out_of_memory = full;
+        self.shared.data_bound.out_of_memory = full;
         if full && (refuses || queues(client, command)) {
             return Err((OUT_OF_MEMORY, false));
         }
@@ -81,13 +81,13 @@ impl Iterations {
 
     fn is_over(&self, keys: &Keyspace<'_>) -> bool {
         let rests = self.shared.replication.is_replica() || self.shared.pause.is_some();
-        !rests && keys.used().0 > self.shared.quota.limit(&self.shared.options)
+        !rests && keys.used().0 > self.shared.data_bound.limit(&self.shared.options)
     }
 
     /// Evicts keys until the data fits.
     fn make_room(&mut self, keys: &mut Keyspace<'_>) -> Room {
         if !self.is_over(keys) {
-            self.shared.quota.exhausted = false;
+            self.shared.data_bound.exhausted = false;
             return Room::Fits;
         }
         if !self.shared.options.eviction_policy.evicts() {
@@ -104,8 +104,8 @@ impl Iterations {
                 if !self.is_over(keys) {
                     break;
                 }
-                let quota = &mut self.shared.quota;
-                let Some((database, key)) = quota.victim(&self.shared.options, keys)? else {
+                let bound = &mut self.shared.data_bound;
+                let Some((database, key)) = bound.victim(&self.shared.options, keys)? else {
                     exhausted = true;
                     break;
                 };
@@ -113,7 +113,7 @@ impl Iterations {
             }
             Ok(())
         });
-        self.shared.quota.exhausted = exhausted;
+        self.shared.data_bound.exhausted = exhausted;
         let verdict = keys.end_command(result.is_err());
         let places = self.touched(keys, None);
         let kept = result.is_ok() && matches!(verdict, Verdict::Kept);
@@ -153,10 +153,11 @@ impl Iterations {
         if !evicts || !is_known || error.kind() != ErrorKind::NoSpace {
             return None;
         }
-        self.shared.quota.store_is_full(used);
+        self.shared.data_bound.store_is_full(used);
         self.careful = CAREFUL_ITERATIONS;
         client.tries += 1;
-        let again = used > 0 && client.tries <= AGAIN_MAX && command.name != "exec" && !self.shared.quota.exhausted;
+        let again =
+            used > 0 && client.tries <= AGAIN_MAX && command.name != "exec" && !self.shared.data_bound.exhausted;
         again.then_some(Done::Later)
     }
 }

@@ -2,7 +2,7 @@
 //! and pauses of clients, expired keys, and what is taken back. `rights` has key rights by the
 //! words of requests, `replies` the output limit, `words` option words and numbers at their bounds.
 
-mod quota;
+mod data_bound;
 mod replies;
 mod rights;
 mod versions;

@@ -42,7 +42,9 @@ impl Keyspace<'_> {
             for stored in stored {
                 let (space, key) = match place {
                     Place::Main => (0, &stored[..]),
-                    Place::Deadlines => parse_deadline_key(&stored).map(|(space, _, key)| (space, key)).ok_or_else(damaged)?,
+                    Place::Deadlines => {
+                        parse_deadline_key(&stored).map(|(space, _, key)| (space, key)).ok_or_else(damaged)?
+                    }
                     _ => stored.split_first().map(|(space, key)| (*space, unstored_key(key))).ok_or_else(damaged)?,
                 };
                 found.push((self.remembered.spaces.database_of(space), key.to_vec()));

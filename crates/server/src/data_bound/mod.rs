@@ -154,7 +154,7 @@ struct Candidate {
 
 /// See the head of this file.
 #[derive(Default)]
-pub(crate) struct Quota {
+pub(crate) struct DataBound {
     /// Whether there is a bound.
     pub on: bool,
     /// Whether the command under way found the data above the bound, and no key to evict.
@@ -168,7 +168,7 @@ pub(crate) struct Quota {
     access: Access,
 }
 
-impl Quota {
+impl DataBound {
     /// An iteration begins with these options, at `now`.
     pub(crate) fn begin(&mut self, options: &Options, now: u64) {
         let policy = options.eviction_policy;
@@ -264,7 +264,7 @@ impl ServerState {
     /// A command has used its keys: notes when, if a policy asks for it.
     #[inline]
     pub(crate) fn note_access(&mut self, keys: &mut Keyspace<'_>, database: u8, command: &Command, args: &Args<'_>) {
-        if self.quota.access.kind().is_some() {
+        if self.data_bound.access.kind().is_some() {
             self.note_uses(keys, database, command, args);
         }
     }
@@ -276,7 +276,7 @@ impl ServerState {
         let offset = if command.name.contains('|') { 1 } else { 0 };
         for KeyPlace { index, .. } in key_places(command, args, offset).unwrap_or_default() {
             let now = keys.now();
-            self.quota.access.note(database, args.get(index), now, &mut || keys.random());
+            self.data_bound.access.note(database, args.get(index), now, &mut || keys.random());
         }
     }
 }
@@ -313,11 +313,11 @@ mod tests {
 
     #[test]
     fn the_pool_keeps_the_best_candidates() {
-        let mut quota = Quota::default();
+        let mut bound = DataBound::default();
         for score in [5, 1, 40, 3, 3, 9].into_iter().chain(100..120) {
-            quota.add(Candidate { score, database: 0, key: score.to_string().into_bytes() });
+            bound.add(Candidate { score, database: 0, key: score.to_string().into_bytes() });
         }
-        let scores = Vec::from_iter(quota.pool.iter().map(|candidate| candidate.score));
+        let scores = Vec::from_iter(bound.pool.iter().map(|candidate| candidate.score));
         assert_eq!(scores, Vec::from_iter(104..120));
     }
 }

@@ -24,9 +24,23 @@ fn the_bytes_of_the_data_are_counted_exactly() {
     assert_eq!(figure(&mut turns, "used_memory_dataset"), 0);
     turns.ask(0, &["SET k four", "SET k fourfour", "SET gone x", "DEL gone"]);
     assert_eq!(figure(&mut turns, "used_memory_dataset"), 1 + 8 + 16);
-    turns.ask(0, &["PEXPIREAT k 9000000000000", "RPUSH l a b c d", "LPOP l", "ZADD z 1 a 2 b", "HSET h f v", "HSET h f longer"]);
+    turns.ask(
+        0,
+        &["PEXPIREAT k 9000000000000", "RPUSH l a b c d", "LPOP l", "ZADD z 1 a 2 b", "HSET h f v", "HSET h f longer"],
+    );
     turns.ask(0, &["SELECT 3", "SADD s a b c", "SET t text", "XADD x 1-1 f v", "MOVE t 0", "COPY s s2", "SWAPDB 3 4"]);
-    turns.ask(0, &["SELECT 0", "SET p 1", "RENAME p q", "SETRANGE big 70000 x", "GETDEL q", "DELRANGE a b", "SUNIONSTORE h l nosuch"]);
+    turns.ask(
+        0,
+        &[
+            "SELECT 0",
+            "SET p 1",
+            "RENAME p q",
+            "SETRANGE big 70000 x",
+            "GETDEL q",
+            "DELRANGE a b",
+            "SUNIONSTORE h l nosuch",
+        ],
+    );
     turns.ask(1, &["MULTI", "SET a 1", "SETRANGE fit 3900000 x", "EXEC"]);
     turns.ask(1, &["EVAL \"redis.call('SET','w','1') redis.call('SETRANGE','w',3900000,'x')\" 0"]);
     let kept = figure(&mut turns, "used_memory_dataset");
@@ -64,16 +78,26 @@ fn counting_goes_on_beside_writes() {
 #[test]
 fn without_eviction_commands_that_need_space_are_refused() {
     let mut turns = bounded(100, EvictionPolicy::NoEviction);
-    assert_eq!(turns.ask(0, &["SETRANGE k 200 x", "SET l 1", "GET l", "LPUSH q 1"]), [":201\r\n", OOM, "$-1\r\n", OOM].concat());
+    assert_eq!(
+        turns.ask(0, &["SETRANGE k 200 x", "SET l 1", "GET l", "LPUSH q 1"]),
+        [":201\r\n", OOM, "$-1\r\n", OOM].concat()
+    );
     // A transaction is refused as it is queued, and a script at its first write that needs space.
-    assert_eq!(turns.ask(0, &["MULTI", "GET k", "EXEC"]), ["+OK\r\n", OOM, "-EXECABORT Transaction discarded because of previous errors.\r\n"].concat());
-    let script = turns.ask(0, &["EVAL \"return redis.call('STRLEN','k')\" 0", "EVAL \"return redis.call('SET','l','1')\" 0"]);
+    assert_eq!(
+        turns.ask(0, &["MULTI", "GET k", "EXEC"]),
+        ["+OK\r\n", OOM, "-EXECABORT Transaction discarded because of previous errors.\r\n"].concat()
+    );
+    let script =
+        turns.ask(0, &["EVAL \"return redis.call('STRLEN','k')\" 0", "EVAL \"return redis.call('SET','l','1')\" 0"]);
     assert!(script.starts_with(":201\r\n-OOM command not allowed"), "{script}");
     let script = turns.ask(0, &["EVAL \"redis.call('DEL','nosuch') return redis.call('SET','l','1')\" 0"]);
     assert_eq!(script, "+OK\r\n");
     let flagged = |flags: &str| format!("EVAL \"#!lua{flags}\\nreturn redis.call('SET','m','1')\" 0");
     let script = turns.ask(0, &[&flagged(""), &flagged(" flags=allow-oom")]);
-    assert_eq!(script, "-OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'\r\n+OK\r\n");
+    assert_eq!(
+        script,
+        "-OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'\r\n+OK\r\n"
+    );
     // A transaction that was queued before.
     turns.ask(0, &["DEL k l m", "MULTI", "SET k 1"]);
     turns.ask(1, &["SETRANGE other 200 x"]);
@@ -99,7 +123,9 @@ fn volatile_ttl_follows_the_deadlines() {
     let mut gone = String::new();
     for number in 0..40 {
         let replies = turns.at(0, &[(0, &[&format!("SET n{number} 0123456789")])]);
-        for key in replies[1].split("\r\n").skip(1).step_by(2).filter(|word| ["a", "b", "c", "d", "list"].contains(word)) {
+        for key in
+            replies[1].split("\r\n").skip(1).step_by(2).filter(|word| ["a", "b", "c", "d", "list"].contains(word))
+        {
             gone += &format!("{key} ");
         }
         if replies[0] == OOM {
@@ -108,7 +134,10 @@ fn volatile_ttl_follows_the_deadlines() {
         assert_eq!(replies[0], "+OK\r\n");
     }
     assert_eq!(gone, "a list b c d ");
-    assert_eq!(turns.ask(0, &["SET more 1", "GET n0", "SELECT 0", "EXISTS stays a b c d"]), format!("{OOM}$10\r\n0123456789\r\n+OK\r\n:1\r\n"));
+    assert_eq!(
+        turns.ask(0, &["SET more 1", "GET n0", "SELECT 0", "EXISTS stays a b c d"]),
+        format!("{OOM}$10\r\n0123456789\r\n+OK\r\n:1\r\n")
+    );
     assert_eq!(figure(&mut turns, "evicted_keys"), 5);
     assert!(figure(&mut turns, "used_memory_dataset") >= 400);
 }
@@ -150,10 +179,16 @@ fn object_tells_idle_times_and_frequencies_under_their_policies() {
     let mut turns = bounded(1 << 30, EvictionPolicy::AllKeysLru);
     turns.ask(0, &["SET k v"]);
     let idle = turns.at(5_400, &[(0, &["TTL k", "OBJECT IDLETIME k", "GET k", "OBJECT IDLETIME k", "OBJECT FREQ k"])]);
-    assert!(idle[0].starts_with(":-1\r\n:5\r\n$1\r\nv\r\n:0\r\n-ERR An LFU maxmemory policy is not selected"), "{idle:?}");
+    assert!(
+        idle[0].starts_with(":-1\r\n:5\r\n$1\r\nv\r\n:0\r\n-ERR An LFU maxmemory policy is not selected"),
+        "{idle:?}"
+    );
     turns.at(5_400, &[(0, &["CONFIG SET maxmemory-policy allkeys-lfu"])]);
     let often = turns.at(5_500, &[(0, &["SET l v", "OBJECT FREQ l", "GET l", "OBJECT FREQ l", "OBJECT IDLETIME l"])]);
-    assert!(often[0].starts_with("+OK\r\n:5\r\n$1\r\nv\r\n:6\r\n-ERR An LFU maxmemory policy is selected"), "{often:?}");
+    assert!(
+        often[0].starts_with("+OK\r\n:5\r\n$1\r\nv\r\n:6\r\n-ERR An LFU maxmemory policy is selected"),
+        "{often:?}"
+    );
 }
 
 /// An eviction dooms transactions that watch, tells trackers, ends XREADGROUP, and is one with the

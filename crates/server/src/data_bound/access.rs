@@ -139,7 +139,10 @@ mod tests {
         };
         assert!(access.set(Some(Order::Lru), 1000) && !access.set(Some(Order::Lru), 2000));
         access.note(0, b"k", 61_000, &mut random);
-        assert_eq!([(0, b"k"), (1, b"k"), (0, b"l")].map(|(space, key)| access.idle(space, key, 66_000)), [5000, 65_000, 65_000]);
+        assert_eq!(
+            [(0, b"k"), (1, b"k"), (0, b"l")].map(|(space, key)| access.idle(space, key, 66_000)),
+            [5000, 65_000, 65_000]
+        );
         access.set(Some(Order::Lfu), 0);
         for _ in 0..200 {
             access.note(0, b"k", 0, &mut random);
