@@ -12,6 +12,8 @@
 //! That bound rises slowly.
 //!
 //! Threads: the event loop alone.
+//!
+//! Design: docs/design/server-eviction.md
 
 mod access;
 
