@@ -79,7 +79,7 @@ fn code(kind: ErrorKind) -> &'static str {
         | ErrorKind::Exists
         | ErrorKind::Busy
         | ErrorKind::NoSpace
-        | ErrorKind::DataBound
+        | ErrorKind::Quota
         | ErrorKind::Invalid
         | ErrorKind::TooLarge
         | ErrorKind::Damaged

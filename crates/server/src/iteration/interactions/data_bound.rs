@@ -123,9 +123,7 @@ fn volatile_ttl_follows_the_deadlines() {
     let mut gone = String::new();
     for number in 0..40 {
         let replies = turns.at(0, &[(0, &[&format!("SET n{number} 0123456789")])]);
-        for key in
-            replies[1].split("\r\n").skip(1).step_by(2).filter(|word| ["a", "b", "c", "d", "list"].contains(word))
-        {
+        for key in replies[1].split("\r\n").filter(|word| ["a", "b", "c", "d", "list"].contains(word)) {
             gone += &format!("{key} ");
         }
         if replies[0] == OOM {
@@ -159,7 +157,8 @@ fn keys_in_use_outlive_others() {
             lines = (0..20).map(|key| format!("GET k{}", key * 10)).collect();
             turns.at(time * 1000, &[(0, &lines.iter().map(String::as_str).collect::<Vec<_>>())]);
         }
-        let count = if volatile { 400 } else { 1000 };
+        // Fewer keys have to go than are not in use.
+        let count = if volatile { 170 } else { 580 };
         lines = (0..count).map(|key| format!("SET n{key} 0123456789{ttl}")).collect();
         for (step, some) in lines.chunks(10).enumerate() {
             let some = some.iter().map(String::as_str).collect::<Vec<_>>();

@@ -21,8 +21,9 @@ fn later(turns: &mut Turns) -> String {
 /// client writes what it reads, and its own order holds.
 fn waits_alone() -> bool {
     let mut turns = Turns::on_disk();
-    turns.ask(0, &["CLIENT DURABILITY always"]);
-    later(&mut turns);
+    if turns.ask(0, &["CLIENT DURABILITY always"]).is_empty() {
+        later(&mut turns);
+    }
     for round in 0..5 {
         let before = turns.syncs();
         let left = turns.at(0, &[(1, &[&format!("SET k {round}")]), (0, &["GET k", "SET own 1"]), (2, &["GET k"])]);
@@ -53,8 +54,9 @@ fn in_one_iteration_only_the_client_in_always_waits() {
 #[test]
 fn answers_and_messages_wait_for_the_disk_too() {
     let mut turns = Turns::on_disk();
-    turns.ask(0, &["CLIENT DURABILITY always"]);
-    later(&mut turns);
+    if turns.ask(0, &["CLIENT DURABILITY always"]).is_empty() {
+        later(&mut turns);
+    }
     assert_eq!(turns.ask(0, &["BLPOP q 0"]), "");
     let left = turns.at(0, &[(1, &["RPUSH q e"])]);
     assert_eq!((&*left[0], &*left[1]), ("", ":1\r\n"));
