@@ -2,7 +2,7 @@
 
 use super::monitor::feed_always;
 use super::script_host::ScriptHost;
-use super::{Call, Fail, Outcome, describe, is_word};
+use super::{Call, Fail, OUT_OF_MEMORY, Outcome, describe, is_word};
 use crate::lua::{End, Failure, Finished, Input, Interpreter, Kept, ScriptFlags, Unwritten, write_value};
 use crate::resp::number::parse_integer;
 use std::time::Duration;
@@ -110,9 +110,7 @@ fn error_text(failure: Failure, name: &str) -> Vec<u8> {
 pub(super) fn may_run(call: &Call<'_, '_>, flags: ScriptFlags) -> Result<bool, Fail> {
     let allowed = flags.intersects(ScriptFlags::ALLOW_OOM | ScriptFlags::NO_WRITES);
     if call.shared.data_bound.out_of_memory && !allowed {
-        return Err(Fail::text(
-            "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
-        ));
+        return Err(OUT_OF_MEMORY);
     }
     Ok(flags.contains(ScriptFlags::ALLOW_OOM))
 }

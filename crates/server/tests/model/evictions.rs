@@ -36,14 +36,6 @@ fn commands_that_need_space_are_refused_as_by_redis() {
         &["GET", "k"],
         &["DEL", "nosuch"],
         &["EXPIRE", "k", "1000"],
-        &["MULTI"],
-        &["GET", "k"],
-        &["PING"],
-        &["EXEC"],
-        &["MULTI"],
-        &["DISCARD"],
-        &["MULTI"],
-        &["EXEC"],
         &["EVAL", script, "1", "k"],
         &["EVAL", "return redis.pcall('SET', KEYS[1], '1').err", "1", "k"],
         &["EVAL", "return redis.call('GET', KEYS[1])", "1", "k"],
@@ -70,6 +62,11 @@ fn commands_that_need_space_are_refused_as_by_redis() {
         &["OBJECT", "IDLETIME", "fresh"],
         &["OBJECT", "IDLETIME", "nosuch"],
     ];
+    // Whole transactions, as what follows in one is refused, too.
+    for words in [&["MULTI", "GET k", "PING", "EXEC"][..], &["MULTI", "DISCARD"], &["MULTI", "EXEC"]] {
+        let bytes = words.iter().flat_map(|line| format!("{line}\r\n").into_bytes()).collect::<Vec<_>>();
+        compare(&mut ours, &mut theirs, &bytes, &format!("{words:?}"));
+    }
     for request in requests {
         compare(&mut ours, &mut theirs, &command(request), &format!("{request:?}"));
     }
