@@ -25,7 +25,8 @@
 //!           replies follow those that a pending iteration holds back, and a connection that is
 //!           served has nothing unsettled of its own.
 //!   PEND-2  Pending iterations are answered in the order of their commits.
-//! And DISK-1, DISK-2 (`iteration/disk.rs`), PUSH-1 to PUSH-3 (`outbox.rs`), WAIT-1 to WAIT-3 (`waiting.rs`), ITER-1 (`keyspace.rs`),
+//! And DISK-1, DISK-2 (`iteration/disk.rs`), PUSH-1 to PUSH-3 (`outbox.rs`), WAIT-1 to WAIT-3
+//! (`waiting.rs`), ITER-1 (`keyspace.rs`),
 //! GATHER-1 (`gather.rs`), CONN-1, CONN-2 (`connection.rs`), OUT-2 (`reply.rs`), SETTLER-1
 //! (`settler.rs`).
 //!
@@ -33,8 +34,8 @@
 
 use crate::clients::{Clients, Closing, ReplyMode};
 use crate::command::{
-    Call, CommandTable, Fail, admitted, discarded, end_command, feed, listens, may_write, queued, refused, remember,
-    store_text, tell_changes, waits_for_settled,
+    Call, CommandTable, Fail, admitted, discarded, end_command, feed, listens, may_write, note_uses, queued, refused,
+    remember, store_text, tell_changes, waits_for_settled,
 };
 use crate::connection::{Connection, Pool, ReadEnd};
 use crate::error::{Error, Result};
@@ -634,7 +635,7 @@ impl Iterations {
                 }
                 client.tries = 0;
                 remember(client, &mut self.shared, index, &args);
-                self.shared.note_access(keys, client.database, command, &args);
+                note_uses(&mut self.shared, keys, client.database, command, &args);
                 if outcome.is_ok()
                     && let Some(fail) = self.wake(places, keys)
                 {

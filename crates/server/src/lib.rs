@@ -32,6 +32,7 @@ mod cursor;
 mod data_bound;
 mod disk_sync;
 mod error;
+mod eviction_policy;
 mod export;
 mod exporter;
 mod fuzz;
@@ -71,8 +72,8 @@ mod version;
 mod waiting;
 mod watch;
 
-pub use data_bound::{EvictionPolicy, parse_size};
 pub use error::{Error, Result};
+pub use eviction_policy::{EvictionPolicy, parse_size};
 pub use export::{ExportError, Exported, export};
 pub use fuzz::{fuzz_lua, fuzz_protocol, fuzz_rdb};
 pub use keyspace::{KeyspaceFinding, KeyspaceSums, check};

@@ -1,7 +1,7 @@
 //! Options chosen when a server starts.
 
-use crate::data_bound::EvictionPolicy;
 use crate::error::{Error, Result};
+use crate::eviction_policy::EvictionPolicy;
 use crate::password::Password;
 use crate::tls::TlsOptions;
 use everbyte_kv::{Clock, SystemClock};

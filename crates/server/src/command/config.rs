@@ -4,7 +4,7 @@
 //! those that the file of settings may have.
 
 use super::{Call, Fail, Outcome};
-use crate::data_bound::{EvictionPolicy, parse_size};
+use crate::eviction_policy::{EvictionPolicy, parse_size};
 use crate::glob::{LetterCase, matches};
 use crate::keyspace::DATABASES;
 use crate::notify::Events;

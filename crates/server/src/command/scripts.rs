@@ -105,8 +105,8 @@ fn error_text(failure: Failure, name: &str) -> Vec<u8> {
     text
 }
 
-/// Whether a script or a function with these flags runs although memory is short; an error if it is,
-/// and it does not.
+/// Whether a script or a function with these flags runs although memory is short; an error if
+/// memory is short and it does not.
 pub(super) fn may_run(call: &Call<'_, '_>, flags: ScriptFlags) -> Result<bool, Fail> {
     let allowed = flags.intersects(ScriptFlags::ALLOW_OOM | ScriptFlags::NO_WRITES);
     if call.shared.data_bound.out_of_memory && !allowed {

@@ -5,7 +5,9 @@
 //! command that is refused for a reason of its own (WRONGTYPE) is answered with its error among the
 //! other replies, and the others stand, as in Redis. An error of the store takes all of EXEC back.
 
-use super::{Call, Command, CommandTable, Fail, Flags, Outcome, acl, feed, replication, tell_changes, tracking};
+use super::{
+    Call, Command, CommandTable, Fail, Flags, Outcome, acl, feed, note_uses, replication, tell_changes, tracking,
+};
 use crate::clients::Client;
 use crate::resp::parse::Args;
 use crate::server_state::ServerState;
@@ -202,7 +204,7 @@ pub(super) fn execute_part(call: &mut Call<'_, '_>, row: usize) -> Outcome {
     call.shared.metrics.by_command[row].calls += 1;
     call.shared.note_changes(call.keys.new_changes(), Some(&*call.client));
     tracking::remember(call.client, call.shared, row, &call.args);
-    call.shared.note_access(call.keys, call.client.database, command, &call.args);
+    note_uses(call.shared, call.keys, call.client.database, command, &call.args);
     call.shared.timed(row, command, call.client, &call.args);
     feed(call.shared, call.client, command, &call.args);
     match outcome {

@@ -10,7 +10,7 @@
 //! The table has 4 Mi slots, 32 MiB, of which the system gives the pages that are used; it exists
 //! under the policies that ask for it, and no other.
 
-use super::Order;
+use crate::eviction_policy::Order;
 use std::hash::{DefaultHasher, Hasher};
 
 /// Slots of a bucket.
@@ -40,7 +40,7 @@ fn slot_of(tag: u32, known: u32) -> u64 {
 }
 
 impl Access {
-    /// What is kept.
+    /// The kind of knowledge that is kept.
     #[inline]
     pub(super) fn kind(&self) -> Option<Order> {
         self.kind

@@ -1,15 +1,15 @@
 //! The bound of the data and the keys that go when it is reached: `maxmemory` and its policies.
 //!
-//! Before a command that may need space, keys are evicted until the data fits (`iteration/evict.rs`);
-//! without an evicting policy the command is refused. The bytes of the data are those of
-//! `keyspace/used.rs`. A victim is chosen among keys sampled behind a hand (`keyspace/evict.rs`): the
-//! one that was used longest ago or least often, by the table of accesses (`access.rs`); the best
-//! candidates of earlier samples stay in a pool. With `volatile-ttl` it is the key whose deadline
-//! comes first, of all keys.
+//! Before a command that may need space, keys are evicted until the data fits
+//! (`iteration/evict.rs`); without an evicting policy the command is refused. The bytes of the data
+//! are those of `keyspace/used.rs`. A victim is chosen among keys sampled behind a hand
+//! (`keyspace/evict.rs`): the one that was used longest ago or least often, by the table of
+//! accesses (`access.rs`); the best candidates of earlier samples stay in a pool. With
+//! `volatile-ttl` it is the key whose deadline comes first, of all keys.
 //!
-//! A store may be full before its data reaches `maxmemory`. Under an evicting policy the command that
-//! meets this lowers a second bound, `full_at`, to less than the data takes, and is executed again.
-//! That bound rises slowly.
+//! A store may be full before its data reaches `maxmemory`. Under an evicting policy the command
+//! that meets this lowers a second bound, `full_at`, to less than the data takes, and is executed
+//! again. That bound rises slowly.
 //!
 //! Threads: the event loop alone.
 //!
@@ -17,134 +17,14 @@
 
 mod access;
 
-use crate::command::{Command, KeyPlace, key_places};
+use crate::eviction_policy::Order;
 use crate::keyspace::{Hand, Keyspace};
 use crate::options::Options;
-use crate::resp::parse::Args;
-use crate::server_state::ServerState;
 use access::Access;
 use everbyte_kv::Result;
-use std::str::FromStr;
 
 /// Candidates that are kept from earlier samples.
 const POOL: usize = 16;
-/// Commands that tell of a key and do not use it, as in Redis.
-const LOOK_ONLY: [&str; 11] = [
-    "exists",
-    "type",
-    "ttl",
-    "pttl",
-    "expiretime",
-    "pexpiretime",
-    "object|encoding",
-    "object|refcount",
-    "object|idletime",
-    "object|freq",
-    "memory|usage",
-];
-
-/// The order in which keys go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// The one used longest ago first.
-    Lru,
-    /// The one used least often first.
-    Lfu,
-    /// Any.
-    Random,
-    /// The one whose deadline comes first.
-    Ttl,
-}
-
-/// The choice of keys that are evicted, as Redis's `maxmemory-policy`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum EvictionPolicy {
-    /// None: commands that need space are refused.
-    #[default]
-    NoEviction,
-    /// The key used longest ago.
-    AllKeysLru,
-    /// The key used least often.
-    AllKeysLfu,
-    /// Any key.
-    AllKeysRandom,
-    /// The key with a deadline that was used longest ago.
-    VolatileLru,
-    /// The key with a deadline that was used least often.
-    VolatileLfu,
-    /// Any key with a deadline.
-    VolatileRandom,
-    /// The key whose deadline comes first.
-    VolatileTtl,
-}
-
-impl EvictionPolicy {
-    /// All of them, in the order in which Redis lists them.
-    pub const ALL: [EvictionPolicy; 8] = [
-        EvictionPolicy::VolatileLru,
-        EvictionPolicy::VolatileLfu,
-        EvictionPolicy::VolatileRandom,
-        EvictionPolicy::VolatileTtl,
-        EvictionPolicy::AllKeysLru,
-        EvictionPolicy::AllKeysLfu,
-        EvictionPolicy::AllKeysRandom,
-        EvictionPolicy::NoEviction,
-    ];
-
-    /// Redis's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            EvictionPolicy::NoEviction => "noeviction",
-            EvictionPolicy::AllKeysLru => "allkeys-lru",
-            EvictionPolicy::AllKeysLfu => "allkeys-lfu",
-            EvictionPolicy::AllKeysRandom => "allkeys-random",
-            EvictionPolicy::VolatileLru => "volatile-lru",
-            EvictionPolicy::VolatileLfu => "volatile-lfu",
-            EvictionPolicy::VolatileRandom => "volatile-random",
-            EvictionPolicy::VolatileTtl => "volatile-ttl",
-        }
-    }
-
-    /// The policy of this name, in any case.
-    pub fn named(name: &[u8]) -> Option<EvictionPolicy> {
-        EvictionPolicy::ALL.into_iter().find(|policy| policy.name().as_bytes().eq_ignore_ascii_case(name))
-    }
-
-    /// Whether keys are evicted.
-    pub(crate) fn evicts(self) -> bool {
-        self.order().is_some()
-    }
-
-    /// The order; `None`: no key is evicted.
-    pub(crate) fn order(self) -> Option<Order> {
-        Some(match self {
-            EvictionPolicy::NoEviction => return None,
-            EvictionPolicy::AllKeysLru | EvictionPolicy::VolatileLru => Order::Lru,
-            EvictionPolicy::AllKeysLfu | EvictionPolicy::VolatileLfu => Order::Lfu,
-            EvictionPolicy::AllKeysRandom | EvictionPolicy::VolatileRandom => Order::Random,
-            EvictionPolicy::VolatileTtl => Order::Ttl,
-        })
-    }
-
-    /// Whether keys without a deadline stay.
-    fn is_volatile(self) -> bool {
-        self.name().starts_with("volatile")
-    }
-
-    /// Whether the frequency of use decides.
-    pub(crate) fn is_lfu(self) -> bool {
-        self.order() == Some(Order::Lfu)
-    }
-}
-
-impl FromStr for EvictionPolicy {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<EvictionPolicy, String> {
-        let names = || EvictionPolicy::ALL.map(EvictionPolicy::name).join(", ");
-        EvictionPolicy::named(text.as_bytes()).ok_or_else(|| format!("`{text}` is none of {}", names()))
-    }
-}
 
 /// A key that may go.
 struct Candidate {
@@ -215,6 +95,17 @@ impl DataBound {
         self.access.frequency(database, key, now)
     }
 
+    /// Whether uses of keys are noted.
+    #[inline]
+    pub(crate) fn notes_uses(&self) -> bool {
+        self.access.kind().is_some()
+    }
+
+    /// A key is used.
+    pub(crate) fn note_use(&mut self, database: u8, key: &[u8], now: u64, random: &mut dyn FnMut() -> u64) {
+        self.access.note(database, key, now, random);
+    }
+
     /// A key to evict; `None`: there is none.
     pub(crate) fn victim(&mut self, options: &Options, keys: &mut Keyspace<'_>) -> Result<Option<(u8, Vec<u8>)>> {
         let (policy, samples, now) = (options.eviction_policy, options.eviction_samples, keys.now());
@@ -262,56 +153,9 @@ impl DataBound {
     }
 }
 
-impl ServerState {
-    /// A command has used its keys: notes when, if a policy asks for it.
-    #[inline]
-    pub(crate) fn note_access(&mut self, keys: &mut Keyspace<'_>, database: u8, command: &Command, args: &Args<'_>) {
-        if self.data_bound.access.kind().is_some() {
-            self.note_uses(keys, database, command, args);
-        }
-    }
-
-    fn note_uses(&mut self, keys: &mut Keyspace<'_>, database: u8, command: &Command, args: &Args<'_>) {
-        if LOOK_ONLY.contains(&command.name) || command.key_uses.is_empty() {
-            return;
-        }
-        let offset = if command.name.contains('|') { 1 } else { 0 };
-        for KeyPlace { index, .. } in key_places(command, args, offset).unwrap_or_default() {
-            let now = keys.now();
-            self.data_bound.access.note(database, args.get(index), now, &mut || keys.random());
-        }
-    }
-}
-
-/// Bytes in the form of redis.conf: a number, and `k`, `kb`, `m`, `mb`, `g` or `gb`.
-pub fn parse_size(text: &[u8]) -> Option<u64> {
-    let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
-    let unit: u64 = match &text[end..].to_ascii_lowercase()[..] {
-        b"" | b"b" => 1,
-        b"k" => 1000,
-        b"kb" => 1 << 10,
-        b"m" => 1_000_000,
-        b"mb" => 1 << 20,
-        b"g" => 1_000_000_000,
-        b"gb" => 1 << 30,
-        _ => return None,
-    };
-    std::str::from_utf8(&text[..end]).ok()?.parse::<u64>().ok()?.checked_mul(unit)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_those_of_redis_conf() {
-        for (text, bytes) in [("0", Some(0)), ("100mb", Some(100 << 20)), ("1K", Some(1000)), ("2Gb", Some(2 << 30))] {
-            assert_eq!(parse_size(text.as_bytes()), bytes);
-        }
-        for text in ["", "mb", "-1", "1.5", "1 k", "99999999999999999999", "20000000000g"] {
-            assert_eq!(parse_size(text.as_bytes()), None, "{text}");
-        }
-    }
 
     #[test]
     fn the_pool_keeps_the_best_candidates() {

@@ -1,8 +1,8 @@
-//! Room for commands: keys are evicted in the iteration, and in the batch, of the command that needs
-//! it, so a crash leaves both or neither, and one settlement covers them.
+//! Room for commands: keys are evicted in the iteration, and in the batch, of the command that
+//! needs it, so a crash leaves both or neither, and one settlement covers them.
 //!
-//! An eviction is a command of no client: it is whole, clients that watch, track or wait hear of it,
-//! and its events come before those of the command. Commands that only read evict nothing; keys
+//! An eviction is a command of no client: it is whole, clients that watch, track or wait hear of
+//! it, and its events come before those of the command. Commands that only read evict nothing; keys
 //! above a bound that was lowered go as iterations begin, some at a time.
 //!
 //! Replicas evict nothing, as their keys are the primary's; and no server does while clients are
@@ -65,7 +65,7 @@ impl Iterations {
                 Room::None => true,
                 Room::Lost(fail) => return Err((fail, true)),
             },
-            // What is queued takes memory.
+            // A queued command takes memory.
             false if queues(client, command) => {
                 let bounds = !self.shared.options.eviction_policy.evicts() || self.shared.data_bound.exhausted;
                 bounds && self.is_over(keys)

@@ -39,8 +39,8 @@ fn write_push(out: &mut Replies, keys: &[u8]) {
 
 impl ServerState {
     /// A command of `author`, or a part of its EXEC, has made changes. Tells of keys that have
-    /// expired or were evicted, and makes a parcel for those that have copies; the author itself is told behind its
-    /// reply, if it can be.
+    /// expired or were evicted, and makes a parcel for those that have copies; the author itself is
+    /// told behind its reply, if it can be.
     pub(crate) fn note_changes(&mut self, touches: &[Touch], author: Option<&Client>) {
         for touch in touches {
             match touch {

@@ -5,11 +5,11 @@
 //! the facts about replication, not the nodes of the tree, not versions that readers hold.
 //!
 //! The sum is volatile. A server that is told to count begins with nothing and counts the entries
-//! of the store in order, some in each iteration, up to a frontier; writes below the frontier change
-//! the sum, those above it are counted when the frontier comes by. So the sum never exceeds the
-//! truth, and is exact once the frontier has passed all tables. A write then costs one look at the
-//! size of the value that it replaces, and the removal of a range a walk over its entries; a server
-//! without a bound pays neither.
+//! of the store in order, some in each iteration, up to a frontier; writes below the frontier
+//! change the sum, those above it are counted when the frontier comes by. So the sum never exceeds
+//! the truth, and is exact once the frontier has passed all tables. A write then costs one look at
+//! the size of the value that it replaces, and the removal of a range a walk over its entries; a
+//! server without a bound pays neither.
 //!
 //! Invariants
 //!   USED-1  The sum is that of the entries below the frontier in the batch under way; a batch that

@@ -4,7 +4,7 @@ use super::Turns;
 use everbyte_media::museum;
 use std::time::{Duration, Instant};
 
-/// What leaves for the first client once a sync has ended.
+/// The replies that leave for the first client once a sync has ended.
 fn later(turns: &mut Turns) -> String {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
