@@ -631,6 +631,8 @@ impl Iterations {
                 {
                     out.cut(position);
                     self.shared.outbox.drop_command();
+                    self.shared.own_stale.clear();
+                    client.switching |= switching;
                     return again;
                 }
                 client.tries = 0;

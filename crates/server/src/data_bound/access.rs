@@ -93,7 +93,8 @@ impl Access {
                     None => NEW,
                     Some(known) => {
                         let counter = self.decayed(known, now);
-                        let rises = random() % (u64::from(counter.saturating_sub(NEW)) * FACTOR + 1) == 0;
+                        let odds = u64::from(counter.saturating_sub(NEW)) * FACTOR + 1;
+                        let rises = random().is_multiple_of(odds);
                         counter.saturating_add(u8::from(rises))
                     }
                 };

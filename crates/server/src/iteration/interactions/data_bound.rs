@@ -116,7 +116,7 @@ fn volatile_ttl_follows_the_deadlines() {
     for (key, at) in [("c", 30_000), ("a", 10_000), ("d", 40_000), ("b", 20_000)] {
         turns.ask(0, &[&format!("SET {key} v PXAT {}", START + at)]);
     }
-    turns.ask(0, &["SELECT 2", &format!("RPUSH list x y z"), &format!("PEXPIREAT list {}", START + 15_000)]);
+    turns.ask(0, &["SELECT 2", "RPUSH list x y z", &format!("PEXPIREAT list {}", START + 15_000)]);
     let mut gone = String::new();
     for number in 0..40 {
         let replies = turns.at(0, &[(0, &[&format!("SET n{number} 0123456789")])]);
