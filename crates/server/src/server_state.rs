@@ -6,6 +6,7 @@ use crate::channels::Channels;
 use crate::clients::Client;
 use crate::command::{Command, Flags};
 use crate::cursor::Cursors;
+use crate::data_bound::DataBound;
 use crate::disk_sync::DiskSync;
 use crate::error::{Error, Result};
 use crate::keyspace::{Remembered, Tables};
@@ -93,6 +94,8 @@ pub(crate) struct ServerState {
     pub naming: Vec<Naming>,
     /// Watched keys.
     pub watches: Watches,
+    /// The bound of the data.
+    pub data_bound: DataBound,
     /// The primary, and replicas.
     pub replication: Replication,
     /// Clients that wait for an element.
@@ -171,6 +174,7 @@ impl ServerState {
             cursors: Cursors::new(CURSORS_MAX, CURSORS_SIZE_MAX),
             pinned: PinnedCursors::default(),
             naming: Vec::new(),
+            data_bound: DataBound::default(),
             watches: Watches::default(),
             waiters: Waiters::default(),
             disk_sync: None,

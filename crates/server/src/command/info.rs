@@ -100,8 +100,9 @@ fn memory(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     line(text, "number_of_cached_scripts", scripts);
     line(text, "number_of_functions", functions);
     line(text, "number_of_libraries", libraries);
-    line(text, "maxmemory", 0);
-    line(text, "maxmemory_policy", "noeviction");
+    line(text, "used_memory_dataset", call.keys.used().0);
+    line(text, "maxmemory", call.shared.options.data_max);
+    line(text, "maxmemory_policy", call.shared.options.eviction_policy.name());
     Ok(())
 }
 
@@ -186,7 +187,7 @@ fn stats(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     line(text, "pubsub_channels", channels);
     line(text, "pubsub_patterns", patterns);
     line(text, "pubsubshard_channels", shards);
-    line(text, "evicted_keys", 0);
+    line(text, "evicted_keys", metrics.evicted);
     let [_, keys, items, prefixes] = call.shared.tracking.figures();
     line(text, "tracking_total_keys", keys);
     line(text, "tracking_total_items", items);

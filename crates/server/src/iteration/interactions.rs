@@ -2,13 +2,17 @@
 //! and pauses of clients, expired keys, and what is taken back. `rights` has key rights by the
 //! words of requests, `replies` the output limit, `words` option words and numbers at their bounds.
 
+mod data_bound;
+mod durability;
 mod replies;
 mod rights;
 mod versions;
 mod words;
 
 use crate::{Options, ServerScript};
+use everbyte_kv::raw::Raw as _;
 use everbyte_kv::{Kv, ManualClock};
+use everbyte_media::{BackendChoice, Durability};
 use everbyte_store::{CreateOptions, Store};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -22,6 +26,7 @@ pub(super) const FULL: &str = "SETRANGE big 3500000 x";
 /// A server and its clients, in iterations by hand.
 pub(super) struct Turns {
     server: ServerScript,
+    kv: Kv,
     clock: ManualClock,
     _folder: tempfile::TempDir,
 }
@@ -49,10 +54,24 @@ impl Turns {
     fn made(settles_later: bool, options: Options) -> Turns {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let create = CreateOptions { max: 4 << 20, ..CreateOptions::default() };
-        let kv = Kv::open_or_create(&Store::create(&folder.path().join("store"), &create).unwrap(), "kv").unwrap();
+        Turns::opened(folder, &create, settles_later, options)
+    }
+
+    fn opened(folder: tempfile::TempDir, create: &CreateOptions, settles_later: bool, options: Options) -> Turns {
+        let kv = Kv::open_or_create(&Store::create(&folder.path().join("store"), create).unwrap(), "kv").unwrap();
         let clock = ManualClock::default();
         let options = Options { clock: Arc::new(clock.clone()), ..options };
-        Turns { server: ServerScript::open(kv, 3, settles_later, options).unwrap(), clock, _folder: folder }
+        let server = ServerScript::open(kv.clone(), 3, settles_later, options).unwrap();
+        Turns { server, kv, clock, _folder: folder }
+    }
+
+    /// The same on a disk that is synced when a client asks for it.
+    fn on_disk() -> Turns {
+        let folder = tempfile::tempdir().unwrap();
+        let durability = Durability::Interval(Duration::from_secs(3600));
+        let media = everbyte_media::Options { backend: BackendChoice::File, durability, ..Default::default() };
+        let create = CreateOptions { media, max: 64 << 20, ..CreateOptions::default() };
+        Turns::opened(folder, &create, false, Options::default())
     }
 
     /// The same, half full.
@@ -73,6 +92,11 @@ impl Turns {
     /// The replies that leave as the oldest pending iteration is settled.
     pub(super) fn settle(&mut self) -> Vec<String> {
         texts(&self.server.settle().unwrap())
+    }
+
+    /// Syncs of the disk so far.
+    fn syncs(&self) -> u64 {
+        self.kv.store().media().counts().syncs
     }
 
     /// The replies to one client's lines.
