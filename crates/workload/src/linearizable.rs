@@ -19,7 +19,7 @@ use std::fmt::{self, Debug, Display};
 use std::hash::Hash;
 
 /// The sequential object that calls work on.
-pub trait Object: Clone + Eq + Hash + Debug {
+pub trait Sequential: Clone + Eq + Hash + Debug {
     /// A call, with its result where one is known.
     type Call: Debug;
 
@@ -63,7 +63,7 @@ const PENDING_MAX: usize = 64;
 ///
 /// # Panics
 /// If more than 64 calls are pending at one time.
-pub fn check<O: Object>(first: O, history: &[Timed<O::Call>]) -> Result<(), Violation> {
+pub fn check<O: Sequential>(first: O, history: &[Timed<O::Call>]) -> Result<(), Violation> {
     let mut times: Vec<(u64, usize)> =
         history.iter().enumerate().flat_map(|(index, timed)| [(timed.start, index), (timed.end, index)]).collect();
     times.sort_unstable();
@@ -87,7 +87,7 @@ pub fn check<O: Object>(first: O, history: &[Timed<O::Call>]) -> Result<(), Viol
 }
 
 /// The configurations after the end of the call in `place`.
-fn at_end<O: Object>(
+fn at_end<O: Sequential>(
     history: &[Timed<O::Call>],
     pending: &[Option<usize>; PENDING_MAX],
     place: usize,
@@ -117,7 +117,7 @@ fn at_end<O: Object>(
     next
 }
 
-fn violation<O: Object>(
+fn violation<O: Sequential>(
     history: &[Timed<O::Call>],
     pending: &[Option<usize>; PENDING_MAX],
     index: usize,
@@ -160,7 +160,7 @@ mod tests {
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     struct Register(u8);
 
-    impl Object for Register {
+    impl Sequential for Register {
         type Call = Call;
         fn after(&self, call: &Call) -> Option<Register> {
             match *call {

@@ -2,7 +2,7 @@
 
 use crate::common::{Client, Reply, command};
 use everbyte_workload::Random;
-use everbyte_workload::linearizable::{Object, Timed};
+use everbyte_workload::linearizable::{Sequential, Timed};
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,7 +45,7 @@ pub(super) struct Call {
     pub reply: Option<Reply>,
 }
 
-impl Object for Content {
+impl Sequential for Content {
     type Call = Call;
 
     fn after(&self, call: &Call) -> Option<Content> {
