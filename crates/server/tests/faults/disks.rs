@@ -1,8 +1,6 @@
 //! Disks that fail under a running server.
 
-mod common;
-
-use common::{Client, Reply, command};
+use crate::common::{self, Client, Reply, command};
 use everbyte_kv::Kv;
 use everbyte_media::{BackendChoice, Disk, Durability, OpenOptions};
 use everbyte_server::{Error, Options, Server};
@@ -17,16 +15,27 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A file whose syncs and allocations fail on demand.
-struct Failing {
+/// A file whose syncs and allocations fail on demand, or take their time.
+pub(crate) struct Failing {
     file: File,
     broken: AtomicBool,
     full: AtomicBool,
+    /// Synced writes by the thread that settles begin after 2 ms.
+    slow: AtomicBool,
     /// The thread that settles panics where it writes.
     panics: AtomicBool,
 }
 
 impl Failing {
+    pub(crate) fn new(path: &Path) -> Failing {
+        let file = File::options().read(true).write(true).open(path).unwrap();
+        Failing { file, broken: false.into(), full: false.into(), slow: false.into(), panics: false.into() }
+    }
+
+    pub(crate) fn be_slow(&self) {
+        self.slow.store(true, Ordering::SeqCst);
+    }
+
     fn write_result(&self) -> io::Result<()> {
         if self.broken.load(Ordering::SeqCst) { Err(io::Error::other("injected: the disk is gone")) } else { Ok(()) }
     }
@@ -42,6 +51,9 @@ impl Disk for Failing {
     fn write_sync_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let settles = std::thread::current().name() == Some("everbyte-settle");
         assert!(!(settles && self.panics.load(Ordering::SeqCst)), "injected");
+        if settles && self.slow.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
         self.write_result()?;
         self.file.write_sync_at(at, bytes)
     }
@@ -91,8 +103,7 @@ fn start_in(
     media: &everbyte_media::Options,
 ) -> (Arc<Failing>, std::net::SocketAddr, everbyte_server::Handle, Running) {
     Store::create(path, &CreateOptions { media: media.clone(), ..CreateOptions::default() }).unwrap().close().unwrap();
-    let file = File::options().read(true).write(true).open(path).unwrap();
-    let disk = Arc::new(Failing { file, broken: false.into(), full: false.into(), panics: false.into() });
+    let disk = Arc::new(Failing::new(path));
     let store = Store::attach(OpenOptions::new(path).on_disk(disk.clone()).open(media).unwrap()).unwrap();
     let kv = Kv::open_or_create(&store, "kv").unwrap();
     let server = Server::bind(kv, Options { address: "127.0.0.1:0".into(), ..Options::default() }).unwrap();
