@@ -127,7 +127,7 @@ impl Recorder<'_> {
     }
 
     /// A random call, recorded.
-    pub fn call(&mut self) -> io::Result<()> {
+    pub(crate) fn call(&mut self) -> io::Result<()> {
         let at = self.random.index(KEYS.len());
         let (key, random) = (KEYS[at], &mut self.random);
         let value = random.below(1 << 40).to_string(); // no other call writes the same
@@ -152,7 +152,7 @@ impl Recorder<'_> {
     }
 
     /// A read of every key.
-    pub fn read_all(&mut self) -> io::Result<()> {
+    pub(crate) fn read_all(&mut self) -> io::Result<()> {
         (0..KEYS.len()).try_for_each(|at| {
             let read = if KEYS[at] == "list" { Command::All } else { Command::Get };
             self.one(at, read).map(drop)

@@ -51,7 +51,7 @@ fn spawn(store: &Path, medium: Medium, bug: &str) -> Child {
 
 impl Process {
     /// Starts it and waits until it listens.
-    pub fn start(store: &Path, medium: Medium, bug: &str) -> Process {
+    pub(crate) fn start(store: &Path, medium: Medium, bug: &str) -> Process {
         let mut child = spawn(store, medium, bug);
         let lines = BufReader::new(child.stdout.as_mut().expect("piped")).lines();
         let mut said =
@@ -62,14 +62,14 @@ impl Process {
     }
 
     /// Starts it and kills it so soon that it may still be opening the store.
-    pub fn stillborn(store: &Path, medium: Medium, bug: &str, life: Duration) {
+    pub(crate) fn stillborn(store: &Path, medium: Medium, bug: &str, life: Duration) {
         let mut child = spawn(store, medium, bug);
         std::thread::sleep(life);
         child.kill().and_then(|()| child.wait()).expect("it is a child");
     }
 
     /// SIGKILL; returns when the process has ended.
-    pub fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().and_then(|()| self.child.wait()).expect("it is a child");
     }
 }
