@@ -72,7 +72,7 @@ impl From<Durability> for String {
 
 /// Bytes as redis.conf writes them: a number, or text such as `100mb`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "SizeWords", into = "u64")]
+#[serde(try_from = "SizeWords", into = "u64")]
 pub(crate) struct Size(pub u64);
 
 /// The two forms of a size.
@@ -80,26 +80,16 @@ pub(crate) struct Size(pub u64);
 #[serde(untagged)]
 enum SizeWords {
     Bytes(u64),
-    Words(SizeText),
+    Text(String),
 }
 
-/// A size that was checked.
-#[derive(Deserialize)]
-#[serde(try_from = "String")]
-struct SizeText(u64);
-
-impl TryFrom<String> for SizeText {
+impl TryFrom<SizeWords> for Size {
     type Error = String;
 
-    fn try_from(text: String) -> Result<SizeText, String> {
-        text.parse::<Size>().map(|size| SizeText(size.0))
-    }
-}
-
-impl From<SizeWords> for Size {
-    fn from(words: SizeWords) -> Size {
+    fn try_from(words: SizeWords) -> Result<Size, String> {
         match words {
-            SizeWords::Bytes(bytes) | SizeWords::Words(SizeText(bytes)) => Size(bytes),
+            SizeWords::Bytes(bytes) => Ok(Size(bytes)),
+            SizeWords::Text(text) => text.parse(),
         }
     }
 }
@@ -409,7 +399,7 @@ mod tests {
         assert_eq!((read.data_max, read.eviction_policy), (Size(2 << 20), "allkeys-lru".parse().unwrap()));
         assert_eq!(parse("maxmemory = 4096").unwrap().data_max, Size(4096));
         assert!(
-            parse("maxmemory = \"2 mb\"").is_err()
+            parse("maxmemory = \"2 mb\"").unwrap_err().contains("`2 mb` is no size")
                 && parse("maxmemory-policy = \"lru\"").unwrap_err().contains("allkeys-lru")
         );
         assert!(toml::from_str::<Config>("listne = 'x'").unwrap_err().to_string().contains("listne"));

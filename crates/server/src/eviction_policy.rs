@@ -87,7 +87,16 @@ impl EvictionPolicy {
 
     /// Whether keys without a deadline stay.
     pub(crate) fn is_volatile(self) -> bool {
-        self.name().starts_with("volatile")
+        match self {
+            EvictionPolicy::VolatileLru
+            | EvictionPolicy::VolatileLfu
+            | EvictionPolicy::VolatileRandom
+            | EvictionPolicy::VolatileTtl => true,
+            EvictionPolicy::NoEviction
+            | EvictionPolicy::AllKeysLru
+            | EvictionPolicy::AllKeysLfu
+            | EvictionPolicy::AllKeysRandom => false,
+        }
     }
 
     /// Whether the frequency of use decides.

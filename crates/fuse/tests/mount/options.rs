@@ -217,8 +217,8 @@ fn calls_beyond_fuse_are_refused() {
     assert_eq!(told.stx_mask & StatxFlags::BTIME.bits(), 0, "no birth time");
 }
 
-/// `syncfs` answers without a request to the daemon: what they should have covered is
-/// lost when the daemon dies before the time of `commit`. `fsync` covers it.
+/// `syncfs` succeeds without a request to the daemon, so changes before it are lost if the daemon
+/// dies without a sync of its own. `fsync` covers those before it.
 #[test]
 fn syncfs_does_not_reach_the_daemon() {
     if !works() {
@@ -234,7 +234,7 @@ fn syncfs_does_not_reach_the_daemon() {
     on.kill();
     drop(directory);
     on.mount();
-    assert_eq!(fs::read(on.path("a")).unwrap(), b"old", "the page docs/semantics/posix.md tells of losses");
+    assert_eq!(fs::read(on.path("a")).unwrap(), b"old", "`syncfs` made nothing durable");
     assert!(!on.path("b").exists());
     on.unmount();
     on.check();

@@ -1,4 +1,4 @@
-//! The uses of keys that policies of eviction follow (`data_bound.rs`).
+//! The uses of keys that policies of eviction follow (`data_bound/access.rs`).
 
 use super::{Command, KeyPlace, key_places};
 use crate::keyspace::Keyspace;

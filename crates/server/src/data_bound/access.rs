@@ -1,7 +1,7 @@
 //! When or how often keys were used, about: 8 bytes a key in a table of a fixed size, in memory
 //! alone.
 //!
-//! A key's hash chooses a bucket of 8 slots, one cache line. A slot has 32 bits of the hash and 32
+//! A key's hash chooses a bucket of 8 slots, 64 bytes in one or two cache lines. A slot has 32 bits of the hash and 32
 //! bits of what is known: tenths of seconds of the last use, or the minute of the last use and a
 //! counter that rises with uses, the more seldom the higher it is, and falls by one each minute
 //! (Redis's, with `lfu-log-factor` 10 and `lfu-decay-time` 1). A full bucket forgets the key that

@@ -102,15 +102,16 @@ impl Iterations {
         }
         let synced = self.disk.synced;
         let due = self.disk.parked.extract_if(.., |(version, _)| failed.is_some() || *version <= synced);
-        let due = Vec::from_iter(due.map(|(_, served)| served));
-        for served in &due {
+        let due = Vec::from_iter(due);
+        for (version, served) in &due {
             let Some(connection) = self.clients.get_mut(served.slot) else { continue };
             connection.covered = true;
-            if let Some(text) = &failed {
+            if let Some(text) = failed.as_ref().filter(|_| *version > synced) {
                 take_back(connection, served, &mut self.shared.waiters, text.as_bytes());
             }
         }
         if !due.is_empty() {
+            let due = due.into_iter().map(|(_, served)| served).collect();
             let list = std::mem::replace(&mut self.served, due);
             self.reply();
             self.served = list;

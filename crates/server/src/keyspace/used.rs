@@ -165,13 +165,13 @@ impl Keyspace<'_> {
                 last = Some([key, &[0]].concat());
                 left -= 1;
             }
-            // The next key is the last one and a zero; none left: the next place.
-            at = if left > 0 { (at.0 + 1, Vec::new()) } else { (at.0, last.unwrap_or_default()) };
             let now = &mut self.remembered.used.now;
-            for (sum, more) in now.by_place[index_of(place).unwrap_or(0)].iter_mut().zip(sums) {
+            for (sum, more) in now.by_place[at.0].iter_mut().zip(sums) {
                 *sum += more;
                 now.all += more;
             }
+            // The next key is the last one and a zero; none left: the next place.
+            at = if left > 0 { (at.0 + 1, Vec::new()) } else { (at.0, last.unwrap_or_default()) };
             now.frontier.clone_from(&at);
         }
         self.remembered.used.committed();

@@ -461,3 +461,20 @@ fn a_failed_sync_answers_waitaof() {
     let reply = client.reply();
     assert!(is_error(&reply), "{reply:?}");
 }
+
+/// A sync that fails is an error for the connection in `always` whose replies wait for it, and for
+/// no other.
+#[test]
+fn a_failed_sync_answers_a_connection_in_always() {
+    let folder = tempfile::tempdir().unwrap();
+    let hourly = Durability::Interval(Duration::from_secs(3600));
+    let media = everbyte_media::Options { durability: hourly, ..media() };
+    let (disk, address, _, _thread) = start_in(&folder.path().join("store"), "none", &media);
+    let (mut sure, mut quick) = (Client::connect(address), Client::connect(address));
+    assert_eq!(sure.call(&["CLIENT", "DURABILITY", "always"]), Reply::Simple("OK".into()));
+    assert_eq!(sure.call(&["SET", "k", "1"]), Reply::Simple("OK".into()));
+    disk.broken.store(true, Ordering::SeqCst);
+    assert_eq!(quick.call(&["GET", "k"]), Reply::Bulk(b"1".to_vec()));
+    let reply = sure.call(&["SET", "k", "2"]);
+    assert!(is_error(&reply), "{reply:?}");
+}
