@@ -252,10 +252,18 @@ impl ServerState {
         !client.authenticated && !self.users.is_open()
     }
 
-    /// Milliseconds since 1970, by the clock of the options.
+    /// Whole milliseconds since 1970, by the clock of the options.
     pub(crate) fn clock(&self) -> u64 {
-        let since = self.options.clock.now().duration_since(UNIX_EPOCH);
-        since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+        u64::try_from(self.since_1970().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The same rounded up, for the end of a wait: a wait counted from here is never too short.
+    pub(crate) fn clock_up(&self) -> u64 {
+        u64::try_from(self.since_1970().as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    }
+
+    fn since_1970(&self) -> Duration {
+        self.options.clock.now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 
     /// A command has ended: counts its time, which reaches back to the end of the one before it.

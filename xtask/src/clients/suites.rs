@@ -44,8 +44,7 @@ fn source(python: &Path, name: &str, version: &str) -> Result<PathBuf> {
     if let Some(path) = found(&folder) {
         return Ok(path);
     }
-    let pip =
-        ["-m", "pip", "download", "--quiet", "--no-deps", "--no-build-isolation", "--no-binary", ":all:", "--dest"];
+    let pip = ["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:", "--dest"];
     shell::run(Command::new(python).args(pip).arg(&folder).arg(format!("{name}=={version}")))?;
     let archives = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     for archive in archives.filter_map(|entry| Some(entry.ok()?.path())) {
@@ -63,11 +62,16 @@ fn pytest(python: &Path, folder: &Path, suite: &str, words: &[&str]) -> Result {
     for name in exclusions(suite)? {
         command.args(["--deselect", &name]);
     }
+    // Tests call programs of the packages by their names.
+    let programs = python.parent().map(Path::to_path_buf).unwrap_or_default();
+    let others = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(programs).chain(std::env::split_paths(&others)));
+    command.env("PATH", path.map_err(|error| format!("PATH: {error}"))?);
     shell::run(command.current_dir(folder).env("PYTHONPATH", sources()).env("PYTHONDONTWRITEBYTECODE", "1"))
 }
 
 pub(super) fn redis_py() -> Result {
-    let python = python(&[PYTEST, &["redis==8.1.0", "hatchling", "numpy", "cachetools", "mock", "PyJWT"]].concat())?;
+    let python = python(&[PYTEST, &["redis==8.1.0", "coverage", "numpy", "cachetools", "mock", "PyJWT"]].concat())?;
     let folder = source(&python, "redis", "8.1.0")?;
     let server = Server::start()?;
     let url = format!("redis://localhost:{}/0", server.port);
@@ -85,14 +89,22 @@ pub(super) fn redis_py() -> Result {
 }
 
 pub(super) fn rq() -> Result {
-    let python = python(&[PYTEST, &["redis==8.1.0", "rq==3.0.0", "psutil==7.1.3", "hatchling"]].concat())?;
+    let python = python(&[PYTEST, &["redis==8.1.0", "rq==3.0.0", "psutil==7.1.3"]].concat())?;
     let folder = source(&python, "rq", "3.0.0")?;
     let _server = Server::at(6379)?;
     pytest(&python, &folder, "rq", &["tests"])
 }
 
 pub(super) fn django_redis() -> Result {
-    let packages = ["django==5.2.8", "django-redis==7.0.0", "msgpack", "lz4", "pytest-xdist==3.8.0", "setuptools"];
+    let packages = [
+        "django==5.2.8",
+        "asgiref==3.8.1",
+        "django-redis==7.0.0",
+        "msgpack",
+        "lz4",
+        "pytest-xdist==3.8.0",
+        "setuptools",
+    ];
     let python = python(&[PYTEST, &["redis==8.1.0"], &packages[..]].concat())?;
     let folder = source(&python, "django-redis", "7.0.0")?;
     let _server = Server::at(6379)?;
@@ -102,8 +114,18 @@ pub(super) fn django_redis() -> Result {
 }
 
 pub(super) fn limits() -> Result {
-    let stores = ["pymemcache", "pymongo", "motor", "coredis", "valkey", "flaky", "setuptools", "versioneer"];
-    let python = python(&[PYTEST, &["redis==8.1.0", "limits==5.8.0"], &stores[..]].concat())?;
+    let packages = [
+        "pytest-lazy-fixtures==1.4.0",
+        "pymemcache",
+        "pymongo",
+        "motor",
+        "coredis",
+        "valkey",
+        "flaky",
+        "setuptools",
+        "versioneer",
+    ];
+    let python = python(&[PYTEST, &["redis==8.1.0", "limits==5.8.0"], &packages[..]].concat())?;
     let folder = source(&python, "limits", "5.8.0")?;
     let _server = Server::on(7379, Some("/tmp/limits.redis.sock"))?;
     let marks = "redis and not redis_cluster and not redis_sentinel";

@@ -11,11 +11,11 @@ mod words;
 
 use crate::{Options, ServerScript};
 use everbyte_kv::raw::Raw as _;
-use everbyte_kv::{Kv, ManualClock};
+use everbyte_kv::{Clock, Kv, ManualClock};
 use everbyte_media::{BackendChoice, Durability};
 use everbyte_store::{CreateOptions, Store};
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Milliseconds since 1970 at the first turn.
 const START: u64 = 1_000_000_000_000;
@@ -255,4 +255,29 @@ fn a_flush_ends_those_who_wait_in_groups() {
     turns.ask(0, &["XGROUP CREATE s g $ MKSTREAM", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >"]);
     let replies = turns.at(0, &[(1, &["FLUSHDB"])]);
     assert!(replies[0].starts_with('-'), "{replies:?}");
+}
+
+/// A clock that is 900 us ahead of another.
+struct Ahead(ManualClock);
+
+impl Clock for Ahead {
+    fn now(&self) -> SystemTime {
+        self.0.now() + Duration::from_micros(900)
+    }
+}
+
+/// A wait is as long as its client asked for, or longer, wherever in a millisecond it begins.
+#[test]
+fn no_wait_is_too_short() {
+    let mut turns = Turns::new();
+    turns.server = ServerScript::open(
+        turns.kv.clone(),
+        3,
+        false,
+        Options { clock: Arc::new(Ahead(turns.clock.clone())), ..Options::default() },
+    )
+    .unwrap();
+    assert_eq!(turns.at(0, &[(0, &["BLPOP q 0.005"])])[0], "");
+    assert_eq!(turns.at(5, &[])[0], "", "its whole time may not be over yet");
+    assert_eq!(turns.at(6, &[])[0], "*-1\r\n");
 }
