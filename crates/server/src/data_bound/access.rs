@@ -1,11 +1,12 @@
 //! When or how often keys were used, about: 8 bytes a key in a table of a fixed size, in memory
 //! alone.
 //!
-//! A key's hash chooses a bucket of 8 slots, 64 bytes in one or two cache lines. A slot has 32 bits of the hash and 32
-//! bits of what is known: tenths of seconds of the last use, or the minute of the last use and a
-//! counter that rises with uses, the more seldom the higher it is, and falls by one each minute
-//! (Redis's, with `lfu-log-factor` 10 and `lfu-decay-time` 1). A full bucket forgets the key that
-//! would go first. A key that is not in the table counts as used when the table was made.
+//! A key's hash chooses a bucket of 8 slots, 64 bytes in one or two cache lines. A slot has 32 bits
+//! of the hash and 32 bits of what is known: tenths of seconds of the last use, or the minute of
+//! the last use and a counter that rises with uses, the more seldom the higher it is, and falls by
+//! one each minute (Redis's, with `lfu-log-factor` 10 and `lfu-decay-time` 1). A full bucket
+//! forgets the key that would go first. A key that is not in the table counts as used when the
+//! table was made.
 //!
 //! The table has 4 Mi slots, 32 MiB, of which the system gives the pages that are used; it exists
 //! under the policies that ask for it, and no other.
