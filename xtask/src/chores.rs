@@ -4,6 +4,9 @@ use crate::against;
 use crate::shell::{self, Result, as_root, cargo};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+/// The package of the Linux kernel's sources, a tree of files for benches and tests.
+pub(crate) const KERNEL: &str = "linux-source-6.1";
+
 /// Packages that the rivals of the benches need.
 const RIVALS: &[&str] = &[
     "redis-server",
@@ -17,7 +20,7 @@ const RIVALS: &[&str] = &[
     "fuse3",
     "fuse2fs",
     "libfuse3-dev",
-    "linux-source-6.1",
+    KERNEL,
     "pkg-config",
     "sqlite3",
     "gcc",

@@ -10,6 +10,7 @@ mod aarch64;
 mod against;
 mod chores;
 mod ci;
+mod clients;
 mod dax;
 mod posix;
 mod python;
@@ -34,6 +35,8 @@ cargo xtask WORD
   dax [all|tests|kills]          boot an emulated persistent-memory machine, test there, kill it, check on the host
   posix [--operations N]         other projects' suites and programs on a mounted volume; as root
   python                         build the Python package as a wheel, install it in target/python, run its tests
+  clients [NAME..]               other projects' Redis clients, and applications with their own tests, on the server
+          [--list]               their names
   aarch64                        build for 64-bit ARM, and run the tests of media, log and kv there, under QEMU
   fuzz [TARGET] [--seconds N]    fuzz every parser of outside bytes, ten minutes each
   schedules [--count N]          threads on typed pools, in many more orders than the tests try
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         ["dax", rest @ ..] => dax::run(rest),
         ["posix", rest @ ..] => posix::run(rest),
         ["python", rest @ ..] => python::run(rest),
+        ["clients", rest @ ..] => clients::run(rest),
         ["aarch64", rest @ ..] => aarch64::run(rest),
         ["fuzz", rest @ ..] => chores::fuzz(rest),
         ["schedules", rest @ ..] => chores::schedules(rest),

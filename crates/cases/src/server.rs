@@ -80,6 +80,13 @@ pub(crate) const CASES: &[Case] = &[
         program: transactions,
     },
     Case {
+        name: "server-evictions",
+        crate_name: "server",
+        about: "commands need more room than there is, and keys of all types are evicted: both happen together",
+        total: TOTAL,
+        program: evictions,
+    },
+    Case {
         name: "server-scripts",
         crate_name: "server",
         about: "functions are kept, replaced and called, some refused by a full store: each call is whole, as its library is",
@@ -524,6 +531,50 @@ fn scripts(explorer: Explorer) -> Result<Report, Box<Failure>> {
         program.settle();
     };
     explore(explorer, start, run, true)
+}
+
+fn evictions(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let start = served(MAX, &["SET before 1"]);
+    let run = |program: &mut Program<'_>| {
+        // A run on what a crash has left begins with the same keys: 3137 bytes.
+        program.iteration(
+            START + 500,
+            &[
+                (
+                    0,
+                    &[
+                        "FLUSHALL",
+                        "SET a ~700a PXAT 1000000030000",
+                        "SET b ~700b PXAT 1000000040000",
+                        "RPUSH l x y ~600z",
+                        "PEXPIREAT l 1000000020000",
+                        "SET p plain",
+                    ],
+                ),
+                (2, &["SELECT 9", "HSET h f ~700v", "PEXPIREAT h 1000000025000"]),
+            ],
+        );
+        program.look(START + 600, 0, "CONFIG SET maxmemory 3300 maxmemory-policy volatile-ttl");
+        // The second command finds too much; the list goes.
+        program.iteration_evicting(
+            START + 1000,
+            &[(0, &["SET n1 ~700n", "SET n2 ~20n"]), (1, &["APPEND p more"])],
+            &[(0, "l")],
+        );
+        // A hash of another database.
+        program.iteration_evicting(START + 2000, &[(0, &["RPUSH m ~700m", "SADD s m"])], &[(9, "h")]);
+        // A transaction makes room once, before it; the next command makes room for two.
+        program.iteration_evicting(
+            START + 3000,
+            &[(0, &["MULTI", "SET big ~900q", "SET t 1", "EXEC"]), (1, &["SET u 1"])],
+            &[(0, "a"), (0, "b")],
+        );
+        // No key with a deadline is left.
+        let left = program.iteration(START + 4000, &[(0, &["SET v ~900v", "SET w 1"]), (1, &["DEL big", "SET x 1"])]);
+        assert!(!is_error(&left[0][0]) && is_error(&left[0][1]) && !left[1].iter().any(is_error), "{left:?}");
+        program.look(START + 4100, 0, "CONFIG SET maxmemory 0 maxmemory-policy noeviction");
+    };
+    explore(explorer, start, run, false)
 }
 
 fn pending(explorer: Explorer) -> Result<Report, Box<Failure>> {

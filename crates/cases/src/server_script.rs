@@ -313,6 +313,8 @@ pub(crate) struct Program<'p> {
     asked: [VecDeque<Asked>; CLIENTS],
     /// Clients whose command at the front waited.
     fed: [bool; CLIENTS],
+    /// Keys that the next iteration evicts.
+    victims: Vec<(u8, String)>,
     operations: Vec<Operation>,
 }
 
@@ -330,6 +332,7 @@ impl<'p> Program<'p> {
             queued: [const { None }; CLIENTS],
             asked: [const { VecDeque::new() }; CLIENTS],
             fed: [false; CLIENTS],
+            victims: Vec::new(),
             operations: Vec::new(),
         }
     }
@@ -356,6 +359,17 @@ impl<'p> Program<'p> {
         self.iteration_for(now, lines, &[])
     }
 
+    /// One iteration as above, in which these keys of databases are evicted.
+    pub(crate) fn iteration_evicting(
+        &mut self,
+        now: u64,
+        lines: &[(usize, &[&str])],
+        victims: &[(u8, &str)],
+    ) -> Vec<Vec<Reply>> {
+        self.victims = victims.iter().map(|(space, key)| (*space, key.to_string())).collect();
+        self.iteration(now, lines)
+    }
+
     /// A client sends a line that waits, in an iteration of its own that no operation is.
     pub(crate) fn wait(&mut self, now: u64, client: usize, line: &str) {
         let (server, words) = (&mut self.server, words(line));
@@ -378,6 +392,10 @@ impl<'p> Program<'p> {
         }
         let first = self.operations.len();
         self.begin(format!("iteration at {now}"), now, sweeps);
+        // Their place is before the commands: these name other keys.
+        let gone = std::mem::take(&mut self.victims).into_iter();
+        let gone = gone.map(|(space, key)| (space, vec!["DEL".to_string(), key])).collect();
+        self.operations[first].done.lock().expect("no panic").push(gone);
         let mut requests = Vec::new();
         for (client, lines) in lines {
             let mut bytes = Vec::new();

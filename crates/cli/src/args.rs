@@ -28,7 +28,7 @@ pub(crate) use replication::ReplicationArgs;
 pub(crate) use store::{BackupArgs, CloneArgs, MergeArgs, RestoreArgs, StoreCommand, StoreCommands};
 pub(crate) use top::TopArgs;
 
-use crate::config::{Backend, Durability};
+use crate::config::{Backend, ClientMode, Durability, Policy, Size};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use everbyte_store::Token;
 use std::path::PathBuf;
@@ -443,6 +443,19 @@ pub(crate) struct RedisArgs {
     /// Milliseconds after which a script is ended and taken back; 0: never [default: 5000]
     #[arg(long = "busy-reply-threshold", env = "EVERBYTE_BUSY_REPLY_THRESHOLD", value_name = "MILLISECONDS")]
     pub script_time_max: Option<u64>,
+    /// The durability of connections that ask for none of their own: store, always [default: store]
+    #[arg(long = "client-durability", env = "EVERBYTE_CLIENT_DURABILITY", value_name = "MODE")]
+    pub client_durability: Option<ClientMode>,
+    /// Bytes that the data may take, as 100mb; 0: the store's size is the bound [default: 0]
+    #[arg(long = "maxmemory", env = "EVERBYTE_MAXMEMORY", value_name = "BYTES")]
+    pub data_max: Option<Size>,
+    /// Keys that are evicted for more: noeviction, allkeys-lru, -lfu, -random, volatile-lru, -lfu,
+    /// -random, -ttl [default: noeviction]
+    #[arg(long = "maxmemory-policy", env = "EVERBYTE_MAXMEMORY_POLICY", value_name = "POLICY")]
+    pub eviction_policy: Option<Policy>,
+    /// Keys that are compared for each that is evicted [default: 5]
+    #[arg(long = "maxmemory-samples", env = "EVERBYTE_MAXMEMORY_SAMPLES", value_name = "COUNT")]
+    pub eviction_samples: Option<usize>,
 }
 
 /// `everbyte media ..`.

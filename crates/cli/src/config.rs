@@ -70,6 +70,100 @@ impl From<Durability> for String {
     }
 }
 
+/// Bytes as redis.conf writes them: a number, or text such as `100mb`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "SizeWords", into = "u64")]
+pub(crate) struct Size(pub u64);
+
+/// The two forms of a size.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum SizeWords {
+    Bytes(u64),
+    Text(String),
+}
+
+impl TryFrom<SizeWords> for Size {
+    type Error = String;
+
+    fn try_from(words: SizeWords) -> Result<Size, String> {
+        match words {
+            SizeWords::Bytes(bytes) => Ok(Size(bytes)),
+            SizeWords::Text(text) => text.parse(),
+        }
+    }
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Size, String> {
+        let size = everbyte_server::parse_size(text.as_bytes());
+        size.map(Size).ok_or_else(|| format!("`{text}` is no size: a number, then k, kb, m, mb, g, gb or nothing"))
+    }
+}
+
+impl From<Size> for u64 {
+    fn from(size: Size) -> u64 {
+        size.0
+    }
+}
+
+/// The durability of connections, as users write it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct ClientMode(pub everbyte_server::ClientDurability);
+
+impl FromStr for ClientMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ClientMode, String> {
+        let mode = everbyte_server::ClientDurability::named(text.as_bytes());
+        mode.map(ClientMode).ok_or_else(|| format!("`{text}` is neither store nor always"))
+    }
+}
+
+impl TryFrom<String> for ClientMode {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<ClientMode, String> {
+        text.parse()
+    }
+}
+
+impl From<ClientMode> for String {
+    fn from(mode: ClientMode) -> String {
+        mode.0.name().into()
+    }
+}
+
+/// A policy of eviction under Redis's name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct Policy(pub everbyte_server::EvictionPolicy);
+
+impl FromStr for Policy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Policy, String> {
+        text.parse().map(Policy)
+    }
+}
+
+impl TryFrom<String> for Policy {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Policy, String> {
+        text.parse()
+    }
+}
+
+impl From<Policy> for String {
+    fn from(policy: Policy) -> String {
+        policy.0.name().into()
+    }
+}
+
 /// A password as users write it: 1 to 512 bytes. It is read and never printed.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
@@ -135,6 +229,18 @@ pub(crate) struct Config {
     /// Milliseconds after which a script is ended; 0: never.
     #[serde(rename = "busy-reply-threshold")]
     pub script_time_max: u64,
+    /// The durability of connections that ask for none of their own: `store` or `always`.
+    #[serde(rename = "client-durability")]
+    pub client_durability: ClientMode,
+    /// Bytes that the data may take; 0: the store's size is the bound.
+    #[serde(rename = "maxmemory")]
+    pub data_max: Size,
+    /// The keys that are evicted for more.
+    #[serde(rename = "maxmemory-policy")]
+    pub eviction_policy: Policy,
+    /// Keys that are compared for each that is evicted.
+    #[serde(rename = "maxmemory-samples")]
+    pub eviction_samples: usize,
     /// The directory of backups that clients may ask for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backups: Option<PathBuf>,
@@ -169,6 +275,10 @@ impl Default for Config {
             slowlog_len: server.slowlog_len,
             latency_threshold: server.latency_threshold,
             script_time_max: server.script_time_max.as_millis() as u64,
+            client_durability: ClientMode(server.client_durability),
+            data_max: Size(server.data_max),
+            eviction_policy: Policy(server.eviction_policy),
+            eviction_samples: server.eviction_samples,
             backups: None,
             mounts: Vec::new(),
             access: AccessArgs::default(),
@@ -207,6 +317,10 @@ impl Config {
             slowlog_len: args.redis.slowlog_len.unwrap_or(base.slowlog_len),
             latency_threshold: args.redis.latency_threshold.unwrap_or(base.latency_threshold),
             script_time_max: args.redis.script_time_max.unwrap_or(base.script_time_max),
+            client_durability: args.redis.client_durability.unwrap_or(base.client_durability),
+            data_max: args.redis.data_max.unwrap_or(base.data_max),
+            eviction_policy: args.redis.eviction_policy.unwrap_or(base.eviction_policy),
+            eviction_samples: args.redis.eviction_samples.unwrap_or(base.eviction_samples),
             backups: args.backups.clone().or(base.backups),
             access: args.access.clone().or(base.access),
             replication: args.replication.clone().or(base.replication),
@@ -214,6 +328,9 @@ impl Config {
         };
         if config.clients_max == 0 {
             return Err(Failure::Words("maxclients: at least 1".into()));
+        }
+        if config.eviction_samples == 0 {
+            return Err(Failure::Words("maxmemory-samples: at least 1".into()));
         }
         const LETTERS: &str = "Ag$lshzxeKEtmdn";
         match config.events.chars().find(|letter| !LETTERS.contains(*letter)) {
@@ -278,6 +395,13 @@ mod tests {
     fn a_printed_config_is_a_config_file() {
         let config = Config { durability: "interval:20".parse().unwrap(), ..Config::default() };
         assert_eq!(toml::from_str::<Config>(&toml::to_string(&config).unwrap()).unwrap(), config);
+        let read = parse("maxmemory = \"2mb\"\nmaxmemory-policy = \"allkeys-lru\"").unwrap();
+        assert_eq!((read.data_max, read.eviction_policy), (Size(2 << 20), "allkeys-lru".parse().unwrap()));
+        assert_eq!(parse("maxmemory = 4096").unwrap().data_max, Size(4096));
+        assert!(
+            parse("maxmemory = \"2 mb\"").unwrap_err().contains("`2 mb` is no size")
+                && parse("maxmemory-policy = \"lru\"").unwrap_err().contains("allkeys-lru")
+        );
         assert!(toml::from_str::<Config>("listne = 'x'").unwrap_err().to_string().contains("listne"));
     }
 }

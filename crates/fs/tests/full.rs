@@ -1,7 +1,10 @@
 //! A volume in which few pages are left: a call that is refused has changed nothing and has given
 //! back all that it took, wherever on its way the pages ended.
 
-use everbyte_fs::{Allocate, Error, FileKind, Ino, NewFile, Rename, Result, SetXattr, Volume, VolumeOptions, model};
+use everbyte_fs::{
+    Allocate, Error, FileKind, Ino, NewFile, QuotaKind, QuotaLimit, QuotaLimits, Rename, Result, SetXattr, Volume,
+    VolumeOptions, model,
+};
 use everbyte_media::{Media, Options};
 use everbyte_store::{FormatOptions, Store};
 
@@ -85,6 +88,15 @@ const CALLS: &[(&str, Call)] = &[
     ("a rename into a full directory", |volume, files| {
         volume.rename(ROOT, b"large", files.directory, b"new", Rename::Replace)
     }),
+    ("a whiteout of a rename into a full directory", |volume, files| {
+        let file = NewFile { kind: FileKind::CharDevice, ..FILE };
+        volume.rename(ROOT, b"large", files.directory, b"new", Rename::Whiteout { replace: false, file })
+    }),
+    ("limits", |volume, _| {
+        let limit = QuotaLimit { hard: 1 << 30, ..QuotaLimit::default() };
+        volume.set_quota(QuotaKind::User, 7, &QuotaLimits { bytes: limit, inodes: limit })
+    }),
+    ("a snapshot", |volume, _| volume.snapshot(b"snapshot").map(drop)),
     ("a long target", |volume, _| {
         let target = [b'x'; 500];
         volume.make(ROOT, b"link", &NewFile { kind: FileKind::Link, target: &target, ..FILE }).map(drop)

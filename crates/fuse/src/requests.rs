@@ -47,13 +47,14 @@ const CAPABILITIES: &[u8] = b"security.capability";
 /// The attribute that holds an access control list.
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 /// Wanted of the kernel, each as far as it has it. Truncation in the request of opening
-/// (`FUSE_ATOMIC_O_TRUNC`) is not: it comes before the kernel refuses a program that runs.
-const WANTED: [InitFlags; 10] = [
+/// (`FUSE_ATOMIC_O_TRUNC`) is not: it comes before the kernel refuses a program that runs. Nor are
+/// asynchronous requests for `O_DIRECT` (`FUSE_ASYNC_DIO`): when such a write has ended, the kernel
+/// leaves the pages that a reader has cached meanwhile, and they stay stale (FU-2).
+const WANTED: [InitFlags; 9] = [
     InitFlags::FUSE_EXPORT_SUPPORT,
     InitFlags::FUSE_DONT_MASK,
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
-    InitFlags::FUSE_ASYNC_DIO,
     InitFlags::FUSE_PARALLEL_DIROPS,
     InitFlags::FUSE_POSIX_ACL,
     InitFlags::FUSE_CACHE_SYMLINKS,
@@ -685,9 +686,11 @@ impl Filesystem for VolumeRequests {
         reply: ReplyLseek,
     ) {
         let _turn = self.workers.turn(request.pid());
-        let sought = self.open_file(handle).and_then(|file| match (u64::try_from(offset), whence) {
-            (Ok(at), libc::SEEK_DATA) => file.seek(Seek::Data(at)),
-            (Ok(at), libc::SEEK_HOLE) => file.seek(Seek::Hole(at)),
+        // As on Linux, an offset below zero is one beyond the end.
+        let at = offset as u64;
+        let sought = self.open_file(handle).and_then(|file| match whence {
+            libc::SEEK_DATA => file.seek(Seek::Data(at)),
+            libc::SEEK_HOLE => file.seek(Seek::Hole(at)),
             _ => Err(Error::from(Refusal::EINVAL)),
         });
         match sought {

@@ -298,6 +298,39 @@ mod tests {
             third.join().unwrap().unwrap();
         });
         locks.release_records(FILE, 3);
-        assert!(locks.table.lock().ranges.is_empty(), "nothing is left");
+        let table = locks.table.lock();
+        assert!(table.ranges.is_empty() && table.waiting.is_empty(), "nothing is left");
+    }
+
+    /// A waiter is woken by a lock that becomes shared, as by one that ends.
+    #[test]
+    fn a_lock_that_becomes_shared_lets_others_in() {
+        let locks = Locks::default();
+        locks.set(LockSpace::Ranges, FILE, lock(1, LockKind::Exclusive, 0..9), false).unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let locks = &locks;
+            scope.spawn(move || {
+                sender.send(locks.set(LockSpace::Ranges, FILE, lock(2, LockKind::Shared, 0..9), true)).unwrap();
+            });
+            while locks.table.lock().waiting.is_empty() {
+                std::thread::yield_now();
+            }
+            locks.set(LockSpace::Ranges, FILE, lock(1, LockKind::Shared, 0..9), false).unwrap();
+            let taken = receiver.recv_timeout(std::time::Duration::from_secs(20));
+            locks.release_records(FILE, 1); // the waiter ends in any case
+            taken.expect("the waiter is woken").unwrap();
+        });
+    }
+
+    /// The end of the last range lock leaves the locks of whole files.
+    #[test]
+    fn locks_of_both_kinds_are_released_apart() {
+        let locks = Locks::default();
+        locks.set(LockSpace::Whole, FILE, lock(2, LockKind::Exclusive, 0..u64::MAX), false).unwrap();
+        locks.set(LockSpace::Ranges, FILE, lock(1, LockKind::Exclusive, 0..9), false).unwrap();
+        locks.release_records(FILE, 1);
+        locks.release_all(FILE, 2);
+        locks.set(LockSpace::Whole, FILE, lock(3, LockKind::Exclusive, 0..u64::MAX), false).unwrap();
     }
 }

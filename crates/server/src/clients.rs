@@ -2,6 +2,7 @@
 
 use crate::access::{UserId, Users};
 use crate::connection::Connection;
+use crate::options::ClientDurability;
 use crate::stream::Address;
 use crate::tracking::TrackingMode;
 use crate::transaction::Transaction;
@@ -51,8 +52,12 @@ pub(crate) struct Client {
     pub tracking: Option<Box<TrackingMode>>,
     /// Since when more waits for it than its soft limit.
     pub over_soft_limit: Option<Instant>,
-    /// Whether it may not be evicted. None is.
+    /// Whether it may not be disconnected for want of memory. None is.
     pub no_evict: bool,
+    /// Its own durability mode, if it has asked for one.
+    pub durability: Option<ClientDurability>,
+    /// Times that a full store has refused the command under way, which is executed again.
+    pub tries: u32,
     /// Whether nothing more is executed for it in this iteration: its replies have to leave first.
     pub turn_over: bool,
     /// The other side.
@@ -130,6 +135,8 @@ impl Client {
             tracking: None,
             over_soft_limit: None,
             no_evict: false,
+            durability: None,
+            tries: 0,
             turn_over: false,
             peer: peer.into(),
             local: local.into(),
@@ -169,6 +176,7 @@ impl Client {
     pub(crate) fn reset(&mut self) {
         self.name.clear();
         self.database = 0;
+        self.durability = None;
         self.reply_mode = ReplyMode::On;
     }
 }

@@ -84,6 +84,8 @@ pub(crate) struct Connection {
     pub parked: bool,
     /// Pushes that came while it was parked: they leave behind its replies (PUSH-2).
     pub held: Vec<u8>,
+    /// Whether a sync covers what is to be sent to it now, but for the pushes above.
+    pub covered: bool,
     /// Whether it is in the list of connections to send to.
     pub listed: bool,
     /// Whether unexecuted whole requests may be in the input.
@@ -115,6 +117,7 @@ impl Connection {
             queued: false,
             parked: false,
             held: Vec::new(),
+            covered: false,
             listed: false,
             unread: false,
             progress,

@@ -1,5 +1,5 @@
-//! Syncs that WAITAOF asks for, on a store whose durability mode does not sync each write: a thread
-//! of its own waits for the disk.
+//! Syncs that WAITAOF and connections in the mode `always` ask for, on a store whose durability
+//! mode does not sync each write: a thread of its own waits for the disk.
 //!
 //! Steps
 //!   1. the loop asks, when the iteration has committed, with the newest position of the log

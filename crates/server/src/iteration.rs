@@ -25,7 +25,8 @@
 //!           replies follow those that a pending iteration holds back, and a connection that is
 //!           served has nothing unsettled of its own.
 //!   PEND-2  Pending iterations are answered in the order of their commits.
-//! And PUSH-1 to PUSH-3 (`outbox.rs`), WAIT-1 to WAIT-3 (`waiting.rs`), ITER-1 (`keyspace.rs`),
+//! And DISK-1, DISK-2 (`iteration/disk.rs`), PUSH-1 to PUSH-3 (`outbox.rs`), WAIT-1 to WAIT-3
+//! (`waiting.rs`), ITER-1 (`keyspace.rs`),
 //! GATHER-1 (`gather.rs`), CONN-1, CONN-2 (`connection.rs`), OUT-2 (`reply.rs`), SETTLER-1
 //! (`settler.rs`).
 //!
@@ -33,8 +34,8 @@
 
 use crate::clients::{Clients, Closing, ReplyMode};
 use crate::command::{
-    Call, CommandTable, Fail, admitted, discarded, end_command, feed, listens, may_write, queued, refused, remember,
-    store_text, tell_changes, waits_for_settled,
+    Call, CommandTable, Fail, admitted, discarded, end_command, feed, listens, may_write, note_uses, queued, refused,
+    remember, store_text, tell_changes, waits_for_settled,
 };
 use crate::connection::{Connection, Pool, ReadEnd};
 use crate::error::{Error, Result};
@@ -55,12 +56,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 mod deliver;
+mod disk;
+mod evict;
 mod figures;
 mod invalidate;
 mod limits;
 mod naming;
 mod pause;
 mod replicate;
+mod send;
 mod settling;
 mod sweep;
 mod waits;
@@ -104,6 +108,8 @@ pub(crate) struct Iterations {
     ticked: Instant,
     /// Careful iterations still to come (`keyspace.rs`).
     careful: u32,
+    /// Connections whose replies wait for a sync.
+    disk: disk::DiskWaits,
     /// Asks for figures, and is given them.
     pub desk: Option<FigureDesk>,
 }
@@ -211,6 +217,7 @@ impl Iterations {
             pool: Pool::default(),
             ticked,
             careful: 0,
+            disk: disk::DiskWaits::default(),
             desk: None,
         }
     }
@@ -245,6 +252,7 @@ impl Iterations {
             self.shared.metrics.tick(now);
             self.drop_stalled();
             self.shared.pinned.tick(now);
+            self.shared.data_bound.tick();
             self.replication_tick();
         }
         tick
@@ -264,6 +272,7 @@ impl Iterations {
     /// See the head of this file.
     pub(crate) fn iteration(&mut self) -> Result<()> {
         self.land()?;
+        self.land_disk();
         self.gather.begin_iteration(self.settler.as_ref().is_some_and(Settler::is_idle));
         self.reload_origin();
         self.replicate();
@@ -278,6 +287,7 @@ impl Iterations {
         }
         self.tell_figures(&mut keys);
         self.end_pause(now);
+        self.keep_bound(&mut keys);
         self.apply_patches(&mut keys);
         self.sweep(&mut keys);
         self.give_up(now);
@@ -345,6 +355,7 @@ impl Iterations {
         }
         let commit = keys.committed();
         self.shared.metrics.expired += keys.take_expired();
+        self.shared.metrics.evicted += keys.take_evicted();
         if let Some(commit) = &commit {
             self.shared.replication.committed(commit.version().get(), keys.take_commits());
         }
@@ -567,6 +578,14 @@ impl Iterations {
             return Done::Later;
         }
         let (mut told, switching) = (false, std::mem::take(&mut client.switching));
+        let found = match found {
+            Ok(index) if self.shared.data_bound.on => {
+                let room = self.admit_room(client, CommandTable::get().rows[index], keys);
+                lost |= matches!(room, Err((_, true)));
+                room.map(|()| index).map_err(|(fail, _)| fail)
+            }
+            found => found,
+        };
         let found = found.and_then(|index| {
             let command = CommandTable::get().rows[index];
             Ok((index, queued(client, index, command, &args)?))
@@ -607,7 +626,18 @@ impl Iterations {
                     Verdict::Lost => lost = true,
                 }
                 let places = self.touched(keys, Some(&*client));
+                if let (Err(fail), false) = (&outcome, lost)
+                    && let Some(again) = self.tries_again(client, command, fail, keys)
+                {
+                    out.cut(position);
+                    self.shared.outbox.drop_command();
+                    self.shared.own_stale.clear();
+                    client.switching |= switching;
+                    return again;
+                }
+                client.tries = 0;
                 remember(client, &mut self.shared, index, &args);
+                note_uses(&mut self.shared, keys, client.database, command, &args);
                 if outcome.is_ok()
                     && let Some(fail) = self.wake(places, keys)
                 {
@@ -690,96 +720,6 @@ impl Iterations {
         for served in &self.served {
             if let Some(connection) = self.clients.get_mut(served.slot) {
                 take_back(connection, served, &mut self.shared.waiters, text);
-            }
-        }
-    }
-
-    /// Sends the replies of the iteration, ends connections, queues those with more to do.
-    fn reply(&mut self) {
-        let mut served = std::mem::take(&mut self.served);
-        self.deliver(&mut served);
-        for served in served.drain(..) {
-            let Some(mut connection) = self.clients.take(served.slot) else { continue };
-            connection.listed = false;
-            if self.send(&mut connection) {
-                if !connection.queued && self.wants_iteration(&connection) {
-                    connection.queued = true;
-                    self.queue.push_back(served.slot);
-                }
-                self.clients.restore(served.slot, connection);
-            } else {
-                self.pool.reclaim(&mut connection.out);
-                self.count_input(&mut connection, 0);
-                if connection.queued {
-                    self.queue.retain(|slot| *slot != served.slot); // the slot's next client is served once
-                }
-                self.shared.watches.forget(connection.client.id);
-                self.shared.channels.forget(connection.client.id);
-                self.shared.monitors.retain(|monitor| monitor.client != connection.client.id);
-                self.shared.waiters.remove(connection.client.id);
-                self.shared.tracking.forget(connection.client.id);
-                self.shared.replication.forget(connection.client.id);
-                self.clients.remove(served.slot);
-            }
-        }
-        self.served = served;
-        self.shared.clients = self.clients.count();
-    }
-
-    /// Sends what the socket takes; `false` when the connection is over.
-    fn send(&mut self, connection: &mut Connection) -> bool {
-        if connection.client.closing == Closing::Now {
-            return false;
-        }
-        // Bytes that were encrypted before go first.
-        let Ok(flushed) = connection.stream.flush_all() else { return false };
-        let before = connection.out.pending();
-        if before > 0 && flushed {
-            if before > self.shared.options.output_size_max.saturating_mul(2) {
-                self.shared.metrics.connections_over_limit += 1;
-                return false;
-            }
-            if connection.out.send(&mut connection.stream).is_err() {
-                return false;
-            }
-            let sent = before - connection.out.pending();
-            self.shared.metrics.output_bytes += sent as u64;
-            if sent > 0 {
-                connection.progress = self.shared.now;
-            }
-        } else if flushed {
-            connection.progress = self.shared.now;
-        }
-        if self.is_over_limit(connection) {
-            self.shared.metrics.connections_over_limit += 1;
-            return false;
-        }
-        if connection.out.is_empty() && matches!(connection.stream.flush_all(), Ok(true)) {
-            self.pool.reclaim(&mut connection.out);
-            let finished = connection.ended && !connection.unread;
-            return connection.client.closing == Closing::No && !finished;
-        }
-        true
-    }
-
-    fn wants_iteration(&self, connection: &Connection) -> bool {
-        connection.client.closing == Closing::No
-            && connection.out.pending() <= self.shared.options.output_size_soft
-            && (connection.unread && !connection.client.waiting && !connection.client.postponed
-                || connection.readable && !connection.ended)
-    }
-
-    /// A stopping server delivers what is settled, for a moment.
-    pub(crate) fn farewell(&mut self) {
-        let end = Instant::now() + FAREWELL;
-        let mut slots = self.clients.slots();
-        while !slots.is_empty() && Instant::now() < end {
-            slots.retain(|slot| match self.clients.get_mut(*slot) {
-                Some(connection) => matches!(connection.out.send(&mut connection.stream), Ok(false)),
-                None => false,
-            });
-            if !slots.is_empty() {
-                std::thread::sleep(Duration::from_millis(1));
             }
         }
     }

@@ -58,6 +58,8 @@ pub(crate) struct Metrics {
     pub errors_by_word: BTreeMap<String, u64>,
     /// Keys that were removed because their deadlines had passed.
     pub expired: u64,
+    /// Keys that were removed to make room.
+    pub evicted: u64,
     /// Passwords refused.
     pub passwords_refused: u64,
     /// Requests refused for want of a right: to a command, a key, a channel.

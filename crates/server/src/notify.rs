@@ -31,7 +31,7 @@ bitflags::bitflags! {
         const SORTED_SET = 1 << 7;
         /// Keys whose deadlines have passed.
         const EXPIRED = 1 << 8;
-        /// Evictions, of which there are none.
+        /// Keys that were removed to make room.
         const EVICTED = 1 << 9;
         /// Streams.
         const STREAM = 1 << 10;
@@ -118,6 +118,11 @@ impl Event {
     /// The event of a key whose deadline has passed.
     pub(crate) fn expired(database: u8, key: &[u8]) -> Event {
         Event::new(Events::EXPIRED, "expired", database, key)
+    }
+
+    /// The event of a key that was removed to make room.
+    pub(crate) fn evicted(database: u8, key: &[u8]) -> Event {
+        Event::new(Events::EVICTED, "evicted", database, key)
     }
 
     /// Channels and messages that tell it.
@@ -220,7 +225,7 @@ pub(crate) fn events(args: &Args<'_>, touched: &[Touch], is_there: &mut dyn FnMu
         .iter()
         .filter_map(|touch| match touch {
             Touch::Changed(database, key) => Some((*database, &key[..])),
-            Touch::Swept(..) | Touch::Told(..) | Touch::Cleared(_) => None,
+            Touch::Swept(..) | Touch::Evicted(..) | Touch::Told(..) | Touch::Cleared(_) => None,
         })
         .collect();
     let (Some(&(database, _)), true) = (changed.last(), args.len() > 1) else { return Vec::new() };

@@ -1,6 +1,7 @@
 //! Options chosen when a server starts.
 
 use crate::error::{Error, Result};
+use crate::eviction_policy::EvictionPolicy;
 use crate::password::Password;
 use crate::tls::TlsOptions;
 use everbyte_kv::{Clock, SystemClock};
@@ -17,6 +18,36 @@ pub struct SoftLimit {
     pub size: usize,
     /// The time for which more may wait.
     pub time: Duration,
+}
+
+/// The durability of the replies to one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum ClientDurability {
+    /// That of the store's mode.
+    #[default]
+    Store,
+    /// As if the store's mode were `always`: a sync covers what a reply tells of.
+    Always,
+}
+
+impl ClientDurability {
+    /// The name in the settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            ClientDurability::Store => "store",
+            ClientDurability::Always => "always",
+        }
+    }
+
+    /// The mode of this name, in any case.
+    pub fn named(name: &[u8]) -> Option<ClientDurability> {
+        let all = [ClientDurability::Store, ClientDurability::Always];
+        all.into_iter().find(|mode| mode.name().as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    pub(crate) fn is_always(self) -> bool {
+        self == ClientDurability::Always
+    }
 }
 
 /// How a [`Server`](crate::Server) listens and what it bounds. The defaults are meant for use.
@@ -79,6 +110,15 @@ pub struct Options {
     pub tracking_keys_max: usize,
     /// A client above the soft limit that takes no byte for so long is disconnected.
     pub output_stall: Duration,
+    /// Bytes that the data may take, as Redis's `maxmemory`: each entry of the tables counts as its
+    /// key, its value and 16; 0: the store's size is the bound.
+    pub data_max: u64,
+    /// The keys that are evicted for more, as Redis's `maxmemory-policy`.
+    pub eviction_policy: EvictionPolicy,
+    /// Keys that are compared for each that is evicted, as Redis's `maxmemory-samples`.
+    pub eviction_samples: usize,
+    /// The durability of connections that ask for none of their own (CLIENT DURABILITY).
+    pub client_durability: ClientDurability,
     /// Commands executed under one settlement of the store.
     pub iteration_commands_max: usize,
     /// Bytes of arguments executed under one settlement of the store; one larger command is an
@@ -159,6 +199,10 @@ impl Default for Options {
             reply_soft: SoftLimit { size: 0, time: Duration::ZERO },
             tracking_keys_max: 1_000_000,
             output_stall: Duration::from_secs(60),
+            data_max: 0,
+            eviction_policy: EvictionPolicy::NoEviction,
+            eviction_samples: 5,
+            client_durability: ClientDurability::Store,
             iteration_commands_max: 8192,
             iteration_size_max: 4 << 20,
             slowlog_threshold: 10_000,

@@ -6,6 +6,7 @@ use crate::channels::Channels;
 use crate::clients::Client;
 use crate::command::{Command, Flags};
 use crate::cursor::Cursors;
+use crate::data_bound::DataBound;
 use crate::disk_sync::DiskSync;
 use crate::error::{Error, Result};
 use crate::keyspace::{Remembered, Tables};
@@ -93,6 +94,8 @@ pub(crate) struct ServerState {
     pub naming: Vec<Naming>,
     /// Watched keys.
     pub watches: Watches,
+    /// The bound of the data.
+    pub data_bound: DataBound,
     /// The primary, and replicas.
     pub replication: Replication,
     /// Clients that wait for an element.
@@ -171,6 +174,7 @@ impl ServerState {
             cursors: Cursors::new(CURSORS_MAX, CURSORS_SIZE_MAX),
             pinned: PinnedCursors::default(),
             naming: Vec::new(),
+            data_bound: DataBound::default(),
             watches: Watches::default(),
             waiters: Waiters::default(),
             disk_sync: None,
@@ -248,10 +252,18 @@ impl ServerState {
         !client.authenticated && !self.users.is_open()
     }
 
-    /// Milliseconds since 1970, by the clock of the options.
+    /// Whole milliseconds since 1970, by the clock of the options.
     pub(crate) fn clock(&self) -> u64 {
-        let since = self.options.clock.now().duration_since(UNIX_EPOCH);
-        since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+        u64::try_from(self.since_1970().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The same rounded up, for the end of a wait: a wait counted from here is never too short.
+    pub(crate) fn clock_up(&self) -> u64 {
+        u64::try_from(self.since_1970().as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    }
+
+    fn since_1970(&self) -> Duration {
+        self.options.clock.now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 
     /// A command has ended: counts its time, which reaches back to the end of the one before it.

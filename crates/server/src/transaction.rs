@@ -27,6 +27,10 @@ pub(crate) struct Transaction {
     pub shows_keys: bool,
     /// Whether a queued command reaches other clients.
     pub spreads: bool,
+    /// Whether a queued command may need space.
+    pub needs_space: bool,
+    /// Whether a queued command is a script.
+    pub runs_scripts: bool,
 }
 
 impl Transaction {

@@ -86,7 +86,7 @@ impl Watches {
     /// A command of this iteration has changed something.
     pub(crate) fn touch(&mut self, touch: &Touch, iteration: u64) {
         let fits = |watched: &Watched| match touch {
-            Touch::Changed(space, key) => watched.key.0 == *space && watched.key.1 == *key,
+            Touch::Changed(space, key) | Touch::Evicted(space, key) => watched.key.0 == *space && watched.key.1 == *key,
             Touch::Swept(space, key) => watched.present && watched.key.0 == *space && watched.key.1 == *key,
             Touch::Cleared(space) => watched.present && watched.key.0 == *space,
             Touch::Told(..) => false,
@@ -95,7 +95,7 @@ impl Watches {
             fits(watched) && !(seeded("server-watch-same-iteration") && watched.iteration == iteration)
         };
         let key = match touch {
-            Touch::Changed(space, key) | Touch::Swept(space, key) => (*space, key.clone()),
+            Touch::Changed(space, key) | Touch::Swept(space, key) | Touch::Evicted(space, key) => (*space, key.clone()),
             Touch::Told(..) => return,
             Touch::Cleared(_) => {
                 for watcher in self.watchers.values_mut() {

@@ -1,8 +1,9 @@
 //! # everbyte-workload: generators and seeds of tests and benches
 //!
 //! One generator of random numbers ([`Random`]), one way to take seeds and lengths of runs from the
-//! environment, generators of keys ([`Keys`]) and of skewed ranks ([`Zipf`]), and a check that a
-//! recorded history of transactions is serialisable ([`history`]).
+//! environment, generators of keys ([`Keys`]) and of skewed ranks ([`Zipf`]), and two checks of
+//! recorded histories: that transactions are serialisable ([`history`]), and that calls on one
+//! object are linearizable ([`linearizable`]).
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -24,6 +25,7 @@
 
 pub mod history;
 mod keys;
+pub mod linearizable;
 mod random;
 mod seeds;
 mod zipf;

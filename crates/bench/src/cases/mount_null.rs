@@ -25,12 +25,11 @@ pub(super) const LEN: u64 = 64 << 20;
 const CACHED: Duration = Duration::from_secs(365 * 24 * 3600);
 const TRANSFER: u32 = 1 << 20;
 static ZEROS: [u8; TRANSFER as usize] = [0; TRANSFER as usize];
-const WANTED: [InitFlags; 10] = [
+const WANTED: [InitFlags; 9] = [
     InitFlags::FUSE_EXPORT_SUPPORT,
     InitFlags::FUSE_DONT_MASK,
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
-    InitFlags::FUSE_ASYNC_DIO,
     InitFlags::FUSE_PARALLEL_DIROPS,
     InitFlags::FUSE_POSIX_ACL,
     InitFlags::FUSE_CACHE_SYMLINKS,

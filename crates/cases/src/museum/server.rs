@@ -150,6 +150,18 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "server-databases",
         "FLUSHDB goes on with the count of keys that there were",
     ),
+    exhibit(
+        "server-evict-deadline",
+        "server",
+        "server-evictions",
+        "a key is evicted and its entry in the table of deadlines stays",
+    ),
+    exhibit(
+        "server-evict-apart",
+        "server",
+        "server-evictions",
+        "an eviction is committed before the command that needs the room: a crash leaves half of an iteration",
+    ),
     exhibit("server-sweep-first", "server", "server-databases", "the sweep looks at the first database alone"),
     exhibit(
         "server-rename-over",

@@ -62,23 +62,6 @@ pub(crate) struct AccessArgs {
     pub tls_auth_clients: Option<String>,
 }
 
-/// A number of bytes as Redis writes it: `32mb`, `64k`.
-fn bytes(text: &str) -> Option<usize> {
-    let lower = text.to_ascii_lowercase();
-    let digits = lower.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let unit: usize = match &lower[digits.len()..] {
-        "" | "b" => 1,
-        "k" => 1000,
-        "kb" => 1 << 10,
-        "m" => 1_000_000,
-        "mb" => 1 << 20,
-        "g" => 1_000_000_000,
-        "gb" => 1 << 30,
-        _ => return None,
-    };
-    digits.parse::<usize>().ok()?.checked_mul(unit)
-}
-
 impl AccessArgs {
     /// Whether none is given.
     pub(crate) fn is_default(&self) -> bool {
@@ -149,6 +132,7 @@ fn limits(text: &str, options: &mut Options) -> Option<()> {
         return None;
     }
     for class in words.chunks(4) {
+        let bytes = |text: &str| usize::try_from(everbyte_server::parse_size(text.as_bytes())?).ok();
         let (hard, size) = (bytes(class[1])?, bytes(class[2])?);
         let soft = SoftLimit { size, time: Duration::from_secs(class[3].parse().ok()?) };
         match class[0] {

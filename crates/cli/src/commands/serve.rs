@@ -35,6 +35,10 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
         slowlog_len: config.slowlog_len,
         latency_threshold: config.latency_threshold,
         script_time_max: Duration::from_millis(config.script_time_max),
+        client_durability: config.client_durability.0,
+        data_max: config.data_max.0,
+        eviction_policy: config.eviction_policy.0,
+        eviction_samples: config.eviction_samples,
         settings: args.config.clone(),
         signals: true,
         ..Options::default()

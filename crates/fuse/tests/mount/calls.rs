@@ -45,6 +45,9 @@ fn programs_see_a_local_file_system() {
     rustix::fs::fallocate(&file, FallocateFlags::PUNCH_HOLE | keep, 104_000, 8192).unwrap();
     assert_eq!(rustix::fs::seek(&file, SeekFrom::Data(0)).unwrap(), 98_304);
     assert_eq!(rustix::fs::seek(&file, SeekFrom::Hole(100_000)).unwrap(), 106_496);
+    for below_zero in [SeekFrom::Data(u64::MAX), SeekFrom::Hole(u64::MAX)] {
+        assert_eq!(rustix::fs::seek(&file, below_zero).unwrap_err(), rustix::io::Errno::NXIO);
+    }
     let copy = File::options().read(true).write(true).create_new(true).open(on.path("copy")).unwrap();
     let (mut from, mut to) = (98_304, 0);
     assert_eq!(rustix::fs::copy_file_range(&file, Some(&mut from), &copy, Some(&mut to), 8192).unwrap(), 8192);

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// STORE, DIRECTORY, OPTIONS and BACKEND of the daemon, one a line.
-const WORDS: &str = "EVERBYTE_TEST_MOUNT";
+pub(crate) const WORDS: &str = "EVERBYTE_TEST_MOUNT";
+/// Arguments of this program as a daemon.
+pub(crate) const DAEMON: [&str; 3] = ["--exact", "harness::daemon", "--nocapture"];
 pub(crate) const SPAN: u64 = 256 << 20;
 
 /// Whether mounts can be tested here.
@@ -51,6 +53,11 @@ pub(crate) fn unmount_soon(at: &Path) {
     }
 }
 
+/// The value of [`WORDS`].
+pub(crate) fn words(store: &Path, at: &Path, options: &str, backend: &str) -> String {
+    format!("{}\n{}\n{options}\n{backend}", store.display(), at.display())
+}
+
 /// Makes a store with an empty volume.
 pub(crate) fn make(store: &Path, backend: BackendChoice, span: u64) {
     let options = CreateOptions { media: media(backend), max: (2 * span).max(1 << 30), ..CreateOptions::default() };
@@ -58,6 +65,27 @@ pub(crate) fn make(store: &Path, backend: BackendChoice, span: u64) {
     let volume = VolumeOptions { span: Some(span), ..VolumeOptions::default() };
     Volume::create(&made, "home", &volume).unwrap().close().unwrap();
     made.close().unwrap();
+}
+
+/// Opens a store, which the daemon of an earlier mount may still be closing.
+fn open(store: &Path, media: &Options, read_only: bool) -> Store {
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        let opening = Store::options(store);
+        match if read_only { opening.read_only().open(media) } else { opening.open(media) } {
+            Err(error) if error.kind() == ErrorKind::Busy && Instant::now() < end => sleep(Duration::from_millis(2)),
+            opened => return opened.unwrap(),
+        }
+    }
+}
+
+/// Opens the volume of a store, and checks it.
+pub(crate) fn check(store: &Path, backend: BackendChoice) {
+    let store = open(store, &media(backend), false);
+    let volume = Volume::open(store.object("home").unwrap()).unwrap();
+    assert_eq!(volume.check(), []);
+    volume.close().unwrap();
+    store.close().unwrap();
 }
 
 /// A store and a mount of its volume.
@@ -100,9 +128,8 @@ impl Mounted {
     /// Starts the daemon, and waits for the mount.
     pub(crate) fn mount(&mut self) {
         let backend = if self.backend == BackendChoice::Shm { "shm" } else { "file" };
-        let words = format!("{}\n{}\n{}\n{backend}", self.store.display(), self.at.display(), self.options);
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "harness::daemon", "--nocapture"]).env(WORDS, words);
+        command.args(DAEMON).env(WORDS, words(&self.store, &self.at, &self.options, backend));
         let mut daemon = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let end = Instant::now() + Duration::from_secs(30);
         // In this order: once `statvfs` answers, a dead mount that was there is gone, so a source
@@ -147,11 +174,7 @@ impl Mounted {
 
     /// Opens the volume without a mount, and checks it.
     pub(crate) fn check(&self) {
-        let store = Store::open(&self.store, &media(self.backend)).unwrap();
-        let volume = Volume::open(store.object("home").unwrap()).unwrap();
-        assert_eq!(volume.check(), []);
-        volume.close().unwrap();
-        store.close().unwrap();
+        check(&self.store, self.backend);
     }
 }
 
@@ -176,11 +199,9 @@ fn daemon() {
     let [store, at, options, backend] = words.split('\n').collect::<Vec<_>>()[..] else { panic!("{words}") };
     let options = MountOptions::parse(options).unwrap();
     let media = media(if backend == "shm" { BackendChoice::Shm } else { BackendChoice::File });
-    let opening = Store::options(Path::new(store));
-    let opened = if options.files.read_only { opening.read_only().open(&media) } else { opening.open(&media) };
-    let opened = opened.unwrap();
+    let opened = open(Path::new(store), &media, options.files.read_only);
     let volume = Volume::open(opened.object("home").unwrap()).unwrap();
-    let mount = Mount::new(volume, Path::new(at), &format!("{store}:home"), &options).unwrap();
-    mount.run().unwrap();
+    let mount = Mount::new(volume, Path::new(at), &format!("{store}:home"), &options);
+    mount.unwrap_or_else(|error| panic!("{error}")).run().unwrap();
     opened.close().unwrap();
 }

@@ -191,7 +191,6 @@ fn sources_are_unpacked_and_removed() {
         run(&on.at, &format!("{unpack}; rm -r tree"));
         on.unmount();
         on.mount();
-        let free = |at: &Path| rustix::fs::statvfs(at).map(|said| (said.f_bfree, said.f_ffree)).unwrap();
         let before = free(&on.at);
         run(&on.at, &unpack);
         run(&on.at, &format!("diff -r tree {}/whole", folder.path().display()));
@@ -201,12 +200,68 @@ fn sources_are_unpacked_and_removed() {
         on.check();
         on.mount();
         run(&on.at, &format!("diff -r tree {}/thin; rm -r tree", folder.path().display()));
-        // The kernel forgets removed files after `rm` has returned.
-        let end = Instant::now() + Duration::from_secs(30);
-        while free(&on.at) != before {
-            assert!(Instant::now() < end, "{:?} blocks and inodes are free, of {before:?}", free(&on.at));
-            sleep(Duration::from_millis(2));
+        wait_until_free(&on.at, before);
+        on.unmount();
+        on.check();
+    }
+}
+
+/// Blocks and inodes that are free.
+fn free(at: &Path) -> (u64, u64) {
+    rustix::fs::statvfs(at).map(|said| (said.f_bfree, said.f_ffree)).unwrap()
+}
+
+/// Waits until the kernel has forgotten removed files, which it does after `rm` has returned.
+fn wait_until_free(at: &Path, before: (u64, u64)) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while free(at) != before {
+        assert!(Instant::now() < end, "{:?} blocks and inodes are free, of {before:?}", free(at));
+        sleep(Duration::from_millis(2));
+    }
+}
+
+/// The sources of the Linux kernel, of the package linux-source, are unpacked, compared with their
+/// archive, partly built, and removed. After the daemon was killed (`shm`), or the volume was
+/// unmounted (`file`), the sources are compared again, and `make` finds nothing to build anew. All
+/// room is free again in the end.
+#[test]
+fn the_kernel_is_unpacked_built_and_removed() {
+    if !works() || !["tar", "xz", "make", "gcc", "flex", "bison"].into_iter().all(has) {
+        return;
+    }
+    if !long() {
+        eprintln!("skipped: `cargo xtask posix` runs it; `sources_are_unpacked_and_removed` is the short form");
+        return;
+    }
+    let packages = fs::read_dir("/usr/src").into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let is_kernel = |path: &PathBuf| name(path).starts_with("linux-source-") && name(path).ends_with(".tar.xz");
+    let Some(archive) = packages.filter(is_kernel).max() else {
+        eprintln!("skipped: no package linux-source is installed");
+        return;
+    };
+    let (packed, tree) = (archive.display(), name(&archive).replace(".tar.xz", ""));
+    let build = format!("make -C {tree} -j2 lib/ fs/ 2>&1");
+    for backend in BACKENDS {
+        let folder = if backend == BackendChoice::Shm { "/dev/shm" } else { env!("CARGO_TARGET_TMPDIR") };
+        let mut on = Mounted::of_span(backend, tempfile::tempdir_in(folder).unwrap(), "", 4 << 30);
+        // The inode table keeps the room that it has grown to.
+        run(&on.at, &format!("tar -xJf {packed}; cp -r {tree}/fs more; rm -r {tree} more"));
+        on.unmount();
+        on.mount();
+        let before = free(&on.at);
+        run(&on.at, &format!("tar -xJf {packed}; tar -dJf {packed}; make -C {tree} -s tinyconfig 2>&1; {build}"));
+        assert!(fs::metadata(on.path(&tree).join("fs/namei.o")).unwrap().len() > 0);
+        match backend {
+            BackendChoice::Shm => on.kill(),
+            _ => on.unmount(),
         }
+        on.mount();
+        run(&on.at, &format!("tar -dJf {packed}"));
+        let again = run(&on.at, &build);
+        assert!(!again.lines().any(|line| line.trim_start().starts_with("CC ")), "{again}");
+        run(&on.at, &format!("rm -r {tree}"));
+        wait_until_free(&on.at, before);
         on.unmount();
         on.check();
     }

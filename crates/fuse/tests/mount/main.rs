@@ -13,3 +13,4 @@ mod places;
 mod programs;
 mod stores;
 mod suites;
+mod xfstests;

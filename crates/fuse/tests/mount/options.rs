@@ -216,3 +216,26 @@ fn calls_beyond_fuse_are_refused() {
     let told = rustix::fs::statx(CWD, on.path("a"), AtFlags::empty(), StatxFlags::BTIME).unwrap();
     assert_eq!(told.stx_mask & StatxFlags::BTIME.bits(), 0, "no birth time");
 }
+
+/// `syncfs` succeeds without a request to the daemon, so changes before it are lost if the daemon
+/// dies without a sync of its own. `fsync` covers those before it.
+#[test]
+fn syncfs_does_not_reach_the_daemon() {
+    if !works() {
+        return;
+    }
+    let mut on = mounted("commit=0");
+    fs::write(on.path("a"), b"old").unwrap();
+    let directory = File::open(&on.at).unwrap();
+    directory.sync_all().unwrap();
+    fs::write(on.path("a"), b"new").unwrap();
+    fs::write(on.path("b"), b"new").unwrap();
+    rustix::fs::syncfs(&directory).unwrap();
+    on.kill();
+    drop(directory);
+    on.mount();
+    assert_eq!(fs::read(on.path("a")).unwrap(), b"old", "`syncfs` made nothing durable");
+    assert!(!on.path("b").exists());
+    on.unmount();
+    on.check();
+}

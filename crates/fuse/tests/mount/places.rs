@@ -1,12 +1,14 @@
 //! Mount points and options that are refused, with the reason.
 
-use crate::harness::{Mounted, make, media, works};
+use crate::harness::{DAEMON, Mounted, WORDS, make, media, words, works};
+use crate::programs::has;
 use everbyte_fs::Volume;
 use everbyte_fuse::{Error, Mount, MountOptions, unmount};
 use everbyte_media::{BackendChoice, ErrorInfo, ErrorKind};
 use everbyte_store::Store;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 fn refused(volume: &Volume, at: &Path) -> Error {
     Mount::new(volume.clone(), at, "store:home", &MountOptions::default()).err().expect("it is refused")
@@ -32,6 +34,37 @@ fn bad_mount_points_are_refused_with_the_reason() {
     assert_eq!(busy.kind(), ErrorKind::Busy, "{busy}");
     let none = unmount(folder.path(), false).unwrap_err();
     assert!(matches!(none, Error::BadMountPoint { .. }), "{none}");
+}
+
+/// Without `/dev/fuse`, and for a process without the right to mount, a mount is refused with the
+/// reason, and leaves the store closed.
+#[test]
+fn a_machine_without_fuse_and_a_process_without_rights_are_told_so() {
+    if !works() || !has("setpriv") {
+        return;
+    }
+    if !Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no mount namespace can be made");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (path, at) = (folder.path().join("store"), folder.path().join("at"));
+    make(&path, BackendChoice::File, 16 << 20);
+    fs::create_dir(&at).unwrap();
+    let program = folder.path().join("program");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    for (script, reason) in [
+        ("mount -t tmpfs none /dev; mknod -m 666 /dev/null c 1 3; exec \"$@\"", "/dev/fuse is absent"),
+        ("exec setpriv --bounding-set=-sys_admin \"$@\"", "at: cannot mount: "),
+    ] {
+        let mut command = Command::new("unshare");
+        command.args(["-m", "--propagation", "private", "sh", "-euc", script, "sh"]).arg(&program).args(DAEMON);
+        command.env(WORDS, words(&path, &at, "", "file")).current_dir(folder.path());
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(reason), "{script}: {said}");
+    }
+    Store::open(&path, &media(BackendChoice::File)).unwrap().close().unwrap();
 }
 
 /// A volume in use, and a mount point in use.

@@ -32,11 +32,11 @@ fn mounted() -> Mounted {
     Mounted::on(BackendChoice::Shm, tempfile::tempdir_in("/dev/shm").unwrap(), "")
 }
 
-/// A tree with links, modes, times, holes and extended attributes goes into the mount by tar and
-/// comes back the same.
+/// A tree with links, modes, times, holes, extended attributes and access control lists goes into
+/// the mount by tar and comes back the same.
 #[test]
 fn tar_brings_a_tree_there_and_back() {
-    if !works() || !has("tar") {
+    if !works() || !["tar", "setfacl"].into_iter().all(has) {
         return;
     }
     let on = mounted();
@@ -50,14 +50,22 @@ fn tar_brings_a_tree_there_and_back() {
     symlink("../7", tree.join("deep/er/link")).unwrap();
     fs::set_permissions(tree.join("deep/9"), fs::Permissions::from_mode(0o4711)).unwrap();
     rustix::fs::setxattr(tree.join("deep/5"), "user.note", b"text", XattrFlags::empty()).unwrap();
-    run(&tree, "truncate -s 10M sparse; printf end >> sparse");
+    run(
+        &tree,
+        "truncate -s 10M sparse; printf end >> sparse; setfacl -m u:daemon:rw deep/3; setfacl -dm g:bin:r deep/er",
+    );
     let (from, to) = (folder.path().display(), on.at.display());
-    run(&on.at, &format!("tar -C {from} --xattrs -S -cf - tree | tar -C {to} --xattrs -xpf -"));
-    run(&on.at, &format!("mkdir {from}/back; tar --xattrs -S -cf - tree | tar -C {from}/back --xattrs -xpf -"));
+    run(&on.at, &format!("tar -C {from} --xattrs --acls -S -cf - tree | tar -C {to} --xattrs --acls -xpf -"));
+    run(
+        &on.at,
+        &format!("mkdir {from}/back; tar --xattrs --acls -S -cf - tree | tar -C {from}/back --xattrs --acls -xpf -"),
+    );
     run(&on.at, &format!("diff -r --no-dereference {from}/tree {from}/back/tree && diff -r {from}/tree tree"));
     let listed =
         |at: &Path| run(at, "find tree -printf '%p %y %m %n %s %T@ %l %u %g\\n' | grep -v '^tree.* d ' | sort");
     assert_eq!(listed(folder.path()), listed(&on.at));
+    let lists = |at: &Path| run(at, "getfacl -Rp tree");
+    assert_eq!(lists(&folder.path().join("back")), lists(folder.path()));
     let mut note = [0; 8];
     let len = rustix::fs::getxattr(folder.path().join("back/tree/deep/5"), "user.note", &mut note).unwrap();
     assert_eq!(&note[..len], b"text");

@@ -193,6 +193,21 @@ fn a_full_ring_is_an_error_and_room_comes_back_with_truncation() {
     }
 }
 
+/// A truncation passes over records that were not read.
+#[test]
+fn records_that_are_truncated_unread_are_not_read() {
+    let media = media();
+    let WordLog { mut producer, mut consumer } = fresh(&media, 64, Form::Torn);
+    producer.append(&[1]).unwrap();
+    let first = producer.flush();
+    producer.append(&[2]).unwrap();
+    producer.flush();
+    consumer.truncate(first);
+    let mut words = Vec::new();
+    consumer.next(&mut words).unwrap();
+    assert_eq!(words, [2]);
+}
+
 /// Start-up truncation: nothing is dropped while running, everything at the next start.
 #[test]
 fn start_up_truncation_keeps_everything_until_the_next_start() {

@@ -22,9 +22,10 @@ fn deadline(call: &Call<'_, '_>, timeout: &[u8]) -> Result<Option<u64>, Fail> {
     }
 }
 
-/// The deadline of a wait of so many milliseconds; 0 is none.
+/// The deadline of a wait of so many milliseconds from now; 0 is none. The iteration may have begun
+/// before the request was sent, so its time does not count.
 pub(super) fn wait_until(call: &Call<'_, '_>, milliseconds: u64) -> Option<u64> {
-    (milliseconds > 0).then(|| call.keys.now().saturating_add(milliseconds).min(i64::MAX as u64))
+    (milliseconds > 0).then(|| call.shared.clock_up().saturating_add(milliseconds).min(i64::MAX as u64))
 }
 
 /// Tries for each key of `type_` in turn; if none has anything, waits until one does, unless in a

@@ -3,10 +3,13 @@
 use super::fail::{CLIENT_NAME, NOT_INTEGER, SYNTAX};
 use super::{Call, Fail, Outcome, is_word};
 use crate::clients::{Client, Closing, ReplyMode};
+use crate::options::ClientDurability;
 use crate::outbox::{Answer, Parcel};
 use crate::resp::number::parse_integer;
 use crate::server_state::ServerState;
 use crate::stream::Address;
+use everbyte_kv::raw::Raw as _;
+use everbyte_media::Durability;
 
 /// Whether a list of clients can show `name`.
 fn showable(name: &[u8]) -> bool {
@@ -68,6 +71,35 @@ pub(super) fn no_evict(call: &mut Call<'_, '_>) -> Outcome {
         return Err(SYNTAX);
     }
     call.client.no_evict = is_word(mode, "on");
+    call.out.ok();
+    Ok(())
+}
+
+/// `CLIENT DURABILITY [ALWAYS | INTERVAL | PROCESS | DEFAULT]`: at least that of the store's mode;
+/// without a word, the mode that the connection has.
+pub(super) fn durability(call: &mut Call<'_, '_>) -> Outcome {
+    let media = call.shared.kv.store().media();
+    let of_store = match media.durability() {
+        _ if media.fences_settle() => "always",
+        Durability::Always => "always",
+        Durability::Interval(_) => "interval",
+        Durability::Process => "process",
+    };
+    let Some(word) = call.args.from(2).next() else {
+        let mode = call.client.durability.unwrap_or(call.shared.options.client_durability);
+        call.out.bulk(if mode.is_always() { "always" } else { of_store }.as_bytes());
+        return Ok(());
+    };
+    call.client.durability = match word {
+        _ if call.args.len() > 3 => return Err(SYNTAX),
+        _ if is_word(word, "always") => Some(ClientDurability::Always),
+        _ if is_word(word, "interval") && of_store == "process" => {
+            return Err(Fail::text("ERR the store is never synced in intervals: its durability mode is `process`"));
+        }
+        _ if is_word(word, "interval") || is_word(word, "process") => Some(ClientDurability::Store),
+        _ if is_word(word, "default") => None,
+        _ => return Err(Fail::text("ERR CLIENT DURABILITY is always, interval, process or default")),
+    };
     call.out.ok();
     Ok(())
 }

@@ -4,9 +4,11 @@
 //! those that the file of settings may have.
 
 use super::{Call, Fail, Outcome};
+use crate::eviction_policy::{EvictionPolicy, parse_size};
 use crate::glob::{LetterCase, matches};
 use crate::keyspace::DATABASES;
 use crate::notify::Events;
+use crate::options::ClientDurability;
 use crate::password::Password;
 use crate::resp::number::parse_integer;
 use crate::saves::Saves;
@@ -25,6 +27,8 @@ enum Change {
     Fixed,
     /// A number between two others.
     Number(i64, i64, fn(&mut ServerState, i64)),
+    /// Bytes, with or without a unit.
+    Size(fn(&mut ServerState, u64)),
     /// A text that is checked.
     Text(fn(&[u8]) -> Result<(), &'static str>, fn(&mut ServerState, &[u8])),
 }
@@ -97,6 +101,13 @@ const PARAMETERS: &[Parameter] = &[
     constant("appendfsync", |shared| shared.append_fsync().into()),
     fixed("appendonly", |_| "yes".into()),
     constant("bind", |shared| shared.address.ip().to_string()),
+    Parameter {
+        name: "client-durability",
+        value: |shared| shared.options.client_durability.name().into(),
+        change: Change::Text(check_durability, |shared, name| {
+            shared.options.client_durability = ClientDurability::named(name).unwrap_or_default();
+        }),
+    },
     count!("client-query-buffer-limit", 1 << 20, input_size_max),
     constant("databases", |_| DATABASES.to_string()),
     script_time("busy-reply-threshold"),
@@ -141,8 +152,25 @@ const PARAMETERS: &[Parameter] = &[
             shared.saves.name = String::from_utf8_lossy(name).into_owned();
         }),
     },
-    fixed("maxmemory", |_| "0".into()),
-    fixed("maxmemory-policy", |_| "noeviction".into()),
+    Parameter {
+        name: "maxmemory",
+        value: |shared| shared.options.data_max.to_string(),
+        change: Change::Size(|shared, size| shared.options.data_max = size),
+    },
+    Parameter {
+        name: "maxmemory-policy",
+        value: |shared| shared.options.eviction_policy.name().into(),
+        change: Change::Text(check_policy, |shared, name| {
+            shared.options.eviction_policy = EvictionPolicy::named(name).unwrap_or_default();
+        }),
+    },
+    number(
+        "maxmemory-samples",
+        1,
+        i32::MAX as i64,
+        |shared| shared.options.eviction_samples.to_string(),
+        |shared, count| shared.options.eviction_samples = count as usize,
+    ),
     Parameter {
         name: "notify-keyspace-events",
         value: |shared| shared.events.text(),
@@ -218,10 +246,14 @@ fn output_limits(shared: &ServerState) -> String {
 }
 
 /// Parameters that a file of settings may have.
-const IN_FILE: [&str; 6] = [
+const IN_FILE: [&str; 10] = [
     "busy-reply-threshold",
+    "client-durability",
     "latency-monitor-threshold",
     "maxclients",
+    "maxmemory",
+    "maxmemory-policy",
+    "maxmemory-samples",
     "notify-keyspace-events",
     "slowlog-log-slower-than",
     "slowlog-max-len",
@@ -302,6 +334,7 @@ pub(super) fn set(call: &mut Call<'_, '_>) -> Outcome {
     for (parameter, value) in chosen {
         match parameter.change {
             Change::Number(_, _, set) => set(call.shared, parse_integer(value).unwrap_or_default()),
+            Change::Size(set) => set(call.shared, parse_size(value).unwrap_or_default()),
             Change::Text(_, set) => set(call.shared, value),
             Change::No | Change::Fixed => continue,
         }
@@ -318,6 +351,8 @@ fn check(shared: &ServerState, parameter: &Parameter, value: &[u8]) -> Result<()
         Change::Fixed if (parameter.value)(shared).as_bytes() == value => Ok(()),
         Change::No | Change::Fixed => Err(IMMUTABLE.into()),
         Change::Text(check, _) => check(value).map_err(str::to_string),
+        Change::Size(_) if parse_size(value).is_none() => Err("argument must be a memory value".into()),
+        Change::Size(_) => Ok(()),
         Change::Number(least, most, _) => match parse_integer(value) {
             None => Err("argument couldn't be parsed into an integer".into()),
             Some(number) if !(*least..=*most).contains(&number) => {
@@ -355,7 +390,7 @@ pub(super) fn rewrite(call: &mut Call<'_, '_>) -> Outcome {
 /// A value as a file of settings has it.
 fn setting(parameter: &Parameter, value: String) -> String {
     match parameter.change {
-        Change::Number(..) => value,
+        Change::Number(..) | Change::Size(_) => value,
         _ => format!("\"{value}\""), // letters alone
     }
 }
@@ -377,6 +412,16 @@ fn merged(text: &str, settings: &[(&str, String)]) -> String {
         };
     }
     out
+}
+
+fn check_durability(text: &[u8]) -> Result<(), &'static str> {
+    ClientDurability::named(text).map(drop).ok_or("argument(s) must be one of the following: store, always")
+}
+
+fn check_policy(text: &[u8]) -> Result<(), &'static str> {
+    const WRONG: &str = "argument(s) must be one of the following: volatile-lru, volatile-lfu, volatile-random, \
+                         volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, noeviction";
+    EvictionPolicy::named(text).map(drop).ok_or(WRONG)
 }
 
 fn check_file(name: &[u8]) -> Result<(), &'static str> {

@@ -16,6 +16,9 @@ pub(crate) enum Fail {
     OutputLimit,
 }
 
+/// The refusal of a command that needs space while the data takes more than it may.
+pub(crate) const OUT_OF_MEMORY: Fail = Fail::text("OOM command not allowed when used memory > 'maxmemory'.");
+
 /// How a command ended; its reply has been written when it went well.
 pub(crate) type Outcome = Result<(), Fail>;
 

@@ -6,7 +6,7 @@
 //! library that does not compile has changed nothing.
 
 use super::monitor::feed_always;
-use super::scripts::{READS_ONLY, Running, error, keys_and_args, run};
+use super::scripts::{READS_ONLY, Running, error, keys_and_args, may_run, run};
 use super::{Call, Fail, Outcome, describe, is_word};
 use crate::glob::{LetterCase, matches};
 use crate::lua::{Functions, Header, Registered, ScriptFlags};
@@ -255,10 +255,11 @@ fn call_function(call: &mut Call<'_, '_>, read_only: bool) -> Outcome {
         if read_only && !says_so {
             return Err(READS_ONLY);
         }
+        let needs_no_room = may_run(call, found.flags)?;
         let name = String::from_utf8_lossy(&found.name).into_owned();
         let (seed, read_only) = (call.keys.random() as u32, read_only || says_so);
         let function = &found.function;
-        run(call, Running { interpreter, function, name: &name, keys, args, read_only, seed })
+        run(call, Running { interpreter, function, name: &name, keys, args, read_only, needs_no_room, seed })
     })
 }
 

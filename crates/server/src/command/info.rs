@@ -88,8 +88,12 @@ fn memory(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     let (resident, peak) = process_memory();
     let clients: usize = call.others.iter().map(|other| other.memory()).sum();
     line(text, "used_memory", resident);
+    line(text, "used_memory_human", human(resident));
     line(text, "used_memory_rss", resident);
+    line(text, "used_memory_rss_human", human(resident));
     line(text, "used_memory_peak", peak);
+    line(text, "used_memory_peak_human", human(peak));
+    line(text, "used_memory_peak_perc", format_args!("{:.2}%", resident as f64 * 100.0 / peak.max(1) as f64));
     line(text, "mem_clients_normal", clients);
     let ([scripts, vm_eval], [vm_functions, libraries, functions]) =
         (call.shared.scripts.figures(), call.shared.scripts.function_figures());
@@ -100,9 +104,18 @@ fn memory(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     line(text, "number_of_cached_scripts", scripts);
     line(text, "number_of_functions", functions);
     line(text, "number_of_libraries", libraries);
-    line(text, "maxmemory", 0);
-    line(text, "maxmemory_policy", "noeviction");
+    line(text, "used_memory_dataset", call.keys.used().0);
+    line(text, "maxmemory", call.shared.options.data_max);
+    line(text, "maxmemory_human", human(call.shared.options.data_max));
+    line(text, "maxmemory_policy", call.shared.options.eviction_policy.name());
     Ok(())
+}
+
+/// A number of bytes as Redis shortens it: `512B`, `1.50K`, `2.00G`.
+fn human(bytes: u64) -> String {
+    let unit = (bytes.max(1).ilog2() / 10).min(5);
+    let letter = ["B", "K", "M", "G", "T", "P"][unit as usize];
+    if unit == 0 { format!("{bytes}B") } else { format!("{:.2}{letter}", bytes as f64 / (1_u64 << (10 * unit)) as f64) }
 }
 
 /// Resident bytes now and at most, as the system counts them; zeros where it does not say.
@@ -186,7 +199,7 @@ fn stats(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     line(text, "pubsub_channels", channels);
     line(text, "pubsub_patterns", patterns);
     line(text, "pubsubshard_channels", shards);
-    line(text, "evicted_keys", 0);
+    line(text, "evicted_keys", metrics.evicted);
     let [_, keys, items, prefixes] = call.shared.tracking.figures();
     line(text, "tracking_total_keys", keys);
     line(text, "tracking_total_items", items);
@@ -267,4 +280,17 @@ fn keyspace(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn numbers_of_bytes_are_shortened_as_by_redis() {
+        for (bytes, text) in
+            [(0, "0B"), (1023, "1023B"), (1024, "1.00K"), (1536, "1.50K"), (100 << 20, "100.00M"), (3 << 30, "3.00G")]
+        {
+            assert_eq!(super::human(bytes), text);
+        }
+        assert!(super::human(u64::MAX).ends_with('P'));
+    }
 }

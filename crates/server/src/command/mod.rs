@@ -33,6 +33,7 @@ mod hashes;
 mod hyperloglog;
 mod info;
 mod key_places;
+mod key_uses;
 mod keys;
 mod kill;
 mod lists;
@@ -77,16 +78,17 @@ pub(crate) use acl::permitted;
 pub(crate) use categories::{CATEGORIES, category};
 pub(crate) use connection::admitted;
 pub(crate) use events::{tell, tell_changes};
-pub(crate) use fail::{Fail, Outcome, store_text};
+pub(crate) use fail::{Fail, OUT_OF_MEMORY, Outcome, store_text};
 pub(crate) use info::{process_memory, process_times};
 pub(crate) use key_places::{KeyPlace, key_places};
+pub(crate) use key_uses::note_uses;
 pub(crate) use monitor::feed;
 pub(crate) use pubsub::{figures as channel_figures, listens};
 pub(crate) use replication::READ_ONLY;
 pub(crate) use save::waits_for_settled;
 pub(crate) use snapshots::snapshot_reply;
 pub(crate) use tracking::{end_command, remember};
-pub(crate) use transaction::{discarded, may_change, may_write, queued, refused};
+pub(crate) use transaction::{discarded, may_change, may_write, needs_room, queued, queues, refused};
 
 bitflags::bitflags! {
     /// Properties of a command, in the words of `COMMAND INFO`.

@@ -90,15 +90,28 @@ pub(super) fn refcount(call: &mut Call<'_, '_>) -> Outcome {
     number_of(call, 1)
 }
 
-/// `OBJECT IDLETIME key`: access times are not kept.
+/// `OBJECT IDLETIME key`: 0 unless a policy asks for the times of accesses.
 pub(super) fn idletime(call: &mut Call<'_, '_>) -> Outcome {
-    number_of(call, 0)
+    let (database, now) = (call.keys.database(), call.keys.now());
+    if call.shared.options.eviction_policy.is_lfu() && call.keys.contains(call.args.get(2))? {
+        return Err(Fail::text(
+            "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
+             policies at runtime LRU and LFU data will take some time to adjust.",
+        ));
+    }
+    let idle = call.shared.data_bound.idle(database, call.args.get(2), now);
+    number_of(call, (idle.unwrap_or(0) / 1000) as i64)
 }
 
-/// `OBJECT FREQ key`: frequencies of access are not kept.
+/// `OBJECT FREQ key`, under the policies that ask for frequencies.
 pub(super) fn freq(call: &mut Call<'_, '_>) -> Outcome {
     if !call.keys.contains(call.args.get(2))? {
         call.out.null();
+        return Ok(());
+    }
+    if call.shared.options.eviction_policy.is_lfu() {
+        let (database, now) = (call.keys.database(), call.keys.now());
+        call.out.integer(i64::from(call.shared.data_bound.frequency(database, call.args.get(2), now)));
         return Ok(());
     }
     Err(Fail::text(
@@ -182,8 +195,8 @@ pub(super) fn stats(call: &mut Call<'_, '_>) -> Outcome {
 /// `MEMORY DOCTOR`
 pub(super) fn doctor(call: &mut Call<'_, '_>) -> Outcome {
     call.out.text(
-        "Keys and values lie in the store, not in the memory of this process, and no key is evicted. INFO memory shows \
-         the memory of the process, INFO persistence that of the store.\n",
+        "Keys and values lie in the store, not in the memory of this process. INFO memory shows the memory of the \
+         process and, with a bound, the bytes of the data (used_memory_dataset), INFO persistence the store.\n",
     );
     Ok(())
 }

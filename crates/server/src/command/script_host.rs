@@ -6,7 +6,7 @@
 
 use super::replication::replica_admits;
 use super::transaction::{changes_or_spreads, execute_part};
-use super::{Call, CommandTable, Fail, Flags, acl};
+use super::{Call, CommandTable, Fail, Flags, OUT_OF_MEMORY, acl};
 use crate::lua::{Answer, Host};
 use crate::resp::parse::Args;
 use crate::resp::reply::{Protocol, Replies};
@@ -40,6 +40,8 @@ pub(super) struct ScriptHost<'h, 'c, 'k> {
     pub read_only: bool,
     /// Whether it has changed anything.
     pub changed: bool,
+    /// Whether it may go on without room, as it says so or has begun to write.
+    pub needs_no_room: bool,
     /// The reason why the script may not go on.
     pub fatal: Option<Fail>,
 }
@@ -59,6 +61,10 @@ impl ScriptHost<'_, '_, '_> {
             return Err(READ_ONLY);
         }
         replica_admits(self.call.client, self.call.shared, command)?;
+        if command.flags.contains(Flags::DENYOOM) && self.call.shared.data_bound.out_of_memory && !self.needs_no_room {
+            return Err(OUT_OF_MEMORY);
+        }
+        self.needs_no_room |= command.flags.contains(Flags::WRITE);
         if seeded("server-script-split") {
             self.call.keys.commit_apart();
         }

@@ -2,7 +2,7 @@
 
 use super::monitor::feed_always;
 use super::script_host::ScriptHost;
-use super::{Call, Fail, Outcome, describe, is_word};
+use super::{Call, Fail, OUT_OF_MEMORY, Outcome, describe, is_word};
 use crate::lua::{End, Failure, Finished, Input, Interpreter, Kept, ScriptFlags, Unwritten, write_value};
 use crate::resp::number::parse_integer;
 use std::time::Duration;
@@ -43,12 +43,14 @@ pub(super) struct Running<'r> {
     pub keys: Vec<&'r [u8]>,
     pub args: Vec<&'r [u8]>,
     pub read_only: bool,
+    /// Whether it runs although memory is short.
+    pub needs_no_room: bool,
     pub seed: u32,
 }
 
 /// Runs a script and writes its reply.
 pub(super) fn run(call: &mut Call<'_, '_>, running: Running<'_>) -> Outcome {
-    let Running { interpreter, function, name, keys, args, read_only, seed } = running;
+    let Running { interpreter, function, name, keys, args, read_only, needs_no_room, seed } = running;
     if !read_only && !call.client.executing {
         call.keys.begin_transaction()?;
     }
@@ -56,7 +58,7 @@ pub(super) fn run(call: &mut Call<'_, '_>, running: Running<'_>) -> Outcome {
     let threshold = call.shared.options.script_time_max;
     let time_max = (threshold > Duration::ZERO).then_some(threshold);
     (call.client.executing, call.client.scripting) = (true, true);
-    let mut host = ScriptHost { call: &mut *call, read_only, changed: false, fatal: None };
+    let mut host = ScriptHost { call: &mut *call, read_only, changed: false, needs_no_room, fatal: None };
     let finished = interpreter.run(function, &Input { keys, args, time_max, seed }, &mut host);
     let (changed, fatal) = (host.changed, host.fatal.take());
     (call.client.executing, call.client.scripting) = (executing, false);
@@ -103,6 +105,16 @@ fn error_text(failure: Failure, name: &str) -> Vec<u8> {
     text
 }
 
+/// Whether a script or a function with these flags runs although memory is short; an error if
+/// memory is short and it does not.
+pub(super) fn may_run(call: &Call<'_, '_>, flags: ScriptFlags) -> Result<bool, Fail> {
+    let allowed = flags.intersects(ScriptFlags::ALLOW_OOM | ScriptFlags::NO_WRITES);
+    if call.shared.data_bound.out_of_memory && !allowed {
+        return Err(OUT_OF_MEMORY);
+    }
+    Ok(flags.contains(ScriptFlags::ALLOW_OOM))
+}
+
 /// Runs a known script.
 fn evaluate(call: &mut Call<'_, '_>, name: &str, read_only: bool, input: (Vec<&[u8]>, Vec<&[u8]>)) -> Outcome {
     let script = call.shared.scripts.get(name).cloned().ok_or(NO_SCRIPT)?;
@@ -110,10 +122,12 @@ fn evaluate(call: &mut Call<'_, '_>, name: &str, read_only: bool, input: (Vec<&[
     if read_only && script.header.given && !says_so {
         return Err(READS_ONLY);
     }
+    let needs_no_room = script.header.given && may_run(call, script.header.flags)?;
     let Some(interpreter) = call.shared.scripts.interpreter.take() else { return Err(NO_SCRIPT) };
     let (keys, args) = input;
     let (read_only, function, seed) = (read_only || says_so, &script.function, call.keys.random() as u32);
-    let result = run(call, Running { interpreter: &interpreter, function, name, keys, args, read_only, seed });
+    let running = Running { interpreter: &interpreter, function, name, keys, args, read_only, needs_no_room, seed };
+    let result = run(call, running);
     call.shared.scripts.interpreter = Some(interpreter);
     result
 }

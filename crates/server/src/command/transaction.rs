@@ -5,7 +5,9 @@
 //! command that is refused for a reason of its own (WRONGTYPE) is answered with its error among the
 //! other replies, and the others stand, as in Redis. An error of the store takes all of EXEC back.
 
-use super::{Call, Command, CommandTable, Fail, Flags, Outcome, acl, feed, replication, tell_changes, tracking};
+use super::{
+    Call, Command, CommandTable, Fail, Flags, Outcome, acl, feed, note_uses, replication, tell_changes, tracking,
+};
 use crate::clients::Client;
 use crate::resp::parse::Args;
 use crate::server_state::ServerState;
@@ -14,6 +16,9 @@ use everbyte_media::seeded;
 
 /// Commands that a transaction does not queue.
 const IMMEDIATE: [&str; 8] = ["exec", "discard", "multi", "watch", "quit", "reset", "host:", "post"];
+
+/// Scripts that may write.
+const SCRIPTS: [&str; 3] = ["eval", "evalsha", "fcall"];
 
 /// Ends a client's transaction and its watches.
 pub(crate) fn end(client: &mut Client, shared: &mut ServerState) {
@@ -57,13 +62,32 @@ pub(crate) fn queued(client: &mut Client, row: usize, command: &Command, args: &
     transaction.changes_keys |= command.flags.contains(Flags::WRITE);
     transaction.shows_keys |= replication::shows_keys(command);
     transaction.spreads |= spreads(command);
+    transaction.needs_space |= command.flags.contains(Flags::DENYOOM);
+    transaction.runs_scripts |= SCRIPTS.contains(&command.name);
     Ok(true)
 }
 
 /// Whether a command may write. PFCOUNT keeps its result, although its flags say that it reads.
 fn changes(command: &Command) -> bool {
-    const SCRIPTS: [&str; 3] = ["eval", "evalsha", "fcall"];
     command.flags.contains(Flags::WRITE) || command.name == "pfcount" || SCRIPTS.contains(&command.name)
+}
+
+/// Whether a command is about to be queued, or refused for being given in a transaction.
+pub(crate) fn queues(client: &Client, command: &Command) -> bool {
+    client.transaction.is_some() && !["exec", "discard", "quit", "reset"].contains(&command.name)
+}
+
+/// Whether a command may need space, so that room is made before it; and whether it is refused if
+/// there is none. A script goes on to its first command that needs some.
+pub(crate) fn needs_room(client: &Client, command: &Command) -> (bool, bool) {
+    match &client.transaction {
+        Some(queued) if command.name == "exec" => (queued.needs_space || queued.runs_scripts, queued.needs_space),
+        Some(_) => (false, false),
+        None => {
+            let needs_space = command.flags.contains(Flags::DENYOOM);
+            (needs_space || SCRIPTS.contains(&command.name), needs_space)
+        }
+    }
 }
 
 /// Whether a command of this client may write, or has to see what is not settled: a client that
@@ -180,6 +204,7 @@ pub(super) fn execute_part(call: &mut Call<'_, '_>, row: usize) -> Outcome {
     call.shared.metrics.by_command[row].calls += 1;
     call.shared.note_changes(call.keys.new_changes(), Some(&*call.client));
     tracking::remember(call.client, call.shared, row, &call.args);
+    note_uses(call.shared, call.keys, call.client.database, command, &call.args);
     call.shared.timed(row, command, call.client, &call.args);
     feed(call.shared, call.client, command, &call.args);
     match outcome {

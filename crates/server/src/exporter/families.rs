@@ -95,6 +95,7 @@ pub(super) static FAMILIES: &[Family] = &[
     counted!("keyspace_hits_total", "Reads that found their key.", hits),
     counted!("keyspace_misses_total", "Reads that did not find their key.", misses),
     counted!("expired_keys_total", "Keys removed because their deadlines had passed.", expired),
+    counted!("evicted_keys_total", "Keys removed to make room (maxmemory-policy).", evicted),
     counted!("iterations_total", "Iterations of the event loop that executed something.", iterations),
     counted!("settled_iterations_total", "Iterations that changed something; each was settled once.", settled),
     counter("settle_seconds_total", "Time spent committing and settling iterations.", |seen| {

@@ -36,8 +36,11 @@ impl Iterations {
             let Some(connection) = self.clients.get_mut(served.slot) else { continue };
             connection.parked = false;
             connection.listed = true;
-            let held = std::mem::take(&mut connection.held);
-            connection.out.raw(&held);
+            // They wait for the next sync, if what is sent now has waited for one (DISK-1).
+            if !connection.covered {
+                let held = std::mem::take(&mut connection.held);
+                connection.out.raw(&held);
+            }
         }
         let mut changed = BTreeMap::new();
         for parcel in std::mem::take(&mut self.outgoing) {

@@ -2,16 +2,20 @@
 //! and pauses of clients, expired keys, and what is taken back. `rights` has key rights by the
 //! words of requests, `replies` the output limit, `words` option words and numbers at their bounds.
 
+mod data_bound;
+mod durability;
 mod replies;
 mod rights;
 mod versions;
 mod words;
 
 use crate::{Options, ServerScript};
-use everbyte_kv::{Kv, ManualClock};
+use everbyte_kv::raw::Raw as _;
+use everbyte_kv::{Clock, Kv, ManualClock};
+use everbyte_media::{BackendChoice, Durability};
 use everbyte_store::{CreateOptions, Store};
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Milliseconds since 1970 at the first turn.
 const START: u64 = 1_000_000_000_000;
@@ -22,6 +26,7 @@ pub(super) const FULL: &str = "SETRANGE big 3500000 x";
 /// A server and its clients, in iterations by hand.
 pub(super) struct Turns {
     server: ServerScript,
+    kv: Kv,
     clock: ManualClock,
     _folder: tempfile::TempDir,
 }
@@ -49,10 +54,24 @@ impl Turns {
     fn made(settles_later: bool, options: Options) -> Turns {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let create = CreateOptions { max: 4 << 20, ..CreateOptions::default() };
-        let kv = Kv::open_or_create(&Store::create(&folder.path().join("store"), &create).unwrap(), "kv").unwrap();
+        Turns::opened(folder, &create, settles_later, options)
+    }
+
+    fn opened(folder: tempfile::TempDir, create: &CreateOptions, settles_later: bool, options: Options) -> Turns {
+        let kv = Kv::open_or_create(&Store::create(&folder.path().join("store"), create).unwrap(), "kv").unwrap();
         let clock = ManualClock::default();
         let options = Options { clock: Arc::new(clock.clone()), ..options };
-        Turns { server: ServerScript::open(kv, 3, settles_later, options).unwrap(), clock, _folder: folder }
+        let server = ServerScript::open(kv.clone(), 3, settles_later, options).unwrap();
+        Turns { server, kv, clock, _folder: folder }
+    }
+
+    /// The same on a disk that is synced when a client asks for it.
+    fn on_disk() -> Turns {
+        let folder = tempfile::tempdir().unwrap();
+        let durability = Durability::Interval(Duration::from_secs(3600));
+        let media = everbyte_media::Options { backend: BackendChoice::File, durability, ..Default::default() };
+        let create = CreateOptions { media, max: 64 << 20, ..CreateOptions::default() };
+        Turns::opened(folder, &create, false, Options::default())
     }
 
     /// The same, half full.
@@ -73,6 +92,11 @@ impl Turns {
     /// The replies that leave as the oldest pending iteration is settled.
     pub(super) fn settle(&mut self) -> Vec<String> {
         texts(&self.server.settle().unwrap())
+    }
+
+    /// Syncs of the disk so far.
+    fn syncs(&self) -> u64 {
+        self.kv.store().media().counts().syncs
     }
 
     /// The replies to one client's lines.
@@ -190,4 +214,70 @@ fn each_iteration_removes_more_expired_keys() {
         assert!(now < left, "each iteration removes more: {now} of {left}");
         left = now;
     }
+}
+
+/// A wait that is taken back with its iteration takes no element from others.
+#[test]
+fn a_wait_that_is_taken_back_is_none() {
+    let mut turns = Turns::nearly_full();
+    let replies = turns.at(0, &[(2, &["SET before 1"]), (0, &["BLPOP q 0"]), (1, &[FULL])]);
+    assert!(replies[0].starts_with("-ERR store: nothing was done"), "{replies:?}");
+    assert_eq!(turns.at(0, &[(1, &["LPUSH q x"])])[0], "");
+    assert_eq!(turns.ask(1, &["LLEN q"]), ":1\r\n");
+}
+
+/// A client that reads that its command was not queued cannot execute the others.
+#[test]
+fn a_queued_command_that_is_taken_back_spoils_its_transaction() {
+    let mut turns = Turns::nearly_full();
+    turns.ask(0, &["MULTI"]);
+    let replies = turns.at(0, &[(2, &["SET before 1"]), (0, &["SET a 1"]), (1, &[FULL])]);
+    assert!(replies[0].starts_with("-ERR store: nothing was done"), "{replies:?}");
+    assert!(turns.ask(0, &["EXEC"]).starts_with("-EXECABORT"));
+    assert_eq!(turns.ask(0, &["GET a"]), "$-1\r\n");
+}
+
+/// A client that gets an element hands it on to the one that waits for its target.
+#[test]
+fn a_move_that_waited_wakes_the_next_one() {
+    let mut turns = Turns::new();
+    turns.ask(0, &["BLPOP b 0"]);
+    turns.ask(1, &["BLMOVE a b LEFT LEFT 0"]);
+    let replies = turns.at(0, &[(2, &["LPUSH a x"])]);
+    assert!(replies[0].ends_with("$1\r\nb\r\n$1\r\nx\r\n"), "{replies:?}");
+    assert_eq!(turns.ask(2, &["EXISTS a b"]), ":0\r\n");
+}
+
+/// A stream that goes with its database ends the waits of its groups.
+#[test]
+fn a_flush_ends_those_who_wait_in_groups() {
+    let mut turns = Turns::new();
+    turns.ask(0, &["XGROUP CREATE s g $ MKSTREAM", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >"]);
+    let replies = turns.at(0, &[(1, &["FLUSHDB"])]);
+    assert!(replies[0].starts_with('-'), "{replies:?}");
+}
+
+/// A clock that is 900 us ahead of another.
+struct Ahead(ManualClock);
+
+impl Clock for Ahead {
+    fn now(&self) -> SystemTime {
+        self.0.now() + Duration::from_micros(900)
+    }
+}
+
+/// A wait is as long as its client asked for, or longer, wherever in a millisecond it begins.
+#[test]
+fn no_wait_is_too_short() {
+    let mut turns = Turns::new();
+    turns.server = ServerScript::open(
+        turns.kv.clone(),
+        3,
+        false,
+        Options { clock: Arc::new(Ahead(turns.clock.clone())), ..Options::default() },
+    )
+    .unwrap();
+    assert_eq!(turns.at(0, &[(0, &["BLPOP q 0.005"])])[0], "");
+    assert_eq!(turns.at(5, &[])[0], "", "its whole time may not be over yet");
+    assert_eq!(turns.at(6, &[])[0], "*-1\r\n");
 }

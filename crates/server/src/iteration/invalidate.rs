@@ -39,12 +39,14 @@ fn write_push(out: &mut Replies, keys: &[u8]) {
 
 impl ServerState {
     /// A command of `author`, or a part of its EXEC, has made changes. Tells of keys that have
-    /// expired, and makes a parcel for those that have copies; the author itself is told behind its
-    /// reply, if it can be.
+    /// expired or were evicted, and makes a parcel for those that have copies; the author itself is
+    /// told behind its reply, if it can be.
     pub(crate) fn note_changes(&mut self, touches: &[Touch], author: Option<&Client>) {
         for touch in touches {
-            if let Touch::Swept(database, key) = touch {
-                tell(self, &Event::expired(*database, key));
+            match touch {
+                Touch::Swept(database, key) => tell(self, &Event::expired(*database, key)),
+                Touch::Evicted(database, key) => tell(self, &Event::evicted(*database, key)),
+                Touch::Changed(..) | Touch::Told(..) | Touch::Cleared(_) => {}
             }
         }
         if !self.tracking.is_on() {

@@ -109,6 +109,7 @@ impl Iterations {
             self.land()?;
             std::thread::sleep(DRAIN_STEP);
         }
+        self.drain_disk();
         Ok(())
     }
 }

@@ -36,7 +36,7 @@ impl Iterations {
 
     /// Asks for a sync where the store's mode does not sync each write; its ticket, and
     /// [`u64::MAX`] where none is needed.
-    fn ask_sync(&mut self) -> u64 {
+    pub(super) fn ask_sync(&mut self) -> u64 {
         let media = self.shared.kv.store().media();
         if media.fences_settle() || media.durability() == Durability::Always {
             return u64::MAX;
@@ -46,7 +46,7 @@ impl Iterations {
             match crate::disk_sync::DiskSync::start(media, waker) {
                 Ok(thread) => self.shared.disk_sync = Some(thread),
                 Err(error) => {
-                    eprintln!("everbyte: no thread for WAITAOF: {error}");
+                    eprintln!("everbyte: no thread that syncs: {error}");
                     return 0; // the next iteration tries again
                 }
             }

@@ -47,9 +47,10 @@ impl Iterations {
         for touch in touches {
             self.shared.watches.touch(&touch, self.shared.metrics.iterations);
             let touched = match touch {
-                Touch::Changed(database, key) | Touch::Swept(database, key) | Touch::Told(database, key) => {
-                    vec![(database, key)]
-                }
+                Touch::Changed(database, key)
+                | Touch::Swept(database, key)
+                | Touch::Evicted(database, key)
+                | Touch::Told(database, key) => vec![(database, key)],
                 Touch::Cleared(database) => self.shared.waiters.tried_absent(database),
             };
             for place in touched {

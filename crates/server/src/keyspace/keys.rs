@@ -173,7 +173,8 @@ impl Keyspace<'_> {
     }
 
     fn remove_deadline(&mut self, key: &[u8], deadline: u64) -> Result<()> {
-        if deadline != 0 && !seeded("server-deadline-kept") {
+        let is_kept = seeded("server-deadline-kept") || self.evicting && seeded("server-evict-deadline");
+        if deadline != 0 && !is_kept {
             self.remove_value(Place::Deadlines, &deadline_key(self.space, deadline, key))?;
         }
         Ok(())
@@ -206,8 +207,16 @@ impl Keyspace<'_> {
 
     /// Deletes a key; whether it was there.
     pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool> {
-        if self.space == 0 && self.plain_size(key)?.is_some() {
+        let was_there = self.take_away(key)?;
+        if was_there {
             self.touch(key);
+        }
+        Ok(was_there)
+    }
+
+    /// Removes a key and all that belongs to it; whether it was there. The caller notes the change.
+    pub(super) fn take_away(&mut self, key: &[u8]) -> Result<bool> {
+        if self.space == 0 && self.plain_size(key)?.is_some() {
             return self.remove_value(Place::Main, key);
         }
         let Some(record) = self.any_record(key)? else { return Ok(false) };
@@ -216,7 +225,6 @@ impl Keyspace<'_> {
             self.swept(key);
             return Ok(false);
         }
-        self.touch(key);
         Ok(true)
     }
 

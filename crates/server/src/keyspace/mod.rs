@@ -31,7 +31,7 @@ mod capture;
 mod check;
 mod collections;
 mod databases;
-mod expired;
+mod evict;
 mod functions;
 mod groups;
 mod imports;
@@ -41,10 +41,12 @@ mod pinned;
 mod ranges;
 mod reads;
 mod record;
+mod removals;
 mod replicated;
 mod sorted_sets;
 mod streams;
 mod tables;
+mod used;
 mod uses;
 mod writes;
 
@@ -52,11 +54,12 @@ use capture::{Capture, Committed};
 use databases::Spaces;
 use everbyte_kv::{Batch, Commit, Error, KEY_MAX, Kv, Result, Savepoint};
 use everbyte_media::seeded;
-use expired::Expired;
 use reads::Settled;
+use removals::Removals;
 
 pub use check::{KeyspaceFinding, KeyspaceSums, check};
 pub(crate) use collections::{ElementSpan, HASH, HashedMember, hashed};
+pub(crate) use evict::Hand;
 pub(crate) use groups::{Consumer, Group, OpenGroup, Pending, PendingSpan, TOGETHER as PENDING_TOGETHER};
 pub(crate) use imports::{Begun, take_back};
 pub(crate) use lists::End;
@@ -116,7 +119,11 @@ pub(crate) struct Keyspace<'k> {
     /// The changes, for replicas.
     capture: Capture,
     /// Keys removed behind their deadlines.
-    expired: Expired,
+    expired: Removals,
+    /// Keys removed to make room.
+    evicted: Removals,
+    /// Whether one is being removed.
+    evicting: bool,
 }
 
 /// A change of keys, with their database.
@@ -126,6 +133,8 @@ pub(crate) enum Touch {
     Changed(u8, Vec<u8>),
     /// A key was removed because its deadline has passed.
     Swept(u8, Vec<u8>),
+    /// A key was removed to make room.
+    Evicted(u8, Vec<u8>),
     /// Clients that wait for a key look at it, and those that watch it do not.
     Told(u8, Vec<u8>),
     /// All keys are gone.
@@ -214,7 +223,9 @@ impl<'k> Keyspace<'k> {
             exposed: false,
             settled: None,
             capture: Capture::default(),
-            expired: Expired::default(),
+            expired: Removals::default(),
+            evicted: Removals::default(),
+            evicting: false,
         }
     }
 
@@ -362,6 +373,7 @@ impl<'k> Keyspace<'k> {
             self.savepoint = Some(batch.savepoint()?);
             self.capture.set_savepoint();
             self.spaces_at_savepoint = self.remembered.spaces;
+            self.remembered.used.set_savepoint();
         }
         Ok(())
     }
@@ -409,16 +421,21 @@ impl<'k> Keyspace<'k> {
                 }
                 self.capture.roll_back();
                 self.expired.roll_back();
+                self.evicted.roll_back();
+                self.remembered.used.roll_back();
                 return Verdict::Kept;
             }
             self.batch = None;
             self.capture.forget();
             self.expired.forget();
+            self.evicted.forget();
+            self.remembered.used.forget();
             let lost = self.written_before;
             self.written = false;
             return if lost { Verdict::Lost } else { Verdict::Kept };
         }
         self.expired.keep();
+        self.evicted.keep();
         if self.careful && self.written && !seeded("server-careful-together") {
             return match self.commit_batch() {
                 Ok(()) => Verdict::Kept,
@@ -448,11 +465,15 @@ impl<'k> Keyspace<'k> {
                     }
                     self.commit = Some(commit);
                     self.expired.commit();
+                    self.evicted.commit();
+                    self.remembered.used.committed();
                     self.remembered.spaces.committed();
                 }
                 Err(error) => {
                     self.capture.forget();
                     self.expired.forget();
+                    self.evicted.forget();
+                    self.remembered.used.forget();
                     self.remembered.forget();
                     return Err(error);
                 }
@@ -472,6 +493,11 @@ impl<'k> Keyspace<'k> {
     /// Keys that commits have removed behind their deadlines since this was asked last.
     pub(crate) fn take_expired(&mut self) -> u64 {
         self.expired.take()
+    }
+
+    /// Keys that commits have removed to make room since this was asked last.
+    pub(crate) fn take_evicted(&mut self) -> u64 {
+        self.evicted.take()
     }
 
     /// The iteration's last commit, to be settled.

@@ -24,6 +24,7 @@
 
 use super::databases::Spaces;
 use super::functions::FunctionChanges;
+use super::used::Used;
 use super::uses::TablesUse;
 use super::{stored_key, unstored_key};
 use crate::error::{Error, Result};
@@ -136,6 +137,8 @@ pub(crate) struct Remembered {
     pub spaces: Spaces,
     /// Changes of functions.
     pub functions: FunctionChanges,
+    /// The bytes that the data takes, if they are counted.
+    pub used: Used,
     /// The state of the random numbers.
     random: u64,
 }
@@ -145,7 +148,8 @@ impl Default for Remembered {
         let random = RandomState::new().build_hasher().finish();
         let counts = [None; DATABASES];
         let (spaces, functions) = (Spaces::default(), FunctionChanges::default());
-        Remembered { counts, single: None, next_id: 0, id_end: 0, spaces, functions, random }
+        let used = Used::default();
+        Remembered { counts, single: None, next_id: 0, id_end: 0, spaces, functions, used, random }
     }
 }
 
@@ -167,6 +171,7 @@ impl Remembered {
     /// The keys are others now: those of a primary, or its own again.
     pub(crate) fn forget_all(&mut self) {
         (self.counts, self.single, self.next_id, self.id_end) = ([None; DATABASES], None, 0, 0);
+        self.used.recount();
     }
 
     /// A batch was lost.

@@ -10,6 +10,7 @@ impl Keyspace<'_> {
     /// Gives a table's key a value; whether it was there.
     pub(super) fn put_value(&mut self, place: Place, key: &[u8], value: &[u8]) -> Result<bool> {
         let tables = self.tables;
+        let old = self.counted_size(place, key)?;
         let was_there = self.write(|batch| match place {
             Place::Main => batch.put(key, value),
             Place::Keys => batch.table(&tables.keys)?.put(key, value),
@@ -19,12 +20,14 @@ impl Keyspace<'_> {
             Place::Local => batch.table(tables.local().expect("made before it is used"))?.put(key, value),
         })?;
         self.capture.put(place, key, value);
+        self.remembered.used.put(place, key, old, Some(value.len() as u64));
         Ok(was_there)
     }
 
     /// Removes a table's key; whether it was there.
     pub(super) fn remove_value(&mut self, place: Place, key: &[u8]) -> Result<bool> {
         let tables = self.tables;
+        let old = self.counted_size(place, key)?;
         let was_there = self.write(|batch| match place {
             Place::Main => batch.delete(key),
             Place::Keys => batch.table(&tables.keys)?.delete(key),
@@ -34,6 +37,7 @@ impl Keyspace<'_> {
             Place::Local => batch.table(tables.local().expect("made before it is used"))?.delete(key),
         })?;
         self.capture.remove(place, key);
+        self.remembered.used.put(place, key, old, None);
         Ok(was_there)
     }
 
@@ -41,6 +45,7 @@ impl Keyspace<'_> {
     pub(super) fn remove_prefix(&mut self, place: Place, prefix: &[u8]) -> Result<u64> {
         if place == Place::Main && prefix.is_empty() {
             self.write(Batch::clear)?;
+            self.remembered.used.clear(place, None);
             self.capture.clear(place, (Bound::Unbounded, Bound::Unbounded));
             return Ok(0);
         }
@@ -51,6 +56,7 @@ impl Keyspace<'_> {
     /// Removes all keys of a range of a table; how many there were.
     pub(super) fn remove_range(&mut self, place: Place, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<u64> {
         let tables = self.tables;
+        let counted = self.counted_range(place, range)?;
         let count = self.write(|batch| match place {
             Place::Main => batch.delete_range::<[u8]>(range),
             Place::Keys => batch.table(&tables.keys)?.delete_range::<[u8]>(range),
@@ -60,6 +66,7 @@ impl Keyspace<'_> {
             Place::Local => batch.table(tables.local().expect("made before it is used"))?.delete_range::<[u8]>(range),
         })?;
         self.capture.clear(place, range);
+        self.remembered.used.take(place, &counted);
         Ok(count)
     }
 }

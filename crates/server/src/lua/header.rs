@@ -15,7 +15,7 @@ bitflags::bitflags! {
     pub(crate) struct ScriptFlags: u8 {
         /// It does not write.
         const NO_WRITES = 1;
-        /// It runs although memory is short. It always does here.
+        /// It runs although the data takes more than it may.
         const ALLOW_OOM = 1 << 1;
         /// It runs on a replica that is behind.
         const ALLOW_STALE = 1 << 2;

@@ -7,6 +7,7 @@ mod acl;
 mod backups;
 mod blocking;
 mod clients;
+mod durability;
 mod expiry;
 mod metrics;
 mod password;

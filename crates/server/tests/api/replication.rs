@@ -2,7 +2,7 @@
 
 use crate::common::{Client, Reply, figure, table};
 use everbyte_kv::Kv;
-use everbyte_server::{Handle, Options, Server};
+use everbyte_server::{EvictionPolicy, Handle, Options, Server};
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -341,4 +341,23 @@ fn clients_of_a_replica_hear_of_changes() {
     await_that("it waits", || figure(&mut watcher, "blocked_clients") == 1);
     client.call(&["XADD", "stream", "1-1", "f", "v"]);
     assert_eq!(waiter.reply().list().len(), 1);
+}
+
+/// Evictions reach a replica with the commands that needed the room; it makes none of its own, even
+/// under a smaller bound.
+#[test]
+fn a_replica_follows_evictions_and_makes_none() {
+    let bounded = |data_max| Options { data_max, eviction_policy: EvictionPolicy::VolatileTtl, ..Options::default() };
+    let (primary, replica) = (Node::with(bounded(3000)), Node::with(bounded(500)));
+    replica.follow(&primary);
+    let (mut writes, mut reads) = (primary.client(), replica.client());
+    for number in 0..200 {
+        let (key, seconds) = (format!("k{number}"), (10_000 + number).to_string());
+        assert_eq!(writes.call(&["SET", &key, "0123456789", "EX", &seconds]), Reply::Simple("OK".into()));
+    }
+    let left = writes.call(&["KEYS", "*"]);
+    await_that("the replica has the keys of the primary", || reads.call(&["KEYS", "*"]) == left);
+    assert!((1..199).contains(&left.list().len()));
+    assert!(figure(&mut writes, "evicted_keys") > 0);
+    assert_eq!(figure(&mut reads, "evicted_keys"), 0);
 }

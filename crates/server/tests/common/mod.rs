@@ -6,7 +6,7 @@ use everbyte_kv::Kv;
 use everbyte_media::museum;
 use everbyte_server::{Handle, Options, Server};
 use everbyte_store::{CreateOptions, Store};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -189,40 +189,51 @@ impl Reply {
 
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Client {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Client { stream, buffer: Vec::new(), nonce: 0 }
+        Client::try_connect(address).expect("a connection")
+    }
+
+    pub(crate) fn try_connect(address: SocketAddr) -> io::Result<Client> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Client { stream, buffer: Vec::new(), nonce: 0 })
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();
     }
 
-    fn fill(&mut self) -> usize {
+    fn fill(&mut self) -> io::Result<()> {
         let mut bytes = [0; 65536];
-        let count = self.stream.read(&mut bytes).expect("a reply");
+        let count = self.stream.read(&mut bytes)?;
         self.buffer.extend_from_slice(&bytes[..count]);
-        count
+        if count > 0 { Ok(()) } else { Err(io::Error::other("the server closed the connection")) }
     }
 
-    fn line(&mut self) -> Vec<u8> {
+    fn line(&mut self) -> io::Result<Vec<u8>> {
         loop {
             if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\r\n") {
                 let line = self.buffer[..end].to_vec();
                 self.buffer.drain(..end + 2);
-                return line;
+                return Ok(line);
             }
-            assert!(self.fill() > 0, "the server closed the connection");
+            self.fill()?;
         }
     }
 
     /// Reads one reply; maps, sets and texts of RESP3 become lists and byte strings.
     pub(crate) fn reply(&mut self) -> Reply {
-        let line = self.line();
+        self.try_reply().expect("a reply")
+    }
+
+    /// The same, with an error if the connection is lost.
+    pub(crate) fn try_reply(&mut self) -> io::Result<Reply> {
+        let line = self.line()?;
         let text = String::from_utf8_lossy(&line[1..]).into_owned();
-        let list = |client: &mut Client, count: i64| Reply::List((0..count).map(|_| client.reply()).collect());
-        match line[0] {
+        let list = |client: &mut Client, count: i64| {
+            (0..count).map(|_| client.try_reply()).collect::<io::Result<_>>().map(Reply::List)
+        };
+        Ok(match line[0] {
             b'+' => Reply::Simple(text),
             b'-' => Reply::Error(text),
             b',' => Reply::Bulk(text.into()),
@@ -233,23 +244,29 @@ impl Client {
             b'$' | b'=' => {
                 let size: usize = text.parse().unwrap();
                 while self.buffer.len() < size + 2 {
-                    assert!(self.fill() > 0, "the server closed the connection");
+                    self.fill()?;
                 }
                 let bytes = self.buffer[..size].to_vec();
                 assert_eq!(&self.buffer[size..size + 2], b"\r\n");
                 self.buffer.drain(..size + 2);
                 Reply::Bulk(bytes)
             }
-            b'*' | b'~' | b'>' => list(self, text.parse().unwrap()),
-            b'%' => list(self, 2 * text.parse::<i64>().unwrap()),
+            b'*' | b'~' | b'>' => list(self, text.parse().unwrap())?,
+            b'%' => list(self, 2 * text.parse::<i64>().unwrap())?,
             other => panic!("unknown reply {:?}", other as char),
-        }
+        })
     }
 
     /// Sends a command and reads its reply.
     pub(crate) fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Reply {
         self.send(&command(args));
         self.reply()
+    }
+
+    /// The same, with an error if the connection is lost.
+    pub(crate) fn try_call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> io::Result<Reply> {
+        self.stream.write_all(&command(args))?;
+        self.try_reply()
     }
 
     /// Sends `bytes` and returns everything that comes back until the connection is quiet: known by
@@ -278,7 +295,7 @@ impl Client {
             match self.stream.read(&mut part) {
                 Ok(0) => return (seen, true),
                 Ok(count) => seen.extend_from_slice(&part[..count]),
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return (seen, true),
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return (seen, true),
                 Err(error) => panic!("no answer: {error}; so far {} bytes", seen.len()),
             }
         }

@@ -29,6 +29,7 @@ const CLIENT: &[Command] = &[
     plain("client|getname", 2, ABOUT_CLIENT, "connection", "2.6.9", "The connection's name", client::get_name),
     plain("client|setinfo", 4, ABOUT_CLIENT, "connection", "7.2.0", "Names the client library: LIB-NAME, LIB-VER", client::set_info),
     plain("client|no-evict", 3, ADMIN.union(CONNECTION), "connection", "7.0.0", "Accepted: clients are not evicted", client::no_evict),
+    plain("client|durability", -2, ABOUT_CLIENT, "connection", "everbyte", "The durability that replies to this connection wait for: ALWAYS, INTERVAL, PROCESS, or the DEFAULT", client::durability),
     plain("client|reply", 3, ABOUT_CLIENT, "connection", "3.2.0", "Replies ON, OFF, or SKIP the next one", client::reply),
     plain("client|unblock", -3, ADMIN.union(CONNECTION), "connection", "5.0.0", "Lets a client wait no more, as if by TIMEOUT, or with an ERROR", client::unblock),
     Command { complexity: "O(N) where N is the number of connections", ..plain("client|kill", -3, ADMIN.union(CONNECTION), "connection", "2.4.0", "Ends connections: that of an address, or those that fit ID, TYPE, USER, ADDR, LADDR", kill::kill) },

@@ -128,3 +128,23 @@ fn a_link_takes_over_once() {
     let (_stream, request) = accept(&primary);
     assert!(request.contains("REPLICA\r\n"), "{request:?}");
 }
+
+/// Patches that wait when a connection ends are sent again, and taken once.
+#[test]
+fn patches_of_a_connection_that_has_ended_are_dropped() {
+    let primary = TcpListener::bind("127.0.0.1:0").unwrap();
+    let link = link(&primary, false);
+    let (mut stream, _) = accept(&primary);
+    send(&mut stream, 2);
+    let end = Instant::now() + Duration::from_secs(300);
+    while !link.has_patch() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(stream);
+    let (mut stream, _) = accept(&primary);
+    send(&mut stream, 1);
+    let first = take(&link);
+    assert_eq!((first.from.clone(), first.origin.clone()), (ReplicaOrigin::Own, ReplicaOrigin::At(at(1))));
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(!link.has_patch(), "the patches before came twice");
+}

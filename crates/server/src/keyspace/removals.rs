@@ -1,9 +1,9 @@
-//! The count of keys that were removed because their deadlines had passed: of removals that were
-//! committed, and of no others.
+//! The count of keys that the server itself has removed, behind their deadlines or to make room: of
+//! removals that were committed, and of no others.
 
 /// See the head of this file.
 #[derive(Default)]
-pub(super) struct Expired {
+pub(super) struct Removals {
     /// By the command under way.
     command: u64,
     /// By commands before it, in the same batch.
@@ -11,7 +11,7 @@ pub(super) struct Expired {
     committed: u64,
 }
 
-impl Expired {
+impl Removals {
     /// A key was removed.
     pub(super) fn add(&mut self) {
         self.command += 1;

@@ -1,10 +1,8 @@
 //! Disks that fail under a running server.
 
-mod common;
-
-use common::{Client, Reply, command};
+use crate::common::{self, Client, Reply, command};
 use everbyte_kv::Kv;
-use everbyte_media::{BackendChoice, Disk, OpenOptions};
+use everbyte_media::{BackendChoice, Disk, Durability, OpenOptions};
 use everbyte_server::{Error, Options, Server};
 use everbyte_store::{CreateOptions, Store};
 use everbyte_workload::Random;
@@ -15,17 +13,29 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-/// A file whose syncs and allocations fail on demand.
-struct Failing {
+/// A file whose syncs and allocations fail on demand, or take their time.
+pub(crate) struct Failing {
     file: File,
     broken: AtomicBool,
     full: AtomicBool,
+    /// Synced writes by the thread that settles begin after 2 ms.
+    slow: AtomicBool,
     /// The thread that settles panics where it writes.
     panics: AtomicBool,
 }
 
 impl Failing {
+    pub(crate) fn new(path: &Path) -> Failing {
+        let file = File::options().read(true).write(true).open(path).unwrap();
+        Failing { file, broken: false.into(), full: false.into(), slow: false.into(), panics: false.into() }
+    }
+
+    pub(crate) fn be_slow(&self) {
+        self.slow.store(true, Ordering::SeqCst);
+    }
+
     fn write_result(&self) -> io::Result<()> {
         if self.broken.load(Ordering::SeqCst) { Err(io::Error::other("injected: the disk is gone")) } else { Ok(()) }
     }
@@ -41,6 +51,9 @@ impl Disk for Failing {
     fn write_sync_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let settles = std::thread::current().name() == Some("everbyte-settle");
         assert!(!(settles && self.panics.load(Ordering::SeqCst)), "injected");
+        if settles && self.slow.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
         self.write_result()?;
         self.file.write_sync_at(at, bytes)
     }
@@ -81,10 +94,17 @@ fn start_with(
     path: &Path,
     bug: &'static str,
 ) -> (Arc<Failing>, std::net::SocketAddr, everbyte_server::Handle, Running) {
-    Store::create(path, &CreateOptions { media: media(), ..CreateOptions::default() }).unwrap().close().unwrap();
-    let file = File::options().read(true).write(true).open(path).unwrap();
-    let disk = Arc::new(Failing { file, broken: false.into(), full: false.into(), panics: false.into() });
-    let store = Store::attach(OpenOptions::new(path).on_disk(disk.clone()).open(&media()).unwrap()).unwrap();
+    start_in(path, bug, &media())
+}
+
+fn start_in(
+    path: &Path,
+    bug: &'static str,
+    media: &everbyte_media::Options,
+) -> (Arc<Failing>, std::net::SocketAddr, everbyte_server::Handle, Running) {
+    Store::create(path, &CreateOptions { media: media.clone(), ..CreateOptions::default() }).unwrap().close().unwrap();
+    let disk = Arc::new(Failing::new(path));
+    let store = Store::attach(OpenOptions::new(path).on_disk(disk.clone()).open(media).unwrap()).unwrap();
     let kv = Kv::open_or_create(&store, "kv").unwrap();
     let server = Server::bind(kv, Options { address: "127.0.0.1:0".into(), ..Options::default() }).unwrap();
     let (address, handle) = (server.address(), server.handle());
@@ -420,4 +440,41 @@ fn a_full_disk_gives_each_element_once() {
     assert!(taken == pushed, "{} taken, {} pushed", taken.len(), pushed.len());
     handle.stop();
     thread.join().unwrap().unwrap();
+}
+
+/// A sync for WAITAOF that fails is an error for the client that waits for it.
+#[test]
+fn a_failed_sync_answers_waitaof() {
+    let folder = tempfile::tempdir().unwrap();
+    let hourly = Durability::Interval(Duration::from_secs(3600));
+    let media = everbyte_media::Options { durability: hourly, ..media() };
+    let (disk, address, _, _thread) = start_in(&folder.path().join("store"), "none", &media);
+    let mut client = Client::connect(address);
+    client.send(&[command(&["SET", "k", "1"]), command(&["WAITAOF", "1", "0", "0"])].concat());
+    assert_eq!(
+        (client.reply(), client.reply()),
+        (Reply::Simple("OK".into()), Reply::List(vec![Reply::Integer(1), Reply::Integer(0)]))
+    );
+    disk.broken.store(true, Ordering::SeqCst);
+    client.send(&[command(&["SET", "k", "2"]), command(&["WAITAOF", "1", "0", "0"])].concat());
+    assert_eq!(client.reply(), Reply::Simple("OK".into()));
+    let reply = client.reply();
+    assert!(is_error(&reply), "{reply:?}");
+}
+
+/// A sync that fails is an error for the connection in `always` whose replies wait for it, and for
+/// no other.
+#[test]
+fn a_failed_sync_answers_a_connection_in_always() {
+    let folder = tempfile::tempdir().unwrap();
+    let hourly = Durability::Interval(Duration::from_secs(3600));
+    let media = everbyte_media::Options { durability: hourly, ..media() };
+    let (disk, address, _, _thread) = start_in(&folder.path().join("store"), "none", &media);
+    let (mut sure, mut quick) = (Client::connect(address), Client::connect(address));
+    assert_eq!(sure.call(&["CLIENT", "DURABILITY", "always"]), Reply::Simple("OK".into()));
+    assert_eq!(sure.call(&["SET", "k", "1"]), Reply::Simple("OK".into()));
+    disk.broken.store(true, Ordering::SeqCst);
+    assert_eq!(quick.call(&["GET", "k"]), Reply::Bulk(b"1".to_vec()));
+    let reply = sure.call(&["SET", "k", "2"]);
+    assert!(is_error(&reply), "{reply:?}");
 }

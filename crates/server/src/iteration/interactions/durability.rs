@@ -1,0 +1,68 @@
+//! CLIENT DURABILITY: connections of two modes that meet in one iteration.
+
+use super::Turns;
+use everbyte_media::museum;
+use std::time::{Duration, Instant};
+
+/// The replies that leave for the first client once a sync has ended.
+fn later(turns: &mut Turns) -> String {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let left = turns.at(0, &[]).swap_remove(0);
+        if !left.is_empty() {
+            return left;
+        }
+        assert!(Instant::now() < end, "no reply came");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether the replies to the client in `always` wait for one sync, in iterations in which another
+/// client writes what it reads, and its own order holds.
+fn waits_alone() -> bool {
+    let mut turns = Turns::on_disk();
+    if turns.ask(0, &["CLIENT DURABILITY always"]).is_empty() {
+        later(&mut turns);
+    }
+    for round in 0..5 {
+        let before = turns.syncs();
+        let left = turns.at(0, &[(1, &[&format!("SET k {round}")]), (0, &["GET k", "SET own 1"]), (2, &["GET k"])]);
+        assert_eq!((&*left[1], &*left[2]), ("+OK\r\n", &*format!("$1\r\n{round}\r\n")));
+        if !left[0].is_empty() {
+            return false;
+        }
+        // It is not served meanwhile, and others are.
+        let more = turns.at(0, &[(0, &["GET own"]), (1, &["GET own"])]);
+        assert_eq!(more[1], "$1\r\n1\r\n");
+        let told = if more[0].is_empty() { later(&mut turns) } else { more[0].clone() };
+        assert!(told.starts_with(&format!("$1\r\n{round}\r\n+OK\r\n")), "{told}");
+        assert!(turns.syncs() > before);
+        if !told.ends_with("$1\r\n1\r\n") {
+            assert_eq!(later(&mut turns), "$1\r\n1\r\n");
+        }
+    }
+    true
+}
+
+#[test]
+fn in_one_iteration_only_the_client_in_always_waits() {
+    assert!(waits_alone());
+    assert!(!museum::with("server-always-early", waits_alone));
+}
+
+/// A wait that another client ends, and a message, wait for the sync as replies do.
+#[test]
+fn answers_and_messages_wait_for_the_disk_too() {
+    let mut turns = Turns::on_disk();
+    if turns.ask(0, &["CLIENT DURABILITY always"]).is_empty() {
+        later(&mut turns);
+    }
+    assert_eq!(turns.ask(0, &["BLPOP q 0"]), "");
+    let left = turns.at(0, &[(1, &["RPUSH q e"])]);
+    assert_eq!((&*left[0], &*left[1]), ("", ":1\r\n"));
+    assert_eq!(later(&mut turns), "*2\r\n$1\r\nq\r\n$1\r\ne\r\n");
+    turns.ask(0, &["SUBSCRIBE c"]);
+    let left = turns.at(0, &[(1, &["SET k v", "PUBLISH c m"])]);
+    assert_eq!((&*left[0], &*left[1]), ("", "+OK\r\n:1\r\n"));
+    assert!(later(&mut turns).ends_with("$1\r\nm\r\n"));
+}
