@@ -264,7 +264,8 @@ class pool {
    * does, and if the pool was made with another class of that name: the message names the field. */
   template <class T>
   object<T, Self> cpp_root(std::string_view name, const T& first = {}) const {
-    static_assert(!has_destructor<T>, "a root is never destroyed, so its class has no destructor: let it have a pointer_t to the object");
+    static_assert(!has_destructor<T> || refusal_of<T, Self>() != refusal::none, /* that is said below */
+                  "a root is never destroyed, so its class has no destructor: let it have a pointer_t to the object");
     packed<T> bytes(first);
     raw_object value = raw_of<T, Self>(bytes);
     const void* at = nullptr;

@@ -148,8 +148,8 @@ class keyed_map : public keyed<Parent, lent_pair<K, V>, K, Pool> {
     return emplace(in, key, value);
   }
   template <class Brand>
-  std::pair<const_iterator, bool> insert(transaction<Pool, Brand>& in, const std::pair<K, V>& entry) const {
-    return emplace(in, entry.first, entry.second);
+  std::pair<const_iterator, bool> insert(transaction<Pool, Brand>& in, const std::pair<K, V>& one) const {
+    return emplace(in, one.first, one.second);
   }
   template <class Brand>
   std::pair<const_iterator, bool> insert_or_assign(transaction<Pool, Brand>& in, everbyte_key key, everbyte_mapped value) const {

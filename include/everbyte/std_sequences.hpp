@@ -1,4 +1,5 @@
-/* Persistent sequences with the interface of std's: vector, string, deque. A part of everbyte/std.hpp.
+/* Persistent sequences with the interface of std's: vector, string, deque. A part of
+ * everbyte/std.hpp.
  */
 #ifndef EVERBYTE_STD_SEQUENCES_HPP
 #define EVERBYTE_STD_SEQUENCES_HPP
@@ -27,7 +28,7 @@ namespace bridge {
 #endif
 }
 
-/* What an iterator's `->` leads to, where its `*` makes a value. */
+/* The result of `->`, for iterators whose `*` makes a value. */
 template <class T>
 struct arrow {
   T value;
@@ -74,7 +75,7 @@ class vector : public Pool::template std_vector<T> {
   }
   template <class Brand>
   void push_back(transaction<Pool, Brand>& in, const T& value) const {
-    this->put(in, size() * sizeof(T), value);
+    this->put(in, size() * sizeof(T), T(value)); /* a copy: `value` may be an element */
   }
   template <class Brand, class... Arguments>
   void emplace_back(transaction<Pool, Brand>& in, Arguments&&... arguments) const {
@@ -88,7 +89,7 @@ class vector : public Pool::template std_vector<T> {
   template <class Brand>
   const_iterator insert(transaction<Pool, Brand>& in, const_iterator before, const T& value) const {
     auto index = before - begin();
-    this->put(in, static_cast<size_type>(index) * sizeof(T), value);
+    this->put(in, static_cast<size_type>(index) * sizeof(T), T(value));
     return begin() + index;
   }
   template <class Brand>

@@ -117,9 +117,11 @@ impl<T: CppClass, P: MemPool> ByteArray<T, P> {
         ByteArray { bytes, marker: PhantomData }
     }
 
-    /// Puts another value in its place.
+    /// Puts another value in its place; it may be a part of this one.
     pub fn update(&mut self, value: Gen<'_, T>, j: &Journal<P>) {
+        let is_same_place = self.bytes.as_ptr() == value.bytes.as_ptr();
         match self.bytes.len() == value.bytes.len() {
+            true if is_same_place => {}
             true => self.bytes.as_mut_slice(j).copy_from_slice(value.bytes),
             false => *self = ByteArray::from(value, j), // a text of another length
         }

@@ -180,7 +180,7 @@ void a_map_of_std_as_a_root(const shop& pool) {
   pool.cpp_root<std::map<int, int>>("x");
 }
 //@ use POOL::make_persistent
-void a_vector_of_std_made_in_the_pool(const std::vector<int>& numbers) {
+void a_vector_of_std_made_in_the_pool(const std::vector<long>& numbers) {
   shop::txn([&](auto& t) { t.make(numbers); });
 }
 //@ use POOL::make_persistent

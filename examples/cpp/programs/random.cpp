@@ -85,11 +85,13 @@ struct model {
 template <class Form, class... In>
 void change_of_container(containers<Form>& all, std::uint64_t kind, std::uint64_t number, In&... t) {
   auto small = number % 40, place = number / 64;
-  auto name = std::string(small % 30, 'n') + std::to_string(small);
+  auto name = small == 0 ? std::string() : std::string(small % 30, 'n') + std::to_string(small);
   auto at = [&](auto& of) { return std::next(of.begin(), static_cast<std::ptrdiff_t>(place % (of.size() + 1))); };
   auto of = [&](auto& one) { return std::next(one.begin(), static_cast<std::ptrdiff_t>(place % one.size())); };
   switch (kind) {
-    case 0: return all.items.push_back(t..., item{number, {}});
+    case 0:
+      if (place % 4 == 0 && !all.items.empty()) return all.items.push_back(t..., all.items.front());
+      return all.items.push_back(t..., item{number, {}});
     case 1: all.items.insert(t..., at(all.items), item{number, {}}); return;
     case 2:
       if (!all.items.empty()) all.items.erase(t..., of(all.items));
@@ -113,7 +115,7 @@ void change_of_container(containers<Form>& all, std::uint64_t kind, std::uint64_
     case 13:
       if (!all.both_ends.empty()) all.both_ends.pop_back(t...);
       return;
-    case 14: all.chain.insert(t..., at(all.chain), name); return;
+    case 14: all.chain.insert(t..., at(all.chain), place % 4 == 0 && !all.chain.empty() ? *of(all.chain) : decltype(*of(all.chain))(name)); return;
     case 15:
       if (!all.chain.empty()) all.chain.erase(t..., of(all.chain));
       return;
@@ -131,7 +133,10 @@ void change_of_container(containers<Form>& all, std::uint64_t kind, std::uint64_
     case 23: all.table.insert_or_assign(t..., small, item{number, {}}); return;
     case 24: all.table.erase(t..., small); return;
     case 25: all.aliases.emplace(t..., name, std::to_string(number)); return;
-    case 26: all.aliases.insert_or_assign(t..., name, std::to_string(number)); return;
+    case 26:
+      if (all.aliases.contains(name)) all.aliases.insert_or_assign(t..., name, all.aliases.at(name));
+      all.aliases.insert_or_assign(t..., name, std::to_string(number));
+      return;
     case 27: all.aliases.erase(t..., name); return;
     case 28: all.words.insert(t..., name); return;
     case 29: all.words.erase(t..., name); return;

@@ -132,6 +132,26 @@ fn the_face_keeps_its_promises_and_a_second_process_sees_what_the_first_left() {
     }
 }
 
+/// Persistent containers of std: exceptions of keys, elements as arguments, walks, wrong roots; and
+/// the tools walk what they hold.
+#[test]
+fn containers_of_std_keep_their_promises() {
+    for name in COMPILERS {
+        let Some(mut compiler) = compiler(name) else { continue };
+        if name == "g++" {
+            compiler.args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]);
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (program, path) = (build(compiler, "containers.cpp", dir.path()), dir.path().join("store"));
+        for part in ["first", "second"] {
+            succeed(&program, &path, &[part]);
+        }
+        let store = open(&path);
+        let report = UntypedPool::open(&store, "shop").unwrap().examine(&|_| ());
+        assert!(report.findings().is_empty(), "{:?}", report.findings());
+    }
+}
+
 /// Classes of C++ in a pool: a list, its roll-back, its second process, and a changed class.
 #[test]
 fn classes_of_cpp_live_in_a_pool_and_a_changed_one_is_refused() {

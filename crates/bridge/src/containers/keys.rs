@@ -4,7 +4,7 @@
 //! its thread.
 //!
 //! Invariants
-//!   KEYS-1  A map is searched and changed inside of [`with`] alone, with functions of its class.
+//!   COMPARED-1  A map is searched and changed inside of [`with`] alone, with functions of its class.
 
 use crate::classes::{ByteArray, ClassValue, CppClass, RawEqual, RawHash, RawOrder};
 use crate::{Equal, Gen, Hash, Order};
@@ -87,13 +87,13 @@ pub(super) fn with<R>(functions: Functions, body: impl FnOnce() -> R) -> R {
 
 #[cold]
 fn no_functions() -> ! {
-    panic!("KEYS-1: keys of C++ are compared by the containers of the bridge alone")
+    panic!("COMPARED-1: keys of C++ are compared by the containers of the bridge alone")
 }
 
 impl Ord for KeyBytes {
     fn cmp(&self, other: &KeyBytes) -> Ordering {
         match CURRENT.get() {
-            // SAFETY: C++ passed the function with the running call (KEYS-1).
+            // SAFETY: C++ passed the function with the running call (COMPARED-1).
             Some(Functions::Order(order)) => unsafe { order.of(&self.0, &other.0) },
             _ => no_functions(),
         }
