@@ -4,8 +4,8 @@
 //! class differs is refused before it reads one.
 //!
 //! Invariants
-//!   FOREIGN-1  An object's class is one of the pool's list, whose entries never change, except that
-//!              a class may get a destructor.
+//!   FOREIGN-1  An object's class is one of the pool's list, whose entries never change, but a
+//!              class may get a destructor.
 //!   FOREIGN-2  The bytes of an object that existed before a transaction are logged before C++ gets
 //!              the right to change them.
 //!   FOREIGN-3  Nothing on the pool's first page is changed for C++: it holds the pool's header and

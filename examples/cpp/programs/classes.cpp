@@ -211,6 +211,21 @@ void a_destructor_may_throw(const all_sessions& all) {
   }
   REQUIRE(all->second->number == 5 && all->last->number == 13 && all->to->ended == before);
 }
+
+// Each destructor of a chain destroys the next object: one after another, not inside of each other.
+void a_long_chain_needs_no_deep_stack() {
+  constexpr int count = 20000;
+  int before = destructors_run;
+  everbyte::pointer_t<counts, shop> counted;
+  everbyte::pointer_t<session, shop> first;
+  shop::txn([&](auto& t) {
+    counted = t.make(counts{0});
+    for (int number = 0; number < count; ++number) first = t.make(std::in_place_type<session>, 1u, counted, first);
+  });
+  shop::txn([&](auto& t) { t.destroy(first); });
+  REQUIRE(counted->ended == count && destructors_run == before + count);
+  shop::txn([&](auto& t) { t.destroy(counted); });
+}
 #endif
 
 // One process has made the object, another one destroys it.
@@ -261,6 +276,7 @@ int main(int, char** words) {
 #ifndef CHANGED
     destructors_run_once_for_each_committed_drop(kept);
     a_destructor_may_throw(kept);
+    a_long_chain_needs_no_deep_stack();
 #endif
     a_description_has_the_classes_that_pointers_lead_to();
   } else {

@@ -106,7 +106,7 @@ void a_container_takes_its_own_elements(const in_pool<std::vector<int>>& numbers
   REQUIRE(texts.size() == 82 && texts[0] == "some" && texts[1] == "ome" && texts[40] == "" && texts.back() == "some");
 }
 
-// What others do to the container leaves an element where it is.
+// An element stays where it is while others come and go.
 void elements_keep_their_places(const in_pool<std::unordered_map<std::string, std::string>>& words) {
   shop::txn([&](auto& t) { words.emplace(t, "", ""), words.emplace(t, "here", "it is"); });
   auto found = words.find("here");

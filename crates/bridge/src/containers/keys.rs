@@ -4,7 +4,8 @@
 //! its thread.
 //!
 //! Invariants
-//!   COMPARED-1  A map is searched and changed inside of [`with`] alone, with functions of its class.
+//!   COMPARED-1  A map is searched and changed inside of [`with`] alone, with functions of its
+//!               class.
 
 use crate::classes::{ByteArray, ClassValue, CppClass, RawEqual, RawHash, RawOrder};
 use crate::{Equal, Gen, Hash, Order};
