@@ -10,7 +10,8 @@
  *   first argument, and `mut` gives the right to change an element in place.
  * Iterators, references and views end as std's do: an element stays where it is until it is
  *   removed or replaced; those of a vector end with every change of its size. All end with the
- *   roll-back of the transaction that made their elements.
+ *   roll-back of the transaction that made their elements, and iterators with the object that
+ *   `root` has returned, even if that was moved.
  * Order and hash are std::less, std::hash and std::equal_to of the keys: the same in every program
  *   that opens the pool.
  */
