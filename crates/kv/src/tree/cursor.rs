@@ -17,9 +17,11 @@ use everbyte_media::{LINE, Media};
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 
-/// Lines of the next leaf that are asked for with each entry of this one: about as many as an entry
-/// fills, so that the next leaf has come by the time it is needed.
-const AHEAD_LINES: u64 = 4;
+/// Lines of the next leaf's slots that are asked for with each entry of this one, so that they have
+/// come by the time they are needed.
+const AHEAD_LINES: u64 = 3;
+/// Entries whose records are asked for before their turn.
+const AHEAD_RECORDS: u8 = 4;
 
 /// A place in a version. [`Cursor::next`] and [`Cursor::prev`] move and return what lies there.
 pub(crate) struct Cursor<'t> {
@@ -42,6 +44,8 @@ struct Last {
     media: Media,
     leaf: Option<Shape>,
     slot: Slot,
+    /// The slot of an entry that comes soon: where this one is read, that one will be.
+    soon: Option<u8>,
     /// For the bytes of key and value.
     bytes: Vec<u8>,
     /// Keeps the version: a pin, or the batch that the cursor was borrowed from.
@@ -50,9 +54,12 @@ struct Last {
 
 impl Last {
     /// See [`Pinned::require_kept`](crate::tree::handle::Pinned::require_kept).
-    #[inline]
+    #[inline(always)]
     fn require_kept(&self) -> Result<()> {
-        self.keeper.as_ref().map_or(Ok(()), |keeper| keeper.0.require_kept())
+        match &self.keeper {
+            Some(keeper) => keeper.0.require_kept(),
+            None => Ok(()),
+        }
     }
 
     #[inline]
@@ -124,9 +131,13 @@ impl<'c> Entry<'c> {
     /// Damage.
     #[inline]
     pub(crate) fn read(self) -> Result<(&'c [u8], &'c [u8])> {
-        let Last { media, leaf, slot, bytes, .. } = &mut *self.0;
+        let Last { media, leaf, slot, soon, bytes, .. } = &mut *self.0;
         let Some(leaf) = leaf else { return damaged(0, "no entry was handed out") };
-        let copied = leaf.on(media)?.entry_into(slot, bytes);
+        let node = leaf.on(media)?;
+        if let Some(soon) = *soon {
+            node.prefetch_record_of(soon.into());
+        }
+        let copied = node.entry_into(slot, bytes);
         self.0.require_kept()?;
         let ((key_len, value_len), bytes) = (copied?, &self.0.bytes);
         let (key, value) = bytes.split_at(key_len.next_multiple_of(8));
@@ -143,7 +154,7 @@ struct Level {
 impl<'t> Cursor<'t> {
     pub(crate) fn new(media: Media, view: View, root: u64, keeper: Option<TreeSnapshot>) -> Cursor<'t> {
         let slot = Slot { start: Version::NONE, end: Version::NONE, place: 0, value: 0 };
-        let last = Last { media: media.clone(), leaf: None, slot, bytes: Vec::new(), keeper };
+        let last = Last { media: media.clone(), leaf: None, slot, soon: None, bytes: Vec::new(), keeper };
         let (stack, leaf, entries, ahead) = (Vec::with_capacity(6), None, Entries::NONE, (0, 0));
         Cursor { media, view, root, batch: PhantomData, stack, leaf, entries, ahead, last }
     }
@@ -171,6 +182,7 @@ impl<'t> Cursor<'t> {
             if node.is_leaf() {
                 self.entries.list(&node, &self.view)?;
                 self.entries.seek(&node, key)?;
+                self.entries.prefetch(&node, AHEAD_RECORDS);
                 self.leaf = Some(node.shape);
                 return self.look_ahead();
             }
@@ -198,7 +210,9 @@ impl<'t> Cursor<'t> {
             let node = open(&self.media, &self.stack, at)?;
             if node.is_leaf() {
                 self.entries.list(&node, &self.view)?;
-                if !forward {
+                if forward {
+                    self.entries.prefetch(&node, AHEAD_RECORDS);
+                } else {
                     self.entries.seek_end();
                 }
                 self.leaf = Some(node.shape);
@@ -220,8 +234,8 @@ impl<'t> Cursor<'t> {
             let (node, mut walk) = (parent.node.on(&self.media)?, parent.walk);
             if let Some(next) = walk.next(&node, &self.view)? {
                 let at = node.child(next);
-                // As long as this one and half full behind its base: a good guess.
-                self.ahead = (at, at + u64::from(leaf.base_end / 2 + leaf.size / 2));
+                // As many slots as here: a good guess.
+                self.ahead = (at, at + leaf.records());
             }
         }
         Ok(())
@@ -250,6 +264,7 @@ impl<'t> Cursor<'t> {
                     self.ahead.0 += AHEAD_LINES * LINE;
                 }
                 self.last.slot = leaf.on(&self.media)?.slot(index);
+                self.last.soon = self.entries.peek(AHEAD_RECORDS - 1);
                 if self.last.leaf.is_none_or(|last| last.at != leaf.at) {
                     self.last.leaf = Some(*leaf);
                 }
@@ -348,6 +363,7 @@ impl<'t> Cursor<'t> {
             let Some(leaf) = &self.leaf else { return Ok(false) };
             if let Some(index) = self.entries.prev() {
                 self.last.slot = leaf.on(&self.media)?.slot(index);
+                self.last.soon = None;
                 if self.last.leaf.is_none_or(|last| last.at != leaf.at) {
                     self.last.leaf = Some(*leaf);
                 }

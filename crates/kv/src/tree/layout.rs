@@ -206,6 +206,12 @@ const _: () = assert!(size_of::<LongKey>() == 8 + OUT_KEY_HEAD && offset_of!(Lon
 /// Bytes of the offset of a value's block in a record.
 pub(crate) const LONG_VALUE: usize = 8;
 
+/// Offset of the record in its node that [`Slot::place`] says.
+#[inline]
+pub(crate) fn record_of(place: u64) -> u64 {
+    (place & 0xffff) * 8
+}
+
 impl Slot {
     /// The slot of these words.
     #[inline(always)]
@@ -218,8 +224,9 @@ impl Slot {
         }
     }
     /// Offset of the record in its node.
+    #[inline]
     pub(crate) fn record(&self) -> u64 {
-        (self.place & 0xffff) * 8
+        record_of(self.place)
     }
     /// Length of the whole key.
     pub(crate) fn key_len(&self) -> usize {

@@ -77,6 +77,12 @@ impl Shape {
         self.base.into()
     }
 
+    /// Offset of the first record in the node.
+    #[inline]
+    pub(crate) fn records(&self) -> u64 {
+        u64::from(self.slots) + (self.base() + APPENDS) as u64 * SLOT
+    }
+
     /// Offset of the array of slots in the store.
     #[inline]
     pub(crate) fn slots(&self) -> u64 {
@@ -150,7 +156,7 @@ pub(crate) struct Query<'k> {
 }
 
 impl<'k> Query<'k> {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(table: TableNumber, key: &'k [u8]) -> Query<'k> {
         let sum = Sum::of_table(table).and(key);
         Query { full: FullKey::new(table, key), table, key, sum, print: sum.value() as u8 }
@@ -711,6 +717,13 @@ impl<'m> Node<'m> {
         (0..RECORD_LINES).for_each(|line| self.media.prefetch(self.at + at + line * LINE));
     }
 
+    /// Asks for the record of a leaf's slot, which has come already.
+    #[inline(always)]
+    pub(crate) fn prefetch_record_of(&self, index: usize) {
+        let place = self.window.load(self.slot_offset(index) + PLACE_AT as usize);
+        self.prefetch_lines(record_of(place));
+    }
+
     /// Asks for the record of a leaf's slot together with the slot: in the base, where records lie
     /// in order, about where it is if they are of like length.
     #[inline(always)]
@@ -718,7 +731,7 @@ impl<'m> Node<'m> {
         match index.checked_sub(self.base()) {
             Some(append) => self.prefetch_appended(append),
             None => {
-                let records = u64::from(self.slots) + self.count() as u64 * SLOT;
+                let records = self.records();
                 let len = u64::from(self.base_end) - records;
                 self.prefetch_lines(records + len * index as u64 / self.base().max(1) as u64);
             }

@@ -249,6 +249,17 @@ impl Entries {
         Some((*found).into())
     }
 
+    /// The slot of the entry behind the place and `after` more.
+    #[inline(always)]
+    pub(crate) fn peek(&self, after: u8) -> Option<u8> {
+        self.list[..usize::from(self.count)].get(usize::from(self.next) + usize::from(after)).copied()
+    }
+
+    /// Asks for the records of the next `count` entries.
+    pub(crate) fn prefetch(&self, leaf: &Node<'_>, count: u8) {
+        (0..count).filter_map(|after| self.peek(after)).for_each(|index| leaf.prefetch_record_of(index.into()));
+    }
+
     /// The slot of the entry before the place, which moves before it.
     pub(crate) fn prev(&mut self) -> Option<usize> {
         self.next = self.next.checked_sub(1)?;
