@@ -1,5 +1,5 @@
-//! `everbyte kv dump|load`: all tables and named versions, or one version, in a file and back. A file appears whole
-//! or not at all, and so does a store that is loaded.
+//! `everbyte kv dump|load`: all tables and named versions, or one version, in a file and back. A
+//! file appears whole or not at all, and so does a store that is loaded.
 
 use super::{TablePath, close};
 use crate::args::{KvDumpArgs, KvLoadArgs, Shape};
