@@ -94,8 +94,8 @@ pub(crate) fn fuzz(words: &[&str]) -> Result {
     release("everbyte-fuzz", words)
 }
 
-/// Orders of threads on typed pools and on pins of versions, `--count N` (20,000) of them for each program, other ones each
-/// time.
+/// Orders of threads on typed pools and on pins of versions, `--count N` (20,000) of them for each
+/// program, other ones each time.
 pub(crate) fn schedules(words: &[&str]) -> Result {
     let count = match words {
         [] => "20000",

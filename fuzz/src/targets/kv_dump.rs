@@ -36,7 +36,7 @@ fn good() -> &'static Good {
         for name in ["a", "stock"] {
             kv.create_table(name).expect("room").put(b"apples", b"97").expect("room");
         }
-        // What a named version adds lies behind its contents.
+        // The chunks of a named version lie behind its contents.
         kv.name_version("one").expect("room");
         kv.drop_table("a").expect("room");
         kv.put(b"k\x02", b"").expect("room");

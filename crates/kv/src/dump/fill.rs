@@ -18,7 +18,7 @@ const BATCH: u64 = 4 << 20;
 /// A table counts as so many of them: a batch has a bounded number of loads.
 const TABLE_COST: u64 = 512;
 
-/// What ends a run of entries or of changes.
+/// The piece that ends a run of entries or of changes.
 enum Step {
     Table(String, Vec<u8>),
     Changed(String),

@@ -159,9 +159,9 @@ impl Kv {
 }
 
 impl Kv {
-    /// Makes the object `name` of a dump, with all its tables and named versions, and opens it. Settled on return; an
-    /// error or a crash leaves no object. `progress` receives the bytes of keys and values, some at
-    /// a time.
+    /// Makes the object `name` of a dump, with all its tables and named versions, and opens it.
+    /// Settled on return; an error or a crash leaves no object. `progress` receives the bytes of
+    /// keys and values, some at a time.
     ///
     /// # Errors
     /// The dump is none, is of a newer program, is damaged or cut off (with the offset of the place

@@ -33,7 +33,7 @@ pub(super) enum Piece<'r> {
         name: &'r str,
         named_at: u64,
     },
-    /// What has changed behind a version: a table goes; one is changed; a key has this value, or
+    /// Changes behind a version: a table goes; one is changed; a key has this value, or
     /// goes.
     Dropped {
         name: &'r str,

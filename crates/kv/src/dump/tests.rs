@@ -64,7 +64,7 @@ fn descriptions_are_loaded_with_their_tables() {
     assert!(Kv::open(&store, "wrong").is_err());
 }
 
-/// What a version with a name adds: its name behind all that it sees, and then what changed.
+/// A version with a name adds its name behind all that it sees, and then the changes.
 fn the_example_of_a_named_version() -> String {
     let image = Image::zeroed(256 << 10).with_max(4 << 20);
     let store = Store::format(image.media(), &FormatOptions { log_len: 0, identity: None }).unwrap();

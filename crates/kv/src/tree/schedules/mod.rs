@@ -22,7 +22,7 @@ use shuttle::thread;
 use std::sync::Arc;
 
 /// Pins, and what has been reclaimed of their media.
-struct Shared {
+struct Stage {
     pins: Pins,
     reclaimed: AtomicU64,
 }
@@ -35,9 +35,9 @@ fn published(version: u64) -> Published {
     }
 }
 
-impl Shared {
-    fn new() -> Arc<Shared> {
-        Arc::new(Shared { pins: Pins::new(published(1)), reclaimed: AtomicU64::new(0) })
+impl Stage {
+    fn new() -> Arc<Stage> {
+        Arc::new(Stage { pins: Pins::new(published(1)), reclaimed: AtomicU64::new(0) })
     }
 
     /// Reads at a version, at which nothing may have been reclaimed.
@@ -60,104 +60,104 @@ fn finds(bug: &'static str, program: fn()) {
     assert!(museum::with(bug, || fails(program)), "`{bug}` was not found");
 }
 
-fn readers(shared: &Arc<Shared>, count: usize, rounds: usize) -> Vec<thread::JoinHandle<()>> {
+fn readers(stage: &Arc<Stage>, count: usize, rounds: usize) -> Vec<thread::JoinHandle<()>> {
     let reader = || {
-        let shared = Arc::clone(shared);
+        let stage = Arc::clone(stage);
         thread::spawn(move || {
             let mut last = Version::new(1);
             for _ in 0..rounds {
-                let (ticket, seen) = shared.pins.pin();
+                let (ticket, seen) = stage.pins.pin();
                 assert!(seen.version >= last, "no reader goes back in time");
-                shared.read(seen);
-                shared.read(seen);
+                stage.read(seen);
+                stage.read(seen);
                 last = seen.version;
-                shared.pins.unpin(&ticket);
+                stage.pins.unpin(&ticket);
             }
         })
     };
     (0..count).map(|_| reader()).collect()
 }
 
-fn require_free(shared: &Shared, newest: u64) {
-    assert_eq!(shared.pins.oldest(), newest, "no pin is left");
+fn require_free(stage: &Stage, newest: u64) {
+    assert_eq!(stage.pins.oldest(), newest, "no pin is left");
 }
 
 /// One reader, which finds a slot.
 fn one_reader() {
-    let shared = Shared::new();
-    let readers = readers(&shared, 1, 2);
-    (2..5).for_each(|version| shared.write(version));
+    let stage = Stage::new();
+    let readers = readers(&stage, 1, 2);
+    (2..5).for_each(|version| stage.write(version));
     readers.into_iter().for_each(|reader| reader.join().unwrap());
-    require_free(&shared, 4);
+    require_free(&stage, 4);
 }
 
 /// More readers than slots: some pins go to the list.
 fn crowded() {
-    let shared = Shared::new();
-    let held: Vec<_> = (0..sync::SLOTS).map(|_| shared.pins.pin()).collect();
-    let readers = readers(&shared, 2, 2);
-    shared.write(2);
-    shared.write(3);
-    held.iter().for_each(|&(_, seen)| shared.read(seen));
-    held.iter().for_each(|(ticket, _)| shared.pins.unpin(ticket));
-    shared.write(4);
+    let stage = Stage::new();
+    let held: Vec<_> = (0..sync::SLOTS).map(|_| stage.pins.pin()).collect();
+    let readers = readers(&stage, 2, 2);
+    stage.write(2);
+    stage.write(3);
+    held.iter().for_each(|&(_, seen)| stage.read(seen));
+    held.iter().for_each(|(ticket, _)| stage.pins.unpin(ticket));
+    stage.write(4);
     readers.into_iter().for_each(|reader| reader.join().unwrap());
-    require_free(&shared, 4);
+    require_free(&stage, 4);
 }
 
 /// Readers of a version by its name, while it loses the name. The lock is the writer's: a name is
 /// looked up under it (NAME-1).
 fn named() {
-    let shared = Shared::new();
+    let stage = Stage::new();
     let writer = Arc::new(shuttle::sync::Mutex::new(true));
-    shared.pins.hold_named(Version::new(1));
+    stage.pins.hold_named(Version::new(1));
     let reader = |_| {
-        let (shared, writer) = (Arc::clone(&shared), Arc::clone(&writer));
+        let (stage, writer) = (Arc::clone(&stage), Arc::clone(&writer));
         thread::spawn(move || {
-            let ticket = writer.lock().unwrap().then(|| shared.pins.hold(Version::new(1)));
+            let ticket = writer.lock().unwrap().then(|| stage.pins.hold(Version::new(1)));
             if let Some(ticket) = ticket {
-                shared.read(published(1));
-                shared.read(published(1));
-                shared.pins.unpin(&ticket);
+                stage.read(published(1));
+                stage.read(published(1));
+                stage.pins.unpin(&ticket);
             }
         })
     };
     let readers: Vec<_> = (0..2).map(reader).collect();
-    shared.write(2);
+    stage.write(2);
     {
         let mut is_named = writer.lock().unwrap();
-        shared.pins.publish(published(3));
+        stage.pins.publish(published(3));
         museum::unless("kv-name-goes-silently", || *is_named = false);
-        shared.pins.release_named(Version::new(1));
+        stage.pins.release_named(Version::new(1));
     }
-    shared.write(4);
+    stage.write(4);
     readers.into_iter().for_each(|reader| reader.join().unwrap());
-    require_free(&shared, 4);
+    require_free(&stage, 4);
 }
 
 /// Readers that may be one commit behind: what they have read counts only if they are not expired
 /// afterwards.
 fn limited() {
-    let shared = Shared::new();
-    shared.pins.set_limit(1);
+    let stage = Stage::new();
+    stage.pins.set_limit(1);
     let reader = |_| {
-        let shared = Arc::clone(&shared);
+        let stage = Arc::clone(&stage);
         thread::spawn(move || {
-            let (ticket, seen) = shared.pins.pin();
+            let (ticket, seen) = stage.pins.pin();
             for _ in 0..2 {
-                let early = shared.pins.is_expired(seen.version);
-                let reclaimed = shared.reclaimed.load(SeqCst);
-                let late = shared.pins.is_expired(seen.version);
+                let early = stage.pins.is_expired(seen.version);
+                let reclaimed = stage.reclaimed.load(SeqCst);
+                let late = stage.pins.is_expired(seen.version);
                 let is_expired = if museum::seeded("kv-expired-asked-early") { early } else { late };
                 assert!(is_expired || reclaimed <= seen.version.get(), "PIN-2");
             }
-            shared.pins.unpin(&ticket);
+            stage.pins.unpin(&ticket);
         })
     };
     let readers: Vec<_> = (0..3).map(reader).collect();
-    (2..5).for_each(|version| shared.write(version));
+    (2..5).for_each(|version| stage.write(version));
     readers.into_iter().for_each(|reader| reader.join().unwrap());
-    require_free(&shared, 4);
+    require_free(&stage, 4);
 }
 
 #[test]
