@@ -27,6 +27,7 @@ mod cursor;
 mod delete_range;
 mod dirty;
 mod format;
+mod get_into;
 mod handle;
 mod hash;
 mod inner_slots;
@@ -49,10 +50,13 @@ mod record;
 mod replace;
 mod salvage;
 mod savepoint;
+#[cfg(test)]
+mod schedules;
 mod scrub;
 mod slots;
 mod stamp;
 mod sum;
+mod sync;
 #[cfg(test)]
 mod tests;
 pub(crate) mod thread;
