@@ -223,8 +223,10 @@ impl ServerState {
         if let Some((host, port)) = self.options.replica_of.clone() {
             self.replication.primary = Some(PrimaryAddress { host, port });
         }
-        let follow = self.replication.primary.clone().map(|primary| Request::Follow(primary, false));
-        self.replication.requests.extend(follow);
+        if let Some(primary) = self.replication.primary.clone() {
+            let hands_over = self.replication.handover.as_ref() == Some(&primary);
+            self.replication.requests.push(Request::Follow(primary, hands_over));
+        }
         Ok(())
     }
 

@@ -239,6 +239,11 @@ impl PrimaryLink {
     /// Its state and its figures.
     pub(crate) fn figures(&self) -> (LinkState, LinkFigures) {
         let state = self.shared.state.lock();
+    /// Whether the primary was to become one by this link's request, and has answered.
+    pub(crate) fn took_over(&self) -> bool {
+        self.shared.target.takes_over && !self.shared.takes_over.load(Relaxed)
+    }
+
         (state.state, state.figures.clone())
     }
 }
