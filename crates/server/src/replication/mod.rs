@@ -24,6 +24,7 @@ mod recent;
 #[cfg(test)]
 mod tests;
 mod transfer;
+mod wire;
 
 use crate::error::{Error, Result};
 use crate::keyspace::{LOCAL, ReplicatedTables, Tables};
@@ -50,9 +51,9 @@ pub(crate) const ORIGIN: &[u8] = kept::ORIGIN;
 const HISTORY: &[u8] = b"history";
 /// That of the primary's address.
 const PRIMARY: &[u8] = b"primary";
-/// That of the number of the table's format.
 /// That of a handover that has not been answered: the address of the replica that takes over.
 const HANDOVER: &[u8] = b"handover";
+/// That of the number of the table's format.
 const FORMAT: &[u8] = b"format";
 /// The format that this server writes.
 const FORMAT_NOW: &[u8] = &[2];
@@ -142,9 +143,9 @@ pub(crate) enum Request {
         port: u16,
         /// The source of its keys.
         origin: ReplicaOrigin,
-    },
         /// Whether it has asked this server to become a primary first.
         hands_over: bool,
+    },
     /// This server becomes a replica; it asks the primary to become one if the flag is set.
     Follow(PrimaryAddress, bool),
     /// This server becomes a primary.
@@ -175,9 +176,9 @@ pub(crate) struct Replication {
     pub waker: Option<Arc<Waker>>,
     /// The primary, if this server is a replica or about to be one.
     pub primary: Option<PrimaryAddress>,
-    /// The way to it.
     /// The replica that this server, its primary until now, asks to take over, until it answers.
     pub handover: Option<PrimaryAddress>,
+    /// The way to it.
     pub link: Option<PrimaryLink>,
     /// Those that are connected here.
     pub replicas: Vec<Replica>,
@@ -215,8 +216,8 @@ impl Replication {
             above: Arc::default(),
             waker: None,
             primary: None,
-            link: None,
             handover: None,
+            link: None,
             replicas: Vec::new(),
             ending: Vec::new(),
             requests: Vec::new(),
@@ -474,7 +475,6 @@ impl Replication {
         Ok(true)
     }
 
-    /// A replica has settled a position; whether it is one of this server's.
     /// Forgets a handover that was answered: the replica is a primary. The caller has no batch.
     pub(crate) fn end_handover(&mut self) -> everbyte_kv::Result<()> {
         let is_over = self.handover.is_some() && self.link.as_ref().is_some_and(PrimaryLink::took_over);
@@ -485,6 +485,7 @@ impl Replication {
         Ok(())
     }
 
+    /// A replica has settled a position; whether it is one of this server's.
     pub(crate) fn acknowledge(&mut self, client: u64, position: Position, now: Instant) -> bool {
         let Some(replica) = self.replicas.iter_mut().find(|replica| replica.client == client) else { return false };
         replica.seen_at = now;
