@@ -112,8 +112,19 @@ pub(crate) struct PartName<'f> {
 /// # Errors
 /// The system's, and those of `fill`: there is no new file.
 pub fn publish<T>(target: &Path, old: &[u8], fill: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> Result<T> {
+    write_whole(target, PartName::over(target, old, &RealFiles)?, fill)
+}
+
+/// The same for a name that must be free.
+///
+/// # Errors
+/// The system's, and those of `fill`: there is no new file.
+pub fn publish_new<T>(target: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> Result<T> {
+    write_whole(target, PartName::beside(target, &RealFiles)?, fill)
+}
+
+fn write_whole<T>(target: &Path, name: PartName<'_>, fill: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> Result<T> {
     let io = |source| Error::Io { action: "write", path: target.into(), source };
-    let name = PartName::over(target, old, &RealFiles)?;
     let mut file = SinkWriter(RealFiles.create(&name.part).map_err(io)?);
     let done = fill(&mut file).map_err(io)?;
     file.0.sync().map_err(io)?;
@@ -174,11 +185,8 @@ impl<'f> PartName<'f> {
         if target.file_name().is_none() {
             return Err(io("create")(io::ErrorKind::IsADirectory.into()));
         }
-        let random =
-            u64::from_le_bytes(random().map_err(io("find random bytes for"))?[..8].try_into().expect("8 bytes"));
-        let mut part = target.as_os_str().to_owned();
-        part.push(format!(".part-{random:016x}"));
-        Ok(PartName { files, part: part.into(), target: target.into(), replaces, is_done: false })
+        let part = part_path(target).map_err(io("find random bytes for"))?;
+        Ok(PartName { files, part, target: target.into(), replaces, is_done: false })
     }
 
     /// Gives the synced file its name (PUBLISH-1).
@@ -206,6 +214,18 @@ impl Drop for PartName<'_> {
             self.files.remove(&self.part); // PUBLISH-2
         }
     }
+}
+
+/// A name beside that of a file, which no other process can foresee: for the file until it is
+/// whole. It has to be created exclusively all the same.
+///
+/// # Errors
+/// The system gives no random bytes.
+pub fn part_path(target: &Path) -> io::Result<PathBuf> {
+    let random = u64::from_le_bytes(random()?[..8].try_into().expect("8 bytes"));
+    let mut part = target.as_os_str().to_owned();
+    part.push(format!(".part-{random:016x}"));
+    Ok(part.into())
 }
 
 /// Sixteen random bytes.

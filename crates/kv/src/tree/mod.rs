@@ -81,3 +81,4 @@ pub use record::fetched;
 pub(crate) use salvage::{Border, LeafPlace, TreeLoss, Wreck};
 pub(crate) use savepoint::TreeSavepoint;
 pub(crate) use sum::Sum;
+pub use walk::listed;
