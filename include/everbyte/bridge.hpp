@@ -30,6 +30,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string_view>
 #include <type_traits>
@@ -64,6 +65,12 @@ class changing;
 /* A root of a C++ class. */
 template <class T, class Pool>
 class object;
+
+/* The persistent container in place of one of std: std.hpp. */
+template <class Std, class Pool>
+struct persistent;
+template <class Std, class Pool>
+using make_persistent = typename persistent<Std, Pool>::type;
 
 namespace bridge {
 
@@ -101,9 +108,14 @@ concept is_awaitable = requires { typename R::promise_type; };
 
 template <class T, class Pool>
 raw_object raw_class() {
-  require_psafe<T, Pool>();
-  static const std::string name = named<T>::name();
-  return {raw(name), raw(description_of<T>()), nullptr, sizeof(T)};
+  if constexpr (std::is_same_v<T, std::string>) {
+    return {raw("std::string"), raw("root std::string\n"), nullptr, 0, 0};
+  } else {
+    require_psafe<T, Pool>();
+    require_destructor<T, typename Pool::library>();
+    static const std::string name = named<T>::name();
+    return {raw(name), raw(description_of<T>()), nullptr, sizeof(T), has_destructor<T> ? 1u : 0u};
+  }
 }
 
 template <class T, class Pool>
@@ -167,7 +179,17 @@ class vessel {
 
   explicit vessel(std::shared_ptr<const void> self) : everbyte_self_(std::move(self)) {}
 
-  static std::array<raw_object, sizeof...(Classes)> everbyte_classes() { return {raw_class<Classes, Pool>()...}; }
+  static std::array<raw_object, sizeof...(Classes)> everbyte_classes() {
+    static_assert((!has_destructor<Classes> && ...),
+                  "a class with a destructor is no part of a template: keep a pointer_t to an object that `make` has made");
+    return {raw_class<Classes, Pool>()...};
+  }
+
+  /* An element, to be changed; it alone is logged. */
+  template <class T, class Brand>
+  static changing<T, Pool, Brand> everbyte_mut(transaction<Pool, Brand>& in, const T& element) {
+    return {in, element};
+  }
 
   template <std::size_t Index, class R, class... A>
   typename result<R>::type everbyte_read(A... arguments) const {
@@ -199,6 +221,10 @@ template <class Self, class Library, std::size_t First>
 class pool {
  public:
   using library = Library;
+  /* The container in place of one of std, as `make_persistent<std::vector<int>>`; include
+   * <everbyte/std.hpp>. */
+  template <class Std>
+  using make_persistent = everbyte::make_persistent<Std, Self>;
 
   /* Opens the pool of the store at `path`; recovers it first if its last program crashed. */
   explicit pool(std::string_view path, const pool_options& options = {}) {
@@ -238,6 +264,8 @@ class pool {
    * does, and if the pool was made with another class of that name: the message names the field. */
   template <class T>
   object<T, Self> cpp_root(std::string_view name, const T& first = {}) const {
+    static_assert(!has_destructor<T> || refusal_of<T, Self>() != refusal::none, /* that is said below */
+                  "a root is never destroyed, so its class has no destructor: let it have a pointer_t to the object");
     packed<T> bytes(first);
     raw_object value = raw_of<T, Self>(bytes);
     const void* at = nullptr;
@@ -305,15 +333,21 @@ class transaction {
   /* Makes a copy of `value` in the pool, which owns it until `destroy`. */
   template <class T>
   pointer_t<T, Pool> make(const T& value) {
-    bridge::packed<T> bytes(value);
-    bridge::raw_object object = bridge::raw_of<T, Pool>(bytes);
-    const void* at = nullptr;
-    using function = bridge::status(const void*, std::uint64_t, const bridge::raw_object*, const void**);
-    bridge::require<typename Pool::library>(call<function>(5)(Pool::open_.load(std::memory_order_acquire), number_, &object, &at));
-    return pointer_t<T, Pool>(static_cast<const T*>(at));
+    static_assert(!bridge::has_destructor<T>, "an object with a destructor is built in the pool: make(std::in_place_type<T>, arguments...)");
+    return kept(value);
   }
 
-  /* Frees an object that `make` has made, when the transaction commits. */
+  /* Makes an object in the pool by a constructor of its class, whose destructor runs for it once:
+   * when it is destroyed. */
+  template <class T, class... Arguments>
+  pointer_t<T, Pool> make(std::in_place_type_t<T>, Arguments&&... arguments) {
+    alignas(T) std::byte bytes[sizeof(T)]; /* moves to the pool as bytes: nothing is destroyed here */
+    return kept(*::new (static_cast<void*>(bytes)) T(std::forward<Arguments>(arguments)...));
+  }
+
+  /* Frees an object that `make` has made, when the transaction commits. Its destructor runs when
+   * the lambda of the outermost transaction has returned, if it does; its exception rolls back. A
+   * program that has another class of that name, without the destructor, is refused. */
   template <class T>
   void destroy(pointer_t<T, Pool> object) {
     using function = bridge::status(const void*, std::uint64_t, std::uint64_t);
@@ -329,6 +363,16 @@ class transaction {
   friend class changing;
 
   explicit transaction(std::uint64_t number) : number_(number) {}
+
+  template <class T>
+  pointer_t<T, Pool> kept(const T& value) {
+    bridge::packed<T> bytes(value);
+    bridge::raw_object object = bridge::raw_of<T, Pool>(bytes);
+    const void* at = nullptr;
+    using function = bridge::status(const void*, std::uint64_t, const bridge::raw_object*, const void**);
+    bridge::require<typename Pool::library>(call<function>(5)(Pool::open_.load(std::memory_order_acquire), number_, &object, &at));
+    return pointer_t<T, Pool>(static_cast<const T*>(at));
+  }
 
   template <class Function>
   static Function* call(std::size_t index) {
@@ -364,6 +408,8 @@ class changing {
   friend class pointer_t;
   template <class, class>
   friend class object;
+  template <class, std::size_t, class...>
+  friend class bridge::vessel;
 
   /* Logs the object, which lies in the pool. */
   changing(transaction<Pool, Brand>& in, const T& object) : object_(const_cast<T*>(&object)) { in.log(object_, sizeof(T)); }

@@ -93,18 +93,23 @@ struct raw_object {
   raw_text name, description;
   const void* bytes;
   std::size_t size;
+  std::uint64_t has_destructor;
 };
 struct raw_hash {
   const void* context;
-  status (*call)(const void*, const void*, std::uint64_t*) noexcept;
+  status (*call)(const void*, raw_text, std::uint64_t*) noexcept;
 };
 struct raw_equal {
   const void* context;
-  status (*call)(const void*, const void*, const void*, std::uint8_t*) noexcept;
+  status (*call)(const void*, raw_text, raw_text, std::uint8_t*) noexcept;
+};
+struct raw_order {
+  const void* context;
+  status (*call)(const void*, raw_text, raw_text, std::int8_t*) noexcept;
 };
 struct raw_visit {
   const void* context;
-  status (*call)(const void*, const void*, const void*) noexcept;
+  status (*call)(const void*, raw_text, raw_text) noexcept;
 };
 template <class R>
 struct raw_option {
@@ -206,6 +211,37 @@ status called_back(Part&& part) noexcept {
   return done;
 }
 
+/* The destructor of a class, which the library finds by the description of the class: registered
+ * while the program, or the shared object that has it, is loaded. */
+template <class T>
+inline constexpr bool has_destructor = !std::is_trivially_destructible_v<T> && !is_std_container<T>;
+
+template <class T, class Library>
+class destructor {
+ public:
+  destructor() { tell(1); }
+  ~destructor() { tell(0); }
+  destructor(const destructor&) = delete;
+  destructor& operator=(const destructor&) = delete;
+
+ private:
+  static status run(void* object) noexcept {
+    return called_back([object] { static_cast<T*>(object)->~T(); });
+  }
+  static void tell(std::uint32_t is_there) {
+    using function = status(raw_text, raw_text, status (*)(void*) noexcept, std::uint32_t);
+    table<Library>::template at<function>(2)(raw(named<T>::name()), raw(description_of<T>()), &run, is_there);
+  }
+};
+
+template <class T, class Library>
+inline const destructor<T, Library> registered_destructor{};
+
+template <class T, class Library>
+void require_destructor() {
+  if constexpr (has_destructor<T>) static_cast<void>(&registered_destructor<T, Library>);
+}
+
 /* A value as it crosses. */
 template <class T>
 struct wire {
@@ -272,10 +308,31 @@ class packed<T, true> {
   alignas(T) std::byte bytes_[sizeof(T)] = {};
 };
 
+/* A value in the pool: an object, or the characters of a text. */
+template <class T>
+struct stored {
+  using key = T; /* the type that std::hash and its kin get */
+  using view = const T&;
+  static view of(raw_text at) { return *reinterpret_cast<const T*>(at.bytes); }
+};
+template <>
+struct stored<std::string> {
+  using key = std::string_view;
+  using view = std::string_view;
+  static view of(raw_text at) { return {at.bytes, at.size}; }
+};
+
 /* Values of classes that only C++ knows, and functions over them. */
 template <class T>
 struct gen : packed<T> {
+  using argument = const T&;
   gen(const T& value) : packed<T>(value) {}
+};
+template <>
+struct gen<std::string> {
+  using argument = std::string_view;
+  gen(std::string_view value) : text(value) {}
+  std::string_view text;
 };
 template <class T>
 struct copied {};
@@ -283,27 +340,53 @@ template <class T>
 struct hash {};
 template <class T>
 struct equal {};
+template <class T>
+struct order {};
+/* Places in the pool; null: none. */
+template <class T>
+struct lent {
+  raw_text at{nullptr, 0};
+  explicit operator bool() const { return at.bytes != nullptr; }
+  typename stored<T>::view get() const { return stored<T>::of(at); }
+  typename stored<T>::view key() const { return get(); }
+  bool operator==(const lent& other) const { return at.bytes == other.at.bytes; }
+};
+template <class K, class V>
+struct lent_pair {
+  raw_text first{nullptr, 0}, second{nullptr, 0};
+  explicit operator bool() const { return first.bytes != nullptr; }
+  std::pair<typename stored<K>::view, typename stored<V>::view> get() const { return {key(), value()}; }
+  typename stored<K>::view key() const { return stored<K>::of(first); }
+  typename stored<V>::view value() const { return stored<V>::of(second); }
+  bool operator==(const lent_pair& other) const { return first.bytes == other.first.bytes; }
+};
 template <class K, class V>
 struct visit {
   raw_visit of;
   template <class F>
   static visit over(F& function) {
-    return {{&function, [](const void* context, const void* key, const void* value) noexcept {
-               return called_back([&] { (*static_cast<F*>(const_cast<void*>(context)))(*static_cast<const K*>(key), *static_cast<const V*>(value)); });
+    return {{&function, [](const void* context, raw_text key, raw_text value) noexcept {
+               return called_back([&] { (*static_cast<F*>(const_cast<void*>(context)))(stored<K>::of(key), stored<V>::of(value)); });
              }}};
   }
 };
 template <class T>
 struct wire<gen<T>> {
   using raw_type = raw_text;
-  static raw_type to(const gen<T>& value) { return {static_cast<const char*>(value.bytes()), sizeof(T)}; }
+  static raw_type to(const gen<T>& value) {
+    if constexpr (std::is_same_v<T, std::string>) {
+      return raw(value.text);
+    } else {
+      return {static_cast<const char*>(value.bytes()), sizeof(T)};
+    }
+  }
 };
 template <class T>
 struct wire<hash<T>> {
   using raw_type = raw_hash;
   static raw_type to(hash<T>) {
-    return {nullptr, [](const void*, const void* value, std::uint64_t* out) noexcept {
-              return called_back([&] { *out = std::hash<T>{}(*static_cast<const T*>(value)); });
+    return {nullptr, [](const void*, raw_text value, std::uint64_t* out) noexcept {
+              return called_back([&] { *out = std::hash<typename stored<T>::key>{}(stored<T>::of(value)); });
             }};
   }
 };
@@ -311,10 +394,34 @@ template <class T>
 struct wire<equal<T>> {
   using raw_type = raw_equal;
   static raw_type to(equal<T>) {
-    return {nullptr, [](const void*, const void* one, const void* other, std::uint8_t* out) noexcept {
-              return called_back([&] { *out = std::equal_to<T>{}(*static_cast<const T*>(one), *static_cast<const T*>(other)) ? 1 : 0; });
+    return {nullptr, [](const void*, raw_text one, raw_text other, std::uint8_t* out) noexcept {
+              return called_back([&] { *out = std::equal_to<typename stored<T>::key>{}(stored<T>::of(one), stored<T>::of(other)) ? 1 : 0; });
             }};
   }
+};
+template <class T>
+struct wire<order<T>> {
+  using raw_type = raw_order;
+  static raw_type to(order<T>) {
+    return {nullptr, [](const void*, raw_text one, raw_text other, std::int8_t* out) noexcept {
+              return called_back([&] {
+                std::less<typename stored<T>::key> less;
+                *out = less(stored<T>::of(one), stored<T>::of(other)) ? -1 : less(stored<T>::of(other), stored<T>::of(one)) ? 1 : 0;
+              });
+            }};
+  }
+};
+template <class T>
+struct wire<lent<T>> {
+  using raw_type = raw_text;
+  template <class Library>
+  static lent<T> from(raw_type value) { return {value}; }
+};
+template <class K, class V>
+struct wire<lent_pair<K, V>> {
+  using raw_type = lent_pair<K, V>;
+  template <class Library>
+  static lent_pair<K, V> from(raw_type value) { return value; }
 };
 template <class K, class V>
 struct wire<visit<K, V>> {
@@ -326,6 +433,16 @@ struct wire<copied<T>> {
   using raw_type = raw_string;
   template <class Library>
   static T from(raw_type value) {
+    if constexpr (std::is_same_v<T, std::string>) {
+      return wire<std::string>::from<Library>(value);
+    } else {
+      return from_bytes<Library>(value);
+    }
+  }
+
+ private:
+  template <class Library>
+  static T from_bytes(raw_type value) {
     if (value.size != sizeof(T)) end("a value of another class than its root's"); /* the root was checked when it was opened */
     std::array<std::byte, sizeof(T)> bytes;
     std::memcpy(bytes.data(), value.bytes, sizeof(T));

@@ -7,7 +7,8 @@
  * enumerations, `pointer_t` of that pool, arrays of these, and classes that list their fields.
  * The list is complete and in order: a class that has another field, or an unnamed union, does not
  * compile. Such a class has no vtable, no references, no plain pointers and no function pointers,
- * no `mutable` fields, and is no union; it is copied as bytes.
+ * no `mutable` fields, and is no union; it is copied as bytes. One that has a destructor is made
+ * in the pool and never copied: its copy constructor and assignment are deleted.
  *
  * The list, and the lists of the classes that its pointers lead to, become a part of the pool: a
  * program whose class differs is refused, with the field.
@@ -61,10 +62,15 @@ template <class T, std::size_t N, class Pool>
 struct is_psafe<std::array<T, N>, Pool> : std::bool_constant<N != 0 && is_psafe_v<T, Pool>> {};
 
 /* Why a class cannot live in a pool. */
-enum class refusal { none, unlisted, is_union, is_virtual, does_more_than_copy, field_type, mutable_field, holes };
+enum class refusal { none, unlisted, is_union, is_virtual, does_more_than_copy, destructor_and_copies, std_container, field_type, mutable_field, holes };
+
+/* Containers of std, texts included, keep plain pointers. */
+template <class T>
+concept is_std_container = requires { typename T::allocator_type; };
 
 template <class T, class Pool, class... Fields>
 constexpr refusal refusal_of_fields(field_list<Fields...>) {
+  if ((is_std_container<typename Fields::type> || ...)) return refusal::std_container;
   if (!(is_psafe_v<typename Fields::type, Pool> && ...)) return refusal::field_type;
   if ((Fields::is_mutable || ...)) return refusal::mutable_field;
   /* Each field lies behind the one before it, as near as its alignment allows. */
@@ -81,9 +87,15 @@ constexpr refusal refusal_of() {
     if (std::is_union_v<T>) return refusal::is_union;
     if (std::is_polymorphic_v<T>) return refusal::is_virtual;
     refusal found = refusal_of_fields<T, Pool>(typename fields<T>::everbyte_list{});
+    if (found == refusal::none && !std::is_trivially_destructible_v<T>) {
+      return std::is_copy_constructible_v<T> || std::is_move_constructible_v<T> || std::is_copy_assignable_v<T> || std::is_move_assignable_v<T>
+                 ? refusal::destructor_and_copies
+                 : refusal::none;
+    }
     if (found == refusal::none && !std::is_trivially_copyable_v<T>) return refusal::does_more_than_copy;
     return found;
   } else {
+    if (is_std_container<T>) return refusal::std_container;
     return is_psafe_v<T, Pool> ? refusal::none : refusal::unlisted;
   }
 }
@@ -103,8 +115,13 @@ constexpr void require_psafe() {
   static_assert(found != refusal::is_virtual,
                 "a class with virtual functions cannot live in the pool: their table has another address in the next run");
   static_assert(found != refusal::does_more_than_copy,
-                "this class cannot live in the pool: it is copied as bytes, so it has no copy constructor, assignment and destructor "
-                "of its own");
+                "this class cannot live in the pool: it is copied as bytes, so it has no copy constructor and assignment of its own");
+  static_assert(found != refusal::destructor_and_copies,
+                "a class with a destructor lives in the pool if it is not copied, or its destructor would run for each copy: delete its "
+                "copy constructor and its assignment");
+  static_assert(found != refusal::std_container,
+                "a container of std keeps plain pointers, which mean nothing in the next run: use POOL::make_persistent of it, from "
+                "<everbyte/std.hpp>, as a root of its own");
   static_assert(found != refusal::field_type,
                 "a field of this class cannot live in the pool: each is a number, an enumeration, a pointer_t of the same pool, an "
                 "array of these, or a class that lists its fields");
@@ -131,6 +148,10 @@ std::string type_name() {
   }
 }
 
+/* Registers the destructor of a class, if it has one: bridge_wire.hpp. */
+template <class T, class Library>
+void require_destructor();
+
 /* The name of a type without `const`, and the lines of the classes in it and behind it. */
 template <class T>
 struct named {
@@ -144,6 +165,7 @@ struct named<pointer_t<T, Pool>> {
   static std::string name() { return "pointer_t<" + named_plain<T>::name() + ">"; }
   static void describe(std::string& text) {
     require_psafe<std::remove_cv_t<T>, Pool>();
+    require_destructor<std::remove_cv_t<T>, typename Pool::library>(); /* of objects that this program may only find */
     named_plain<T>::describe(text);
   }
 };

@@ -10,10 +10,11 @@ use syn::{Error, Ident, LitStr, Path, PathArguments, Result, Token, braced};
 mod word {
     syn::custom_keyword!(name);
     syn::custom_keyword!(pool);
+    syn::custom_keyword!(std);
     syn::custom_keyword!(template);
 }
 
-/// `name events; pool Tally { Counter, Log<u64> as log_u64 }`.
+/// `name events; pool Tally { Counter, Log<u64> as log_u64, std }`.
 pub(crate) struct List {
     name: Ident,
     pools: Vec<Pool>,
@@ -42,11 +43,15 @@ impl Parse for List {
             let of: Path = input.parse()?;
             let types;
             braced!(types in input);
-            let types = Punctuated::<One, Token![,]>::parse_terminated(&types)?;
+            let types = Punctuated::<Item, Token![,]>::parse_terminated(&types)?;
             if types.is_empty() {
                 return Err(Error::new_spanned(&of, "a pool has at least one type that may be its root"));
             }
-            pools.push(Pool { of, types: types.into_iter().collect() });
+            let types = types.into_iter().flat_map(|item| match item {
+                Item::One(one) => vec![one],
+                Item::Std => std_containers(),
+            });
+            pools.push(Pool { of, types: types.collect() });
         }
         match pools.is_empty() {
             true => Err(Error::new(name_span(&name), "a library exports at least one pool: `pool Name { Type }`")),
@@ -57,6 +62,41 @@ impl Parse for List {
 
 fn name_span(name: &Ident) -> proc_macro2::Span {
     name.span()
+}
+
+/// A part of a pool's list.
+enum Item {
+    One(One),
+    /// The containers of C++'s standard library.
+    Std,
+}
+
+impl Parse for Item {
+    fn parse(input: ParseStream<'_>) -> Result<Item> {
+        if input.peek(word::std) && !input.peek2(Token![::]) {
+            input.parse::<word::std>()?;
+            return Ok(Item::Std);
+        }
+        input.parse().map(Item::One)
+    }
+}
+
+/// The types that `std.hpp` is over.
+fn std_containers() -> Vec<One> {
+    let one = |of: &str, name: &str, classes: &[&str]| {
+        let (of, name) = (format_ident!("{of}"), Some(format_ident!("{name}")));
+        let classes: Vec<Ident> = classes.iter().map(|class| format_ident!("{class}")).collect();
+        let of = syn::parse_quote!(::everbyte_bridge::containers::#of<#(#classes),*>);
+        One { classes, of, name }
+    };
+    vec![
+        one("Vector", "std_vector", &["T"]),
+        one("Deque", "std_deque", &["T"]),
+        one("Map", "std_map", &["K", "V"]),
+        one("Set", "std_set", &["K"]),
+        one("HashMap", "std_hash_map", &["K", "V"]),
+        one("HashSet", "std_hash_set", &["K"]),
+    ]
 }
 
 impl Parse for One {
@@ -185,26 +225,23 @@ fn pool(Pool { of: pool, types }: &Pool) -> (TokenStream, TokenStream) {
                     let found = handle.pool.try_tx(|j, roots| {
                         // SAFETY: the caller's.
                         let classes = unsafe { #bridge::hidden::classes(classes, count, roots, j) }?;
-                        let known = roots.named.borrow();
-                        if let ::core::option::Option::Some(one) = known.iter().find(|one| one.name.as_str() == name) {
-                            return match address(&one.object) {
-                                ::core::option::Option::Some(at) if one.classes.as_slice() == classes => {
-                                    ::core::result::Result::Ok(at)
-                                }
-                                ::core::option::Option::Some(_) => {
-                                    ::core::result::Result::Err(#bridge::Fault::other_classes(name))
-                                }
-                                ::core::option::Option::None => {
-                                    ::core::result::Result::Err(#bridge::Fault::another_type(name, stringify!(#variant)))
-                                }
-                            };
-                        }
-                        ::core::mem::drop(known);
-                        let object = #one_of::#variant(#object::Pbox::new(<#of_inside>::new(j), j));
-                        let at = address(&object).expect("made so");
-                        let (name, classes) = (#object::PString::from(name, j), #object::PVec::from(classes, j));
-                        roots.named.borrow_mut(j).push(#named { name, classes, object }, j);
-                        ::core::result::Result::Ok(at)
+                        let found = |one: &#named<_>| match address(&one.object) {
+                            ::core::option::Option::Some(at) if one.classes.as_slice() == classes => {
+                                ::core::result::Result::Ok(at)
+                            }
+                            ::core::option::Option::Some(_) => {
+                                ::core::result::Result::Err(#bridge::Fault::other_classes(name))
+                            }
+                            ::core::option::Option::None => {
+                                ::core::result::Result::Err(#bridge::Fault::another_type(name, stringify!(#variant)))
+                            }
+                        };
+                        roots.find_or_add(name, j, found, |name| {
+                            let object = #one_of::#variant(#object::Pbox::new(<#of_inside>::new(j), j));
+                            let at = address(&object).expect("made so");
+                            let classes = #object::PVec::from(classes.iter().copied(), j);
+                            ::core::result::Result::Ok((#named { name, classes, object }, at))
+                        })
                     });
                     found.map_err(#bridge::Fault::of_transaction)
                 };
@@ -270,25 +307,21 @@ fn pool(Pool { of: pool, types }: &Pool) -> (TokenStream, TokenStream) {
                 let found = handle.pool.try_tx(|j, roots| {
                     // SAFETY: the caller's.
                     let value = unsafe { value.read() };
-                    let named = roots.named.borrow();
-                    match named.iter().find(|one| one.name.as_str() == name).map(|one| &one.object) {
-                        ::core::option::Option::Some(#one_of::__Cpp(object)) => {
+                    let found = |one: &#named<_>| match &one.object {
+                        #one_of::__Cpp(object) => {
                             // SAFETY: the caller's.
                             unsafe { object.require(name, value, roots, j) }?;
-                            return ::core::result::Result::Ok(object.address());
+                            ::core::result::Result::Ok(object.address())
                         }
-                        ::core::option::Option::Some(_) => {
-                            return ::core::result::Result::Err(#bridge::Fault::another_type(name, "class of C++"));
-                        }
-                        ::core::option::Option::None => {}
-                    }
-                    ::core::mem::drop(named);
-                    // SAFETY: the caller's.
-                    let object = unsafe { #bridge::hidden::CppObject::new(value, roots, j) }?;
-                    let at = object.address();
-                    let name = #object::PString::from(name, j);
-                    roots.named.borrow_mut(j).push(#named { name, classes: #object::PVec::new(), object: #one_of::__Cpp(object) }, j);
-                    ::core::result::Result::Ok(at)
+                        _ => ::core::result::Result::Err(#bridge::Fault::another_type(name, "class of C++")),
+                    };
+                    roots.find_or_add(name, j, found, |name| {
+                        // SAFETY: the caller's.
+                        let object = unsafe { #bridge::hidden::CppObject::new(value, roots, j) }?;
+                        let at = object.address();
+                        let object = #one_of::__Cpp(object);
+                        ::core::result::Result::Ok((#named { name, classes: #object::PVec::new(), object }, at))
+                    })
                 });
                 found.map_err(#bridge::Fault::of_transaction)
             };

@@ -159,7 +159,7 @@ fn lent(of: &Type) -> Option<&Ident> {
     let last = path.path.segments.last()?;
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
     let is_elided = |one: &GenericArgument| matches!(one, GenericArgument::Lifetime(one) if one.ident == "_");
-    let is_lent = matches!(last.ident.to_string().as_str(), "Gen" | "Hash" | "Equal" | "Visit");
+    let is_lent = matches!(last.ident.to_string().as_str(), "Gen" | "Hash" | "Equal" | "Order" | "Visit");
     (is_lent && !arguments.args.first().is_some_and(is_elided)).then_some(&last.ident)
 }
 
@@ -183,7 +183,7 @@ fn is_of_class(of: &Type) -> bool {
     let Some(last) = path.path.segments.last() else { return false };
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return false };
     match last.ident.to_string().as_str() {
-        "Gen" | "Hash" | "Equal" | "Visit" | "Copied" => true,
+        "Gen" | "Hash" | "Equal" | "Order" | "Visit" | "Copied" | "Lent" | "LentPair" => true,
         "Option" => matches!(arguments.args.first(), Some(GenericArgument::Type(inner)) if is_of_class(inner)),
         _ => false,
     }

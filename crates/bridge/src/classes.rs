@@ -2,16 +2,20 @@
 //!
 //! An exported type takes such a class as a parameter, `K: CppClass`, and keeps its values in
 //! [`ByteArray`]s. `library!` exports it as a template: `template<K, V> KvStore<K, V>`. C++
-//! compiles the classes, hashes and compares them; Rust moves bytes.
+//! compiles the classes, hashes and compares them; Rust moves bytes. `std::string` is such a class,
+//! too: its bytes are those of the text.
 //!
 //! Invariants
 //!   CLASS-1  The classes of a root are recorded with it, and a caller with others is refused. So
 //!            the bytes behind a parameter are always those of one class.
+//!   CLASS-2  A value keeps its place and its bytes until it is replaced or removed: `Lent` is an
+//!            address that C++ reads until then, as references into containers of std are.
 
 use crate::Fault;
 use crate::fault::{DONE, throw};
 use crate::passed::{Argument, RawString, RawText, Returned};
 use everbyte_object::{Journal, MemPool, PSafe, PVec};
+use std::cmp::Ordering;
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
@@ -38,6 +42,8 @@ pub struct ClassNames {
     option: &'static str,
     hash: &'static str,
     equal: &'static str,
+    order: &'static str,
+    lent: &'static str,
 }
 
 /// The parameter number `N` of a template.
@@ -45,25 +51,32 @@ pub struct ClassNames {
 pub struct Cpp<const N: usize>;
 
 macro_rules! classes {
-    ($($index:literal $generic:literal $copied:literal $option:literal $hash:literal $equal:literal;)*) => { $(
+    ($($index:literal $generic:literal $copied:literal $option:literal $hash:literal $equal:literal $order:literal $lent:literal;)*) => { $(
         impl CppClass for Cpp<$index> {
             const INDEX: usize = $index;
-            const NAMES: ClassNames =
-                ClassNames { generic: $generic, copied: $copied, option: $option, hash: $hash, equal: $equal };
+            const NAMES: ClassNames = ClassNames {
+                generic: $generic,
+                copied: $copied,
+                option: $option,
+                hash: $hash,
+                equal: $equal,
+                order: $order,
+                lent: $lent,
+            };
         }
     )* };
 }
 
 classes!(
-    0 "Gen<0>" "Copied<0>" "Option<Copied<0>>" "Hash<0>" "Equal<0>";
-    1 "Gen<1>" "Copied<1>" "Option<Copied<1>>" "Hash<1>" "Equal<1>";
-    2 "Gen<2>" "Copied<2>" "Option<Copied<2>>" "Hash<2>" "Equal<2>";
-    3 "Gen<3>" "Copied<3>" "Option<Copied<3>>" "Hash<3>" "Equal<3>";
+    0 "Gen<0>" "Copied<0>" "Option<Copied<0>>" "Hash<0>" "Equal<0>" "Order<0>" "Lent<0>";
+    1 "Gen<1>" "Copied<1>" "Option<Copied<1>>" "Hash<1>" "Equal<1>" "Order<1>" "Lent<1>";
+    2 "Gen<2>" "Copied<2>" "Option<Copied<2>>" "Hash<2>" "Equal<2>" "Order<2>" "Lent<2>";
+    3 "Gen<3>" "Copied<3>" "Option<Copied<3>>" "Hash<3>" "Equal<3>" "Order<3>" "Lent<3>";
 );
 
 /// A value of C++, for the length of a call.
 pub struct Gen<'a, T: CppClass> {
-    bytes: &'a [u8],
+    pub(crate) bytes: &'a [u8],
     marker: PhantomData<T>,
 }
 
@@ -104,9 +117,14 @@ impl<T: CppClass, P: MemPool> ByteArray<T, P> {
         ByteArray { bytes, marker: PhantomData }
     }
 
-    /// Puts another value in its place.
+    /// Puts another value in its place; it may be a part of this one.
     pub fn update(&mut self, value: Gen<'_, T>, j: &Journal<P>) {
-        self.bytes.as_mut_slice(j).copy_from_slice(value.bytes); // CLASS-1: of one length
+        let is_same_place = self.bytes.as_ptr() == value.bytes.as_ptr();
+        match self.bytes.len() == value.bytes.len() {
+            true if is_same_place => {}
+            true => self.bytes.as_mut_slice(j).copy_from_slice(value.bytes),
+            false => *self = ByteArray::from(value, j), // a text of another length
+        }
     }
 
     /// A copy of the value for C++.
@@ -117,20 +135,20 @@ impl<T: CppClass, P: MemPool> ByteArray<T, P> {
 
 /// A value of a class of C++, wherever it lies.
 pub trait ClassValue<T: CppClass> {
-    /// The address of the value.
+    /// The bytes of the value.
     #[doc(hidden)]
-    fn address(&self) -> *const c_void;
+    fn bytes(&self) -> &[u8];
 }
 
 impl<T: CppClass> ClassValue<T> for Gen<'_, T> {
-    fn address(&self) -> *const c_void {
-        self.bytes.as_ptr().cast()
+    fn bytes(&self) -> &[u8] {
+        self.bytes
     }
 }
 
 impl<T: CppClass, P: MemPool> ClassValue<T> for ByteArray<T, P> {
-    fn address(&self) -> *const c_void {
-        self.bytes.as_ptr().cast()
+    fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
@@ -157,6 +175,67 @@ unsafe impl<T: CppClass> Returned for Option<Copied<T>> {
 
     fn into_raw(self) -> Result<RawString, Fault> {
         Ok(self.map_or(RawString::null(), |copied| RawString::of(copied.bytes)))
+    }
+}
+
+/// The place of a value in the pool, for C++ to read (CLASS-2); null for none.
+pub struct Lent<T: CppClass> {
+    raw: RawText,
+    marker: PhantomData<T>,
+}
+
+impl<T: CppClass> Lent<T> {
+    /// The place of a value.
+    pub fn of(value: Option<&impl ClassValue<T>>) -> Lent<T> {
+        Lent::of_bytes(value.map_or(RawText::null(), |value| RawText::lent(value.bytes())))
+    }
+
+    /// The place of values that lie behind each other.
+    pub(crate) fn of_bytes(raw: RawText) -> Lent<T> {
+        Lent { raw, marker: PhantomData }
+    }
+}
+
+// SAFETY: a pointer and a length, as C++ reads them.
+unsafe impl<T: CppClass> Returned for Lent<T> {
+    type Raw = RawText;
+    const NAME: &'static str = T::NAMES.lent;
+
+    fn into_raw(self) -> Result<RawText, Fault> {
+        Ok(self.raw)
+    }
+}
+
+/// The places of two values, as [`Lent`].
+pub struct LentPair<K: CppClass, V: CppClass>(Lent<K>, Lent<V>);
+
+impl<K: CppClass, V: CppClass> LentPair<K, V> {
+    /// The places of a key and its value.
+    pub fn of(pair: Option<(&impl ClassValue<K>, &impl ClassValue<V>)>) -> LentPair<K, V> {
+        let (key, value) = pair.unzip();
+        LentPair(Lent::of(key), Lent::of(value))
+    }
+}
+
+/// As C++ reads it.
+#[doc(hidden)]
+#[repr(C)]
+pub struct RawPair {
+    key: RawText,
+    value: RawText,
+}
+
+// SAFETY: two pointers with lengths, as C++ reads them.
+unsafe impl<K: CppClass, V: CppClass> Returned for LentPair<K, V> {
+    type Raw = RawPair;
+    const NAME: &'static str = match (K::INDEX, V::INDEX) {
+        (0, 1) => "LentPair<0, 1>",
+        (1, 0) => "LentPair<1, 0>",
+        _ => panic!("only the first two classes of a template are lent together"),
+    };
+
+    fn into_raw(self) -> Result<RawPair, Fault> {
+        Ok(RawPair { key: self.0.raw, value: self.1.raw })
     }
 }
 
@@ -190,12 +269,17 @@ macro_rules! callback {
 callback!(
     /// The hash of a class: `std::hash`. Its exception goes on in C++, and rolls the transaction
     /// back.
-    Hash, RawHash, unsafe extern "C" fn(*const c_void, *const c_void, *mut u64) -> u32
+    Hash, RawHash, unsafe extern "C" fn(*const c_void, RawText, *mut u64) -> u32
 );
 callback!(
     /// The comparison of a class: `std::equal_to`. Its exception goes on in C++, and rolls the
     /// transaction back.
-    Equal, RawEqual, unsafe extern "C" fn(*const c_void, *const c_void, *const c_void, *mut u8) -> u32
+    Equal, RawEqual, unsafe extern "C" fn(*const c_void, RawText, RawText, *mut u8) -> u32
+);
+callback!(
+    /// The order of a class: `std::less`. Its exception goes on in C++, and rolls the transaction
+    /// back.
+    Order, RawOrder, unsafe extern "C" fn(*const c_void, RawText, RawText, *mut i8) -> u32
 );
 
 // SAFETY: two words, as C++ passes them.
@@ -218,26 +302,80 @@ unsafe impl<'c, T: CppClass> Argument<'c> for Equal<'c, T> {
     }
 }
 
+// SAFETY: as above.
+unsafe impl<'c, T: CppClass> Argument<'c> for Order<'c, T> {
+    type Raw = RawOrder;
+    const NAME: &'static str = T::NAMES.order;
+
+    unsafe fn from_raw(raw: RawOrder) -> Result<Self, Fault> {
+        Ok(Order { raw, marker: PhantomData })
+    }
+}
+
 impl<T: CppClass> Hash<'_, T> {
     /// The hash of a value.
     pub fn of(self, value: &impl ClassValue<T>) -> u64 {
+        // SAFETY: `value` is of the class of the function (CLASS-1), which lives for the call.
+        unsafe { self.raw.of(value.bytes()) }
+    }
+
+    pub(crate) fn raw(self) -> RawHash {
+        self.raw
+    }
+}
+
+impl RawHash {
+    /// # Safety
+    /// C++ has passed the function for a call that lasts, and `value` is of its class; it does not
+    /// unwind.
+    pub(crate) unsafe fn of(self, value: &[u8]) -> u64 {
         let mut hash = 0;
-        // SAFETY: C++ passed the function for this call, and `value` is of its class (CLASS-1); it
-        // does not unwind.
-        let status = unsafe { (self.raw.call)(self.raw.context, value.address(), &mut hash) };
+        // SAFETY: the caller's.
+        let status = unsafe { (self.call)(self.context, RawText::lent(value), &mut hash) };
         require_returned(status);
         hash
+    }
+}
+
+impl RawEqual {
+    /// # Safety
+    /// As for [`RawHash::of`].
+    pub(crate) unsafe fn of(self, one: &[u8], other: &[u8]) -> bool {
+        let mut is_equal = 0;
+        // SAFETY: the caller's.
+        let status = unsafe { (self.call)(self.context, RawText::lent(one), RawText::lent(other), &mut is_equal) };
+        require_returned(status);
+        is_equal != 0
+    }
+}
+
+impl RawOrder {
+    /// # Safety
+    /// As for [`RawHash::of`].
+    pub(crate) unsafe fn of(self, one: &[u8], other: &[u8]) -> Ordering {
+        let mut order = 0;
+        // SAFETY: the caller's.
+        let status = unsafe { (self.call)(self.context, RawText::lent(one), RawText::lent(other), &mut order) };
+        require_returned(status);
+        order.cmp(&0)
+    }
+}
+
+impl<T: CppClass> Order<'_, T> {
+    pub(crate) fn raw(self) -> RawOrder {
+        self.raw
     }
 }
 
 impl<T: CppClass> Equal<'_, T> {
     /// Whether two values are equal.
     pub fn of(self, one: &impl ClassValue<T>, other: &impl ClassValue<T>) -> bool {
-        let mut is_equal = 0;
         // SAFETY: as in `Hash::of`.
-        let status = unsafe { (self.raw.call)(self.raw.context, one.address(), other.address(), &mut is_equal) };
-        require_returned(status);
-        is_equal != 0
+        unsafe { self.raw.of(one.bytes(), other.bytes()) }
+    }
+
+    pub(crate) fn raw(self) -> RawEqual {
+        self.raw
     }
 }
 
@@ -253,7 +391,7 @@ pub struct Visit<'a, K: CppClass, V: CppClass> {
 #[derive(Clone, Copy)]
 pub struct RawVisit {
     context: *const c_void,
-    call: unsafe extern "C" fn(*const c_void, *const c_void, *const c_void) -> u32,
+    call: unsafe extern "C" fn(*const c_void, RawText, RawText) -> u32,
 }
 
 // SAFETY: two words, as C++ passes them.
@@ -275,8 +413,9 @@ unsafe impl<'c, K: CppClass, V: CppClass> Argument<'c> for Visit<'c, K, V> {
 impl<K: CppClass, V: CppClass> Visit<'_, K, V> {
     /// Calls it.
     pub fn call(&self, key: &impl ClassValue<K>, value: &impl ClassValue<V>) {
+        let (key, value) = (RawText::lent(key.bytes()), RawText::lent(value.bytes()));
         // SAFETY: as in `Hash::of`.
-        let status = unsafe { (self.raw.call)(self.raw.context, key.address(), value.address()) };
+        let status = unsafe { (self.raw.call)(self.raw.context, key, value) };
         require_returned(status);
     }
 }

@@ -1,7 +1,7 @@
 //! The description of a library: text, from which headers are made and which headers carry.
 //!
 //! ```text
-//! everbyte-bridge 1
+//! everbyte-bridge 2
 //! library events
 //! pool tally
 //! type counter
@@ -17,10 +17,10 @@ use std::fmt;
 
 /// The version of descriptions and of the functions below them. A library of another version is
 /// refused.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// Functions of the table before those of pools.
-pub(crate) const LIBRARY_ENTRIES: usize = 2;
+pub(crate) const LIBRARY_ENTRIES: usize = 3;
 
 /// Functions of a pool before those of its types.
 pub(crate) const POOL_ENTRIES: usize = 9;
@@ -282,7 +282,7 @@ fn method(text: &str, line: usize) -> Result<MethodLine, Error> {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "everbyte-bridge 1\nlibrary events\npool tally\ntype counter<K, V>\n doc Counts.\n method value() -> i64\n change add(by: i64, why: str) -> Option<i64>\n method each(of: Visit<0, 1>, by: Gen<0>) -> ()\n";
+    const TEXT: &str = "everbyte-bridge 2\nlibrary events\npool tally\ntype counter<K, V>\n doc Counts.\n method value() -> i64\n change add(by: i64, why: str) -> Option<i64>\n method each(of: Visit<0, 1>, by: Gen<0>) -> ()\n";
 
     #[test]
     fn a_description_is_read_as_it_was_written() {
@@ -310,21 +310,21 @@ mod tests {
             "method `tally::counter::add` is `change add(by: i64, why: str) -> Option<i64>` in the header and `change add(by: i32, why: str) -> Option<i64>` in the library",
         );
         check(
-            &TEXT.replace("bridge 1", "bridge 2"),
-            "the library: line 1 of the description: version 2; this program reads version 1: use one Everbyte for both",
+            &TEXT.replace("bridge 2", "bridge 3"),
+            "the library: line 1 of the description: version 3; this program reads version 2: use one Everbyte for both",
         );
         check(&TEXT.replace("Counts", "Counted"), "the documentation alone");
     }
 
     #[test]
     fn any_text_is_refused_without_a_panic() {
-        for text in ["", "everbyte-bridge 1", "everbyte-bridge 1\nlibrary a b", "everbyte-bridge 1\nlibrary a\n doc"] {
+        for text in ["", "everbyte-bridge 2", "everbyte-bridge 2\nlibrary a b", "everbyte-bridge 2\nlibrary a\n doc"] {
             assert!(Description::parse(text).is_err(), "{text}");
         }
         for end in
             ["type t", "pool p\n method f()", "pool p\ntype t\n method f) -> (", "pool p\ntype t\n change g(: ) -> "]
         {
-            assert!(Description::parse(&format!("everbyte-bridge 1\nlibrary a\n{end}\n")).is_err(), "{end}");
+            assert!(Description::parse(&format!("everbyte-bridge 2\nlibrary a\n{end}\n")).is_err(), "{end}");
         }
     }
 }

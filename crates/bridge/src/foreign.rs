@@ -4,7 +4,8 @@
 //! class differs is refused before it reads one.
 //!
 //! Invariants
-//!   FOREIGN-1  An object's class is one of the pool's list, whose entries never change.
+//!   FOREIGN-1  An object's class is one of the pool's list, whose entries never change, but a
+//!              class may get a destructor.
 //!   FOREIGN-2  The bytes of an object that existed before a transaction are logged before C++ gets
 //!              the right to change them.
 //!   FOREIGN-3  Nothing on the pool's first page is changed for C++: it holds the pool's header and
@@ -12,7 +13,8 @@
 
 use crate::Fault;
 use crate::calls::{guarded, require_running};
-use crate::handle::{Handle, Roots};
+use crate::destructors::{self, Leaving};
+use crate::handle::{Handle, Owned, Roots, was_closed};
 use crate::passed::RawText;
 use everbyte_media::{ErrorKind, seeded};
 use everbyte_object::raw::{difference, log, require_opener};
@@ -26,6 +28,8 @@ pub struct CppType<P: MemPool> {
     name: PString<P>,
     /// As docs/formats/object.md describes a root.
     description: PString<P>,
+    /// Whether its objects leave the pool by a destructor (DROP-2).
+    has_destructor: bool,
 }
 
 /// An object of C++.
@@ -45,6 +49,7 @@ pub struct RawObject {
     pub(crate) description: RawText,
     pub(crate) bytes: *const u8,
     pub(crate) size: usize,
+    pub(crate) has_destructor: u64,
 }
 
 impl<P: MemPool> CppObject<P> {
@@ -106,7 +111,12 @@ unsafe fn class<E: PSafe<P>, P: MemPool>(value: RawObject, roots: &Roots<E, P>, 
     if let Some(index) = owned.types.iter().position(|one| one.name.as_str() == name) {
         let found = owned.types[index].description.as_str();
         return match found == description || seeded("bridge-class-trusted") {
-            true => Ok(index as u64),
+            true => {
+                if value.has_destructor != 0 && !owned.types[index].has_destructor {
+                    owned.types.get_mut(index, j).expect("found above").has_destructor = true;
+                }
+                Ok(index as u64)
+            }
             false => {
                 let say = difference(found, description);
                 Err(Fault::of_kind(
@@ -116,7 +126,11 @@ unsafe fn class<E: PSafe<P>, P: MemPool>(value: RawObject, roots: &Roots<E, P>, 
             }
         };
     }
-    let of = CppType { name: PString::from(name, j), description: PString::from(description, j) };
+    let of = CppType {
+        name: PString::from(name, j),
+        description: PString::from(description, j),
+        has_destructor: value.has_destructor != 0,
+    };
     owned.types.push(of, j);
     Ok(owned.types.len() as u64 - 1)
 }
@@ -193,29 +207,85 @@ pub unsafe extern "C" fn make<E: PSafe<Out<G>>, G: PoolTag>(
     })
 }
 
-/// Drops an object that [`make`] has made.
+/// Drops an object that [`make`] has made: at once, or, if its class has a destructor, when that
+/// has run at the end of the outermost transaction.
 ///
 /// # Safety
 /// `handle` is as for [`make`].
 pub unsafe extern "C" fn destroy<E: PSafe<Out<G>>, G: PoolTag>(handle: *const c_void, number: u64, offset: u64) -> u32 {
     guarded(|| {
         require_running::<G>(number)?;
+        let at = handle;
         // SAFETY: the caller's.
-        let handle = unsafe { opened::<E, G>(handle) }?;
+        let handle = unsafe { opened::<E, G>(at) }?;
         if seeded("bridge-destroy-left") {
             return Ok(());
         }
         let gone = handle.pool.try_tx(|j, roots| {
             require_opener(j)?; // CALL-3
-            match roots.owned.lock(j).objects.remove(&offset, j) {
-                Some(_) => Ok(()),
-                None => {
-                    Err(Fault::invalid("no object that C++ has made lies there: it was destroyed before, or is a root"))
+            let mut owned = roots.owned.lock(j);
+            let is_gone = match destructor(&owned, offset)? {
+                None => owned.objects.remove(&offset, j).is_some(),
+                Some(destructor) => {
+                    let leaving = Leaving { handle: at, offset, destructor, finish: finish::<E, G> };
+                    destructors::note(number, leaving)?
                 }
+            };
+            match is_gone {
+                true => Ok(()),
+                false => Err(no_object()),
             }
         });
         gone.map_err(Fault::of_transaction)
     })
+}
+
+/// The destructor of the class of an object.
+fn destructor<P: MemPool>(owned: &Owned<P>, offset: u64) -> Result<Option<destructors::Destructor>, Fault> {
+    let object = owned.objects.get(&offset).ok_or_else(no_object)?;
+    let class = owned.types.get(object.of as usize).ok_or_else(|| {
+        Fault::of_kind(ErrorKind::Damaged, "an object of C++ is of a class that its pool does not have")
+    })?;
+    match class.has_destructor {
+        false => Ok(None),
+        true if seeded("bridge-destructor-lacking") => Ok(None),
+        true => destructors::find(&class.name, &class.description).map(Some),
+    }
+}
+
+#[cold]
+fn no_object() -> Fault {
+    Fault::invalid("no object that C++ has made lies there: it was destroyed before, or is a root")
+}
+
+/// Runs the destructor of an object, then takes it out of its pool (DROP-1).
+///
+/// # Safety
+/// A transaction of the pool runs, and the pool was open when the object was noted in it.
+unsafe fn finish<E: PSafe<Out<G>>, G: PoolTag>(leaving: Leaving) -> Result<(), Fault> {
+    let handle = if was_closed(leaving.handle) { std::ptr::null() } else { leaving.handle };
+    // SAFETY: the caller's; a handle that was closed inside of the transaction is not read.
+    let handle = unsafe { opened::<E, G>(handle) }?;
+    let finished = handle.pool.try_tx(|j, roots| {
+        require_opener(j)?; // CALL-3
+        let bytes = {
+            let owned = roots.owned.lock(j);
+            let object = owned.objects.get(&leaving.offset).ok_or_else(no_object)?;
+            (object.bytes.as_ptr(), object.bytes.len())
+        };
+        // The destructor is code of C++, which may run transactions: no guard of Rust's is held.
+        let is_logged = seeded("bridge-destructor-unlogged") || log(j, bytes.0, bytes.1); // FOREIGN-2
+        if !is_logged {
+            return Err(no_object());
+        }
+        // SAFETY: an object of its class (FOREIGN-1), logged.
+        unsafe { destructors::call(leaving.destructor, bytes.0.cast_mut().cast()) }?;
+        match roots.owned.lock(j).objects.remove(&leaving.offset, j) {
+            Some(_) => Ok(()),
+            None => Err(no_object()),
+        }
+    });
+    finished.map_err(Fault::of_transaction)
 }
 
 /// Notes that the caller will change `size` bytes at `at` (FOREIGN-2). A refusal dooms the

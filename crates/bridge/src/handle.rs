@@ -14,12 +14,13 @@
 
 use crate::Fault;
 use crate::calls::guarded;
+use crate::destructors::Outermost;
 use crate::fault::{DONE, caught, status};
 use crate::foreign::{CppObject, CppType};
 use crate::passed::RawText;
 use everbyte_media::{ErrorKind, Options, chosen, seeded};
 use everbyte_object::raw::{Raw, base_of, require_opener, running_number};
-use everbyte_object::{MemPool, Out, PBTreeMap, PMutex, PRefCell, PSafe, PVec, Pool, PoolTag, Root};
+use everbyte_object::{Journal, MemPool, Out, PBTreeMap, PMutex, PRefCell, PSafe, PString, PVec, Pool, PoolTag, Root};
 use everbyte_store::{CreateOptions, Store};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -83,6 +84,28 @@ impl<E: PSafe<P> + NamedRoot, P: MemPool> Roots<E, P> {
     {
         let named = self.named.borrow();
         named.iter().find(|one| one.name() == name)?.as_object().map(read)
+    }
+
+    /// The result of `found` for the root of that name, or of `make` for a new one, which is added.
+    ///
+    /// # Errors
+    /// Theirs.
+    #[doc(hidden)]
+    pub fn find_or_add<O>(
+        &self,
+        name: &str,
+        j: &Journal<P>,
+        found: impl FnOnce(&E) -> Result<O, Fault>,
+        make: impl FnOnce(PString<P>) -> Result<(E, O), Fault>,
+    ) -> Result<O, Fault> {
+        let known = self.named.borrow();
+        if let Some(one) = known.iter().find(|one| one.name() == name) {
+            return found(one);
+        }
+        drop(known);
+        let (one, result) = make(PString::from(name, j))?;
+        self.named.borrow_mut(j).push(one, j);
+        Ok(result)
     }
 }
 
@@ -188,6 +211,11 @@ fn open_pool<E: PSafe<Out<G>>, G: PoolTag>(
 /// Handles that were closed inside of a transaction (HANDLE-4), so that leak checkers find them.
 static KEPT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
+/// Whether a handle was closed inside of a transaction.
+pub(crate) fn was_closed(handle: *const c_void) -> bool {
+    KEPT.lock().contains(&(handle as usize))
+}
+
 /// Closes a pool.
 ///
 /// # Safety
@@ -288,21 +316,25 @@ fn end_of_child(error: &everbyte_object::Error) -> ! {
     std::process::abort()
 }
 
-/// Runs a transaction; inside of another one of this thread and pool it is a part of that.
+/// Runs a transaction; inside of another one of this thread and pool it is a part of that. The
+/// destructors of what it destroys run at the end of the outermost one.
 ///
 /// # Safety
 /// `body` may be called once with `frame`; it does not unwind.
 pub unsafe extern "C" fn transaction<G: PoolTag>(frame: *mut c_void, body: Body) -> u32 {
+    let is_outermost = running_number::<G>() == 0;
     let run = || {
         let ended = Out::<G>::try_transaction(|j| {
             require_opener(j)?; // CALL-3
+            let number = running_number::<G>();
+            let outermost = is_outermost.then(|| Outermost::begin(number));
             // SAFETY: the caller's.
-            let returned = unsafe { body(frame, running_number::<G>()) };
+            let returned = unsafe { body(frame, number) };
             if let Err(error) = require_opener(j) {
                 end_of_child(&error);
             }
             match returned {
-                DONE => Ok(()),
+                DONE => outermost.map_or(Ok(()), |outermost| outermost.finish()), // DROP-1
                 _ if seeded("bridge-exception-commits") => Ok(()),
                 _ => Err(Fault::thrown()),
             }

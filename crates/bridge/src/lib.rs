@@ -61,9 +61,14 @@
 //!
 //! Promises: docs/semantics/cpp.md. Manual: docs/manual/cpp.md.
 
+#[allow(unused_extern_crates)]
+extern crate self as everbyte_bridge; // the name of this crate in its macros
+
 mod calls;
 mod classes;
+pub mod containers;
 mod description;
+mod destructors;
 mod error;
 mod fault;
 mod foreign;
@@ -75,7 +80,7 @@ mod passed;
 #[cfg(test)]
 mod tested;
 
-pub use classes::{ByteArray, ClassValue, Copied, Cpp, CppClass, Equal, Gen, Hash, Visit};
+pub use classes::{ByteArray, ClassValue, Copied, Cpp, CppClass, Equal, Gen, Hash, Lent, LentPair, Order, Visit};
 pub use description::{Description, MethodLine, Parameter, PoolLines, TypeLines};
 pub use error::Error;
 pub use everbyte_bridge_derive::{Extern, export, library};

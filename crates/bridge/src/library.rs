@@ -7,6 +7,7 @@
 //!   BRIDGE-2  The table is given out to callers alone whose header has the library's description.
 
 use crate::description::{Description, LIBRARY_ENTRIES, MethodLine, POOL_ENTRIES, Parameter, PoolLines, TypeLines};
+use crate::destructors::register;
 use crate::fault::last_fault;
 use crate::passed::{RawText, free_string};
 use everbyte_object::{MemPool, PSafe, PoolTag};
@@ -108,7 +109,7 @@ pub struct Builder {
 impl Builder {
     /// The table of a library called `name`.
     pub fn new(name: &str) -> Builder {
-        let entries = vec![last_fault as *const c_void, free_string as *const c_void];
+        let entries = vec![last_fault as *const c_void, free_string as *const c_void, register as *const c_void];
         assert_eq!(entries.len(), LIBRARY_ENTRIES, "BRIDGE-1");
         Builder { description: Description { library: name.into(), pools: Vec::new() }, entries }
     }

@@ -227,6 +227,16 @@ impl RawText {
         RawText { bytes: text.as_ptr(), size: text.len() }
     }
 
+    /// Bytes that C++ reads while they stay where they are.
+    pub(crate) fn lent(bytes: &[u8]) -> RawText {
+        RawText { bytes: bytes.as_ptr(), size: bytes.len() }
+    }
+
+    /// None.
+    pub(crate) fn null() -> RawText {
+        RawText { bytes: std::ptr::null(), size: 0 }
+    }
+
     /// The bytes.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 // A list whose structs are all declared in C++. `classes STORE first`, then `classes STORE second`;
-// `classes STORE changed` is a program whose class has changed.
+// `classes STORE changed` is a program whose class has changed, and that lacks a destructor.
 #include "archive.hpp"
 #include "shop.hpp"
 
@@ -122,6 +122,133 @@ void a_description_has_the_classes_that_pointers_lead_to() {
           "tree 56 8 { branches: [branch; 2] @0; marks: [[i16; 3]; 2] @32; first: pointer_t<branch> @48 }\n");
 }
 
+// A class with a destructor, which counts in the pool and outside of it. The changed program has
+// the class without it.
+struct counts {
+  std::uint64_t ended;
+};
+EVERBYTE_FIELDS(counts, ended)
+
+struct session {
+  std::uint64_t number;
+  everbyte::pointer_t<counts, shop> to;
+  everbyte::pointer_t<session, shop> child;
+#ifndef CHANGED
+  session(std::uint64_t of, everbyte::pointer_t<counts, shop> counted, everbyte::pointer_t<session, shop> below)
+      : number(of), to(counted), child(below) {}
+  session(const session&) = delete;
+  session& operator=(const session&) = delete;
+  ~session() noexcept(false);
+#endif
+};
+EVERBYTE_FIELDS(session, number, to, child)
+
+struct sessions {
+  everbyte::pointer_t<counts, shop> to;
+  everbyte::pointer_t<session, shop> second, last;
+};
+EVERBYTE_FIELDS(sessions, to, second, last)
+using all_sessions = everbyte::object<sessions, shop>;
+
+int destructors_run = 0;
+
+#ifndef CHANGED
+session::~session() noexcept(false) {
+  ++destructors_run;
+  if (number == 13) throw std::runtime_error("not now");
+  shop::txn([&](auto& t) {
+    to.mut(t)->ended += number;
+    if (child) t.destroy(child);
+  });
+  number = 0;
+}
+
+void destructors_run_once_for_each_committed_drop(const all_sessions& all) {
+  auto destroy = [&](everbyte::pointer_t<session, shop> gone, bool is_kept) {
+    shop::txn([&](auto& t) {
+      t.destroy(gone);
+      REQUIRE(destructors_run == 0 && gone->number == 1);
+      if (!is_kept) throw std::runtime_error("no");
+    });
+  };
+  shop::txn([&](auto& t) { all.mut(t)->to = t.make(counts{0}); });
+  everbyte::pointer_t<session, shop> first;
+  shop::txn([&](auto& t) {
+    auto child = t.make(std::in_place_type<session>, 2u, all->to, nullptr);
+    first = t.make(std::in_place_type<session>, 1u, all->to, child);
+    all.mut(t)->second = t.make(std::in_place_type<session>, 5u, all->to, nullptr);
+    all.mut(t)->last = t.make(std::in_place_type<session>, 13u, all->to, nullptr);
+  });
+  try {
+    destroy(first, false);
+    REQUIRE(false);
+  } catch (const std::runtime_error&) {
+  }
+  REQUIRE(destructors_run == 0 && first->child->number == 2);
+  destroy(first, true);
+  REQUIRE(destructors_run == 2 && all->to->ended == 3);
+  must_refuse(invalid, "destroyed before", [&] { shop::txn([&](auto& t) { t.destroy(first); }); });
+  must_refuse(invalid, "destroyed before", [&] {
+    shop::txn([&](auto& t) {
+      t.destroy(all->second);
+      t.destroy(all->second);
+    });
+  });
+  REQUIRE(destructors_run == 2);
+}
+
+// An exception of a destructor takes the drop back.
+void a_destructor_may_throw(const all_sessions& all) {
+  auto before = all->to->ended;
+  try {
+    shop::txn([&](auto& t) {
+      t.destroy(all->second);
+      t.destroy(all->last);
+    });
+    REQUIRE(false);
+  } catch (const std::runtime_error& error) {
+    REQUIRE(std::string_view(error.what()) == "not now");
+  }
+  REQUIRE(all->second->number == 5 && all->last->number == 13 && all->to->ended == before);
+}
+
+// Each destructor of a chain destroys the next object: one after another, not inside of each other.
+void a_long_chain_needs_no_deep_stack() {
+  constexpr int count = 20000;
+  int before = destructors_run;
+  everbyte::pointer_t<counts, shop> counted;
+  everbyte::pointer_t<session, shop> first;
+  shop::txn([&](auto& t) {
+    counted = t.make(counts{0});
+    for (int number = 0; number < count; ++number) first = t.make(std::in_place_type<session>, 1u, counted, first);
+  });
+  shop::txn([&](auto& t) { t.destroy(first); });
+  REQUIRE(counted->ended == count && destructors_run == before + count);
+  shop::txn([&](auto& t) { t.destroy(counted); });
+}
+#endif
+
+// One process has made the object, another one destroys it.
+void a_later_process_runs_the_destructor(const all_sessions& all) {
+  destructors_run = 0;
+  shop::txn([&](auto& t) {
+    t.destroy(all->second);
+    all.mut(t)->second = nullptr;
+  });
+  REQUIRE(destructors_run == 1 && all->to->ended == 8);
+}
+
+void a_program_without_the_destructor_reads_and_is_refused_the_drop(const all_sessions& all) {
+  REQUIRE(all->last->number == 13);
+  must_refuse(foreign, "class `session`: its objects have a destructor, which this program does not", [&] {
+    shop::txn([&](auto& t) {
+      all.mut(t)->to = nullptr;
+      t.destroy(all->last);
+    });
+  });
+  REQUIRE(all->to->ended == 8 && all->last->number == 13);
+}
+
 int main(int, char** words) {
   std::string_view run = words[2];
   shop pool(words[1], {.create = run == "first"});
@@ -131,9 +258,11 @@ int main(int, char** words) {
     // Behind a pointer, too.
     must_refuse(foreign, "class `list`: field `value` of `node` is `i64 @0` in the pool and `i32 @0` in the program",
             [&] { pool.cpp_root<list>("list1"); });
+    a_program_without_the_destructor_reads_and_is_refused_the_drop(pool.cpp_root<sessions>("sessions"));
     return 0;
   }
   auto all = pool.cpp_root<list>("list1");
+  auto kept = pool.cpp_root<sessions>("sessions");
   if (run == "first") {
     for (int value : {1, 2, 3}) push(all, value);
     REQUIRE(all->size == 3 && all->head->shade == color::green);
@@ -144,8 +273,14 @@ int main(int, char** words) {
     REQUIRE(first->value == 7);
     a_null_pointer_reads_and_changes_nothing();
     padding_is_zero();
+#ifndef CHANGED
+    destructors_run_once_for_each_committed_drop(kept);
+    a_destructor_may_throw(kept);
+    a_long_chain_needs_no_deep_stack();
+#endif
     a_description_has_the_classes_that_pointers_lead_to();
   } else {
+    a_later_process_runs_the_destructor(kept);
     must_refuse(foreign, "root `first node` is no", [&] { pool.root<shop::counter>("first node"); });
     must_refuse(foreign, "root `first node` is no", [&] { pool.cpp_root<list>("first node"); });
   }

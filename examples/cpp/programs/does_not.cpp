@@ -4,6 +4,8 @@
 #include "archive.hpp"
 #include "shop.hpp"
 
+#include <everbyte/std.hpp>
+
 #include <array>
 #include <functional>
 #include <utility>
@@ -167,11 +169,43 @@ EVERBYTE_FIELDS(function_pointer, call)
 void a_field_that_is_a_function_pointer(const shop& pool) {
   pool.cpp_root<function_pointer>("x", {nullptr});
 }
-//@ a field of this class cannot live in the pool
+//@ use POOL::make_persistent
 struct holds_text { std::string text; };
 EVERBYTE_FIELDS(holds_text, text)
 void a_field_that_is_text_of_the_heap(const shop& pool) {
   pool.cpp_root<holds_text>("x", {"text"});
+}
+//@ use POOL::make_persistent
+void a_map_of_std_as_a_root(const shop& pool) {
+  pool.cpp_root<std::map<int, int>>("x");
+}
+//@ use POOL::make_persistent
+void a_vector_of_std_made_in_the_pool(const std::vector<long>& numbers) {
+  shop::txn([&](auto& t) { t.make(numbers); });
+}
+//@ use POOL::make_persistent
+void a_hash_table_of_std_in_a_hash_table(const shop& pool) {
+  pool.root<shop::kv_store<int, std::unordered_map<int, int>>>("x");
+}
+//@ use POOL::make_persistent
+void a_vector_in_a_persistent_vector(const shop& pool) {
+  pool.root<shop::make_persistent<std::vector<std::vector<int>>>>("x");
+}
+//@ with the order, hash and allocator that std gives them
+void a_map_of_another_order(const shop& pool) {
+  pool.root<shop::make_persistent<std::map<int, int, std::greater<int>>>>("x");
+}
+//@ add `std` to its list
+void a_pool_without_containers(const archive& pool) {
+  pool.root<archive::make_persistent<std::vector<int>>>("x");
+}
+//@ no matching function & push_back | no matching member function & push_back
+void an_element_added_without_a_transaction(const shop::make_persistent<std::vector<int>>& numbers) {
+  numbers.push_back(1);
+}
+//@ read-only | cannot assign
+void an_element_changed_without_a_transaction(const shop::make_persistent<std::vector<int>>& numbers) {
+  numbers[0] = 1;
 }
 //@ a field of this class cannot live in the pool
 struct holds_a_reference { const int& of; };
@@ -200,11 +234,31 @@ EVERBYTE_FIELDS(with_a_table, value)
 void a_table_of_virtual_functions(const shop& pool, const with_a_table& value) {
   pool.cpp_root<with_a_table>("x", value);
 }
-//@ it is copied as bytes
+//@ would run for each copy
 struct with_a_destructor { std::int64_t value; ~with_a_destructor(); };
 EVERBYTE_FIELDS(with_a_destructor, value)
 void a_destructor(const shop& pool, const with_a_destructor& value) {
   pool.cpp_root<with_a_destructor>("x", value);
+}
+struct ending {
+  std::int64_t value;
+  ending() = default;
+  ending(const ending&) = delete;
+  ending& operator=(const ending&) = delete;
+  ~ending();
+};
+EVERBYTE_FIELDS(ending, value)
+//@ a root is never destroyed
+void a_root_with_a_destructor(const shop& pool) {
+  pool.cpp_root<ending>("x");
+}
+//@ built in the pool
+void a_copy_of_an_object_with_a_destructor(const ending& value) {
+  shop::txn([&](auto& t) { t.make(value); });
+}
+//@ no part of a template
+void a_template_over_a_class_with_a_destructor(const shop& pool) {
+  pool.root<shop::kv_store<int, ending>>("x");
 }
 //@ a field of this class cannot live in the pool
 struct of_two_pools {

@@ -129,6 +129,6 @@ impl<T: PSafe<P> + Passed + Returned + Copy, P: MemPool> Series<T, P> {
 
 library! {
     name stock;
-    pool Shop { Counter, Inventory, Series<f64> as prices, Series<u32> as visits, template<K, V> KvStore<K, V> }
+    pool Shop { Counter, Inventory, Series<f64> as prices, Series<u32> as visits, template<K, V> KvStore<K, V>, std }
     pool Archive { Counter, Series<f64> as prices }
 }

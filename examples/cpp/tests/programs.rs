@@ -48,6 +48,12 @@ fn headers_are_made_of_a_library_and_compared_with_it() {
             "inventory.hpp",
             "kv_store.hpp",
             "prices.hpp",
+            "std_deque.hpp",
+            "std_hash_map.hpp",
+            "std_hash_set.hpp",
+            "std_map.hpp",
+            "std_set.hpp",
+            "std_vector.hpp",
             "visits.hpp"
         ]
     );
@@ -123,6 +129,26 @@ fn the_face_keeps_its_promises_and_a_second_process_sees_what_the_first_left() {
         for part in ["closed", "first", "second"] {
             succeed(&program, &store, &[part]);
         }
+    }
+}
+
+/// Persistent containers of std: exceptions of keys, elements as arguments, walks, wrong roots; and
+/// the tools walk what they hold.
+#[test]
+fn containers_of_std_keep_their_promises() {
+    for name in COMPILERS {
+        let Some(mut compiler) = compiler(name) else { continue };
+        if name == "g++" {
+            compiler.args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]);
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (program, path) = (build(compiler, "containers.cpp", dir.path()), dir.path().join("store"));
+        for part in ["first", "second"] {
+            succeed(&program, &path, &[part]);
+        }
+        let store = open(&path);
+        let report = UntypedPool::open(&store, "shop").unwrap().examine(&|_| ());
+        assert!(report.findings().is_empty(), "{:?}", report.findings());
     }
 }
 
@@ -368,7 +394,7 @@ fn cmake_builds_a_program_with_its_library() {
 /// Names that look as if a header had them may be exported, and compile.
 #[test]
 fn names_of_the_headers_own_parts_may_be_exported() {
-    let text = "everbyte-bridge 1\nlibrary odd\npool odd_pool\ntype lib<base, result>\n doc A /* and */ in it.\n \
+    let text = "everbyte-bridge 2\nlibrary odd\npool odd_pool\ntype lib<base, result>\n doc A /* and */ in it.\n \
         method read(read: u8, this_one: str) -> Option<u8>\n method classes() -> ()\n change change(raw: Gen<0>, status: \
         Gen<1>, hash: Hash<0>) -> Copied<1>\n method library(detail: Visit<0, 1>, wire: u64) -> String\ntype counter\n \
         method base() -> ()\ntype counter_in\n change self_(counter_in: i8) -> usize\ntype odd\n change detail() -> bool\n";

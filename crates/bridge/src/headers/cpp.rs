@@ -18,6 +18,9 @@ fn of(of: &str, classes: &[String], place: &str) -> Result<String, Error> {
             "Copied" => "copied",
             "Hash" => "hash",
             "Equal" => "equal",
+            "Order" => "order",
+            "Lent" => "lent",
+            "LentPair" => "lent_pair",
             "Visit" => "visit",
             _ => return Err(unknown(of, place)),
         };
@@ -214,17 +217,14 @@ fn method_text(one: &TypeLines, method: &MethodLine, index: usize) -> Result<Str
         let _ = write!(types, ", {of}");
         match parameter.of.split('<').next() {
             // The functions of the standard library for the class.
-            Some("Hash" | "Equal") => passed.push("{}".into()),
+            Some("Hash" | "Equal" | "Order") => passed.push("{}".into()),
             Some("Visit") => {
                 functions.push(format!("class Everbyte{number}"));
                 declared.push(format!("Everbyte{number}&& {name}"));
                 passed.push(format!("{of}::over({name})"));
             }
             Some("Gen") => {
-                declared.push(format!(
-                    "const {}& {name}",
-                    of.trim_start_matches("everbyte::bridge::gen<").trim_end_matches('>')
-                ));
+                declared.push(format!("typename {of}::argument {name}"));
                 passed.push(format!("{{{name}}}"));
             }
             _ => {

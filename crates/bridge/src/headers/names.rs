@@ -14,7 +14,7 @@ const WORDS: &str = "alignas alignof and and_eq asm auto bitand bitor bool break
     std Pool Brand";
 
 /// Members of a pool's class, in which its types have names, too.
-const MEMBERS: &str = "pool root cpp_root txn sync opened library type_name first_ base_ open_ handle_";
+const MEMBERS: &str = "pool root cpp_root make_persistent txn sync opened library type_name first_ base_ open_ handle_";
 
 /// The prefix of names in the headers.
 const PREFIX: &str = "everbyte";
@@ -61,7 +61,7 @@ mod tests {
 
     /// A library with one type of one method.
     fn described(text: &str) -> Result<Vec<headers::Header>, String> {
-        let text = format!("everbyte-bridge 1\n{text}\n");
+        let text = format!("everbyte-bridge 2\n{text}\n");
         headers::generate(&Description::parse(&text).unwrap()).map_err(|error| error.to_string())
     }
 

@@ -56,6 +56,27 @@ fn found() -> Vec<&'static str> {
         true
     });
     require(list.nodes().is_empty(), "refused and committed");
+    // DROP-1
+    destroyed::registered(true);
+    let mut guards = [0; 2];
+    txn(|number| {
+        guards = [3, 4].map(|value| list.make_guard(number, value, 0));
+        true
+    });
+    txn(|number| {
+        assert_done(list.destroy_guard(number, guards[0]));
+        require(list.destroy_guard(number, guards[0]) == FAILED, "destroyed twice");
+        false
+    });
+    // DROP-2: read, but not destroyed, by a program without the destructor.
+    destroyed::registered(false);
+    let [value, _] = read(list.node(guards[1]));
+    let ended = txn(|number| {
+        list.push(number, value);
+        require(list.destroy_guard(number, guards[1]) == FAILED, "no destructor");
+        true
+    });
+    require(ended == FAILED || !list.nodes().is_empty(), "destroyed in part");
     found
 }
 
@@ -70,6 +91,8 @@ fn each_check_of_a_call_finds_its_bug() {
         ("bridge-class-trusted", "class"),
         ("bridge-root-opened-twice", "open twice"),
         ("bridge-refused-commits", "refused and committed"),
+        ("bridge-destroyed-twice", "destroyed twice"),
+        ("bridge-destructor-lacking", "no destructor"),
     ] {
         assert_eq!(museum::with(bug, found), [check], "{bug}");
     }

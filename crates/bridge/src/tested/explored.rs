@@ -1,5 +1,5 @@
 //! A list of C++ objects under the crash explorer: opened for the first time, made, changed in
-//! place, destroyed and rolled back.
+//! place, destroyed and rolled back; and objects with destructors beside it.
 
 use super::*;
 use everbyte_media::{Media, museum};
@@ -23,24 +23,38 @@ fn attach(media: &Media) -> Result<Store, String> {
     Store::attach(media.clone()).map_err(|error| error.to_string())
 }
 
-/// The values, newest first.
+/// Added to the values of guards.
+const OF_GUARD: u64 = 1000;
+
+/// The values, newest first, then those of the guards.
 fn values(list: List, handle: &OwnHandle) -> Result<Vec<u64>, String> {
-    let owned = owned(handle)?;
+    let mut owned = owned(handle)?;
     let mut next = read(list.at)[1];
     let mut values = Vec::new();
-    while next != 0 && values.len() <= owned.len() {
+    while next != 0 {
         if !owned.contains(&next) {
             return Err(format!("a pointer to {next:#x}, where no object is"));
         }
         let [value, after] = read(list.node(next));
         values.push(value);
+        owned.remove(&next);
         next = after;
     }
     let size = read(list.at)[0];
-    match (values.len() as u64, owned.len() as u64) == (size, size) {
-        true => Ok(values),
-        false => Err(format!("{values:?}, of {size}, and {} objects", owned.len())),
+    if values.len() as u64 != size {
+        return Err(format!("{values:?}, of {size}"));
     }
+    let mut guards: Vec<u64> = owned.into_iter().map(|at| read(list.node(at))[0].wrapping_add(OF_GUARD)).collect();
+    guards.sort_unstable();
+    values.extend(guards);
+    Ok(values)
+}
+
+/// The guard that leads to another one.
+fn first_guard(list: List, handle: &OwnHandle) -> Result<Option<u64>, String> {
+    let nodes: BTreeSet<u64> = list.nodes().into_iter().map(|(at, _)| at).collect();
+    let is_first = |at: &u64| !nodes.contains(at) && read(list.node(*at))[1] != 0;
+    Ok(owned(handle)?.into_iter().find(is_first))
 }
 
 fn recover(media: &Media, seen: &Seen) -> Result<Vec<u64>, String> {
@@ -54,6 +68,15 @@ fn recover(media: &Media, seen: &Seen) -> Result<Vec<u64>, String> {
     seen.recovered();
     let list = list(&handle, "list");
     let found = values(list, &handle)?;
+    // A later process than the one that made them destroys the guards.
+    if let Some(guard) = first_guard(list, &handle)? {
+        let ended = txn(|number| list.destroy_guard(number, guard) == DONE);
+        let left: Vec<u64> = found.iter().copied().filter(|value| *value < OF_GUARD).collect();
+        let now = values(list, &handle)?;
+        if ended != DONE || now != [&[2, 1], &left[..]].concat() {
+            return Err(format!("{found:?}, and {now:?} after the guards were destroyed"));
+        }
+    }
     // Usable again; the second generation of a crash.
     assert_eq!(
         txn(|number| {
@@ -100,6 +123,18 @@ fn explore(explorer: Explorer, left_out: &[&str]) -> Result<Report, Box<Failure>
                 list.pop(number);
                 list.push(number, 9);
             });
+            step("guards", |all| all.extend([OF_GUARD + 1, OF_GUARD + 2]), true, &|number| {
+                let second = list.make_guard(number, 2, 0);
+                list.make_guard(number, 1, second);
+            });
+            let guard = first_guard(list, &handle).expect("whole objects").unwrap_or_default();
+            // Each destructor pushes its value, the one of the first guard before the other's.
+            let destroyed = |all: &mut Vec<u64>| {
+                all.truncate(all.len() - 2);
+                all.splice(0..0, [2, 1]);
+            };
+            step("throw after a drop", |_| (), false, &|number| assert_done(list.destroy_guard(number, guard)));
+            step("drop", destroyed, true, &|number| assert_done(list.destroy_guard(number, guard)));
         },
         |media, seen| recover(&media, seen),
     )
@@ -111,18 +146,22 @@ fn twin_step(twin: &Twin<'_, Vec<u64>>, name: &str, change: fn(&mut Vec<u64>), b
 
 /// Every transaction is whole or absent after any crash, recovery's own included, with no leak; and
 /// each seeded bug is found: a change whose old bytes are not logged, an object that the pool does
-/// not own, one that it owns on, an exception that commits.
+/// not own, one that it owns on, an exception that commits, a destructor that does not run, and one
+/// whose object is not logged.
 #[test]
 fn objects_of_cpp_survive_crashes_anywhere() {
     let _alone = alone();
+    destroyed::registered(true);
     let explorer = || Explorer::new("bridge-list").total(600);
     let report = explore(explorer().total(200).depth(2), &[]).unwrap_or_else(|failure| panic!("{failure}"));
     println!("{report}");
-    let bugs: [(&str, &[&str]); 4] = [
+    let bugs: [(&str, &[&str]); 6] = [
         ("bridge-change-unlogged", &["throw"]),
-        ("bridge-make-unowned", &["throw", "pop and push"]),
-        ("bridge-destroy-left", &["throw"]),
-        ("bridge-exception-commits", &[]),
+        ("bridge-make-unowned", &["throw", "pop and push", "guards", "throw after a drop", "drop"]),
+        ("bridge-destroy-left", &["throw", "guards", "throw after a drop", "drop"]),
+        ("bridge-exception-commits", &["throw after a drop"]),
+        ("bridge-destructor-skipped", &[]),
+        ("bridge-destructor-unlogged", &[]),
     ];
     for (bug, left_out) in bugs {
         assert!(museum::with(bug, || explore(explorer(), left_out).is_err()), "the seeded bug `{bug}` is not found");

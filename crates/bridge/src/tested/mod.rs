@@ -2,6 +2,7 @@
 //! which `bridge.hpp` calls them. It stores through plain addresses, as C++ does.
 
 mod checks;
+mod destroyed;
 mod explored;
 mod threads;
 
@@ -74,6 +75,7 @@ fn raw<T>(name: &'static str, description: &'static str, value: &T) -> RawObject
         description: RawText::of(description),
         bytes: (&raw const *value).cast(),
         size: size_of::<T>(),
+        has_destructor: 0,
     }
 }
 
@@ -97,18 +99,17 @@ fn open_list(handle: &OwnHandle, name: &'static str, at: &mut *const c_void) -> 
         let found = handle.pool.try_tx(|j, roots| {
             let first = ListClass { size: 0, head: 0 };
             let value = raw("list", LIST, &first);
-            let named = roots.named.borrow();
-            if let Some(one) = named.iter().find(|one| one.name.as_str() == name) {
+            let found = |one: &Named<_>| {
                 // SAFETY: a list, which lives during the call.
                 unsafe { one.object.require(name, value, roots, j) }?;
-                return Ok(one.object.address());
-            }
-            drop(named);
-            // SAFETY: as above.
-            let object = unsafe { CppObject::new(value, roots, j) }?;
-            let at = object.address();
-            roots.named.borrow_mut(j).push(Named { name: PString::from(name, j), object }, j);
-            Ok(at)
+                Ok(one.object.address())
+            };
+            roots.find_or_add(name, j, found, |name| {
+                // SAFETY: as above.
+                let object = unsafe { CppObject::new(value, roots, j) }?;
+                let at = object.address();
+                Ok((Named { name, object }, at))
+            })
         });
         found.map_err(Fault::of_transaction)
     };

@@ -23,7 +23,7 @@ fn a_new_crate_has_a_library_a_program_and_a_cmake_file() {
 const DESCRIBED: &str = r#"
 #include <stddef.h>
 struct text { const char *bytes; size_t size; };
-static const char said[] = "everbyte-bridge 1\nlibrary events\npool store\ntype counter\n doc Counts.\n"
+static const char said[] = "everbyte-bridge 2\nlibrary events\npool store\ntype counter\n doc Counts.\n"
     " method value() -> i64\n change add(by: i64) -> i64\n";
 struct text everbyte_bridge_description(void) {
     struct text text = {said, sizeof said - 1};

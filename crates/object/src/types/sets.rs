@@ -267,6 +267,14 @@ set!(
 );
 
 impl<T: PSafe<P> + Hash + Eq, P: MemPool> PHashSet<T, P> {
+    /// The elements behind `item`, as [`PHashMap::iter_after`].
+    pub fn iter_after<Q: Hash + Eq + ?Sized>(&self, item: &Q) -> impl Iterator<Item = &T>
+    where
+        T: FoundBy<Q>,
+    {
+        self.map.iter_after(item).map(|(item, ())| item)
+    }
+
     /// An empty set with space for `count` elements.
     pub fn with_capacity(count: usize, j: &Journal<P>) -> PHashSet<T, P> {
         PHashSet { map: PHashMap::with_capacity(count, j) }

@@ -2,7 +2,9 @@
 //! and large ones.
 
 use crate::common::store;
-use everbyte_object::{MemPool, Out, PBTreeMap, PHashMap, PRefCell, PSafe, PString, Pbox, Pool, PoolTag, pool};
+use everbyte_object::{
+    MemPool, Out, PBTreeMap, PHashMap, PHashSet, PRefCell, PSafe, PString, Pbox, Pool, PoolTag, pool,
+};
 use everbyte_workload::Random;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
@@ -302,4 +304,70 @@ fn nested_ordered_maps_are_dropped_without_overflowing_the_stack() {
     assert_eq!(top.check().unwrap(), []);
     top.tx(|j, top| top.borrow_mut(j).below.clear(j)).unwrap();
     assert_eq!(top.check().unwrap(), []);
+}
+
+/// The keys of a map, by steps that each begin with a key.
+fn walked<P: MemPool>(map: &PHashMap<u64, u64, P>) -> Vec<u64> {
+    let first = map.iter().next();
+    std::iter::successors(first, |(key, _)| map.iter_after(*key).next()).map(|(key, _)| *key).collect()
+}
+
+/// A walk by keys meets what an iterator meets, also when other keys go between its steps; behind
+/// an absent key there is nothing.
+#[test]
+fn a_hash_map_is_walked_by_its_keys() {
+    pool!(P);
+    let store = store();
+    let map = P::create::<PRefCell<PHashMap<u64, u64, P>, P>>(&store, "map", |_| PRefCell::default()).unwrap();
+    assert_eq!(map.borrow().iter_after(&1).count(), 0);
+    map.tx(|j, map| {
+        let mut map = map.borrow_mut(j);
+        let keys = |map: &PHashMap<u64, u64, P>| map.iter().map(|(key, _)| *key).collect::<Vec<u64>>();
+        for key in 0..100 {
+            map.insert(key, key + 1, j);
+            assert_eq!(walked(&map), keys(&map)); // grown, too
+        }
+        let all = keys(&map);
+        for (index, key) in all.iter().enumerate() {
+            assert!(
+                map.iter_after(key)
+                    .map(|(key, value)| (*key, value - 1))
+                    .eq(all[index + 1..].iter().map(|key| (*key, *key)))
+            );
+        }
+        assert_eq!(map.iter_after(&100).count(), 0);
+        let (mut at, mut met) = (all[0], vec![all[0]]);
+        while let Some((next, _)) = map.iter_after(&at).next().map(|(key, value)| (*key, *value)) {
+            met.push(next);
+            map.remove(&at, j);
+            at = next;
+        }
+        assert_eq!(met, all);
+        assert_eq!((keys(&map), map.iter_after(&all[0]).count()), (vec![at], 0));
+        map.reserve(1000, j);
+        (0..500).for_each(|key| drop(map.insert(key, 0, j)));
+        assert_eq!((walked(&map), map.len()), (keys(&map), 500));
+    })
+    .unwrap();
+}
+
+/// The same of a set.
+#[test]
+fn a_hash_set_is_walked_by_its_items() {
+    pool!(P);
+    let store = store();
+    let set = P::create::<PRefCell<PHashSet<PString<P>, P>, P>>(&store, "set", |_| PRefCell::default()).unwrap();
+    assert_eq!(set.borrow().iter_after("a").count(), 0);
+    set.tx(|j, set| {
+        let mut set = set.borrow_mut(j);
+        (0..40).for_each(|number: u32| assert!(set.insert(PString::from_str(&number.to_string(), j), j)));
+        let all: Vec<String> = set.iter().map(|item| item.to_string()).collect();
+        for (index, item) in all.iter().enumerate() {
+            assert!(
+                set.iter_after(item.as_str()).map(|item| item.as_str()).eq(all[index + 1..].iter().map(String::as_str))
+            );
+        }
+        assert_eq!(set.iter_after("40").count(), 0);
+    })
+    .unwrap();
 }

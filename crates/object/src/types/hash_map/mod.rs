@@ -222,6 +222,21 @@ impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
         items.for_each(|(key, value)| drop(self.insert(key, value, j)));
     }
 
+    /// The entries behind the one of `key`, in the order of [`PHashMap::iter`]; none if `key` has
+    /// no value. A walk that cannot hold an iterator goes on by it. The order changes when the map
+    /// makes space.
+    pub fn iter_after<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> impl Iterator<Item = (&K, &V)>
+    where
+        K: FoundBy<Q>,
+    {
+        let table = self.table();
+        let places = self.place(key).map(|place| table.places_after(place));
+        places.into_iter().flatten().map(move |place| {
+            let entry = self.lend(table.entry(place));
+            (&entry.key, &entry.value)
+        })
+    }
+
     /// Makes space for `more` entries.
     pub fn reserve(&mut self, more: usize, j: &Journal<P>) {
         if (self.header.left as usize) < more {

@@ -125,6 +125,13 @@ impl<K, V> EntryTable<K, V> {
     pub(super) fn places(self) -> Places<K, V> {
         Places { table: self, next: 0, tags: Tags::default() }
     }
+
+    /// The places of entries behind the one at `place`, in the order of [`EntryTable::places`].
+    pub(super) fn places_after(self, place: u64) -> Places<K, V> {
+        let mut places = Places { next: place / GROUP, ..self.places() };
+        places.find(|one| *one == place);
+        places
+    }
 }
 
 /// The places of entries, group by group.
