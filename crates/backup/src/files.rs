@@ -234,3 +234,53 @@ pub(crate) fn random() -> io::Result<[u8; 16]> {
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    /// Writes down the calls that give a file its name.
+    #[derive(Default)]
+    struct WatchedFiles(Mutex<Vec<&'static str>>);
+
+    impl Files for WatchedFiles {
+        fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+            RealFiles.create(path)
+        }
+
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            self.0.lock().unwrap().push("rename");
+            RealFiles.rename(from, to)
+        }
+
+        fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
+            self.0.lock().unwrap().push("replace");
+            RealFiles.replace(from, to)
+        }
+
+        fn sync_directory(&self, path: &Path) -> io::Result<()> {
+            self.0.lock().unwrap().push("sync directory");
+            RealFiles.sync_directory(path)
+        }
+
+        fn remove(&self, path: &Path) {
+            RealFiles.remove(path);
+        }
+    }
+
+    /// PUBLISH-1, of a free name and of one that an older file has.
+    #[test]
+    fn the_directory_is_synced_after_a_file_has_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("file");
+        for (call, bytes) in [("rename", b"old 1"), ("replace", b"old 2")] {
+            let files = WatchedFiles::default();
+            let name = PartName::over(&target, b"old", &files).unwrap();
+            files.create(&name.part).unwrap().write(bytes).unwrap();
+            name.publish().unwrap();
+            assert_eq!(*files.0.lock().unwrap(), [call, "sync directory"]);
+            assert_eq!(std::fs::read(&target).unwrap(), bytes);
+        }
+    }
+}
