@@ -201,7 +201,7 @@ fn ranks_counts_and_random_keys_cost_what_they_say() {
         (&[b"ZRANK", b"z", b"19990"], 8, ":19990\r\n"),
         (&[b"ZREVRANK", b"z", b"00010"], 8, ":19989\r\n"),
         (&[b"ZREVRANK", b"z", b"19990"], 8, ":9\r\n"),
-        (&[b"ZCOUNT", b"z", b"-inf", b"+inf"], 3, ":20000\r\n"),
+        (&[b"ZCOUNT", b"z", b"-inf", b"+inf"], 8, ":20000\r\n"),
         (&[b"ZCOUNT", b"z", b"10", b"(19990"], 10, ":19980\r\n"),
         (&[b"ZCOUNT", b"z", b"9000", b"9009"], 8, ":10\r\n"),
         (&[b"ZLEXCOUNT", b"z", b"-", b"+"], 8, ":20000\r\n"),
