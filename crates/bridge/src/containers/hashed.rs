@@ -9,6 +9,7 @@ use everbyte_object::{Journal, MemPool, PHashMap, PHashSet, PRefCell, PSafe};
 #[persist(marker = K, marker = V)]
 #[repr(C)]
 pub struct HashMap<K: CppClass, V: CppClass, P: MemPool> {
+    #[allow(clippy::type_complexity, reason = "the format in one place")]
     entries: PRefCell<PHashMap<Key<K, P>, ByteArray<V, P>, P>, P>,
 }
 

@@ -10,6 +10,7 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 #[persist(marker = K, marker = V)]
 #[repr(C)]
 pub struct Map<K: CppClass, V: CppClass, P: MemPool> {
+    #[allow(clippy::type_complexity, reason = "the format in one place")]
     entries: PRefCell<PBTreeMap<Key<K, P>, ByteArray<V, P>, P>, P>,
 }
 

@@ -306,10 +306,18 @@ fn nested_ordered_maps_are_dropped_without_overflowing_the_stack() {
     assert_eq!(top.check().unwrap(), []);
 }
 
+fn after<P: MemPool>(map: &PHashMap<u64, u64, P>, key: u64) -> Option<u64> {
+    map.iter_after(&key).next().map(|(key, _)| *key)
+}
+
 /// The keys of a map, by steps that each begin with a key.
 fn walked<P: MemPool>(map: &PHashMap<u64, u64, P>) -> Vec<u64> {
-    let first = map.iter().next();
-    std::iter::successors(first, |(key, _)| map.iter_after(*key).next()).map(|(key, _)| *key).collect()
+    let first = keys(map).first().copied();
+    std::iter::successors(first, |key| after(map, *key)).collect()
+}
+
+fn keys<P: MemPool>(map: &PHashMap<u64, u64, P>) -> Vec<u64> {
+    map.iter().map(|(key, _)| *key).collect()
 }
 
 /// A walk by keys meets what an iterator meets, also when other keys go between its steps; behind
@@ -322,7 +330,6 @@ fn a_hash_map_is_walked_by_its_keys() {
     assert_eq!(map.borrow().iter_after(&1).count(), 0);
     map.tx(|j, map| {
         let mut map = map.borrow_mut(j);
-        let keys = |map: &PHashMap<u64, u64, P>| map.iter().map(|(key, _)| *key).collect::<Vec<u64>>();
         for key in 0..100 {
             map.insert(key, key + 1, j);
             assert_eq!(walked(&map), keys(&map)); // grown, too
@@ -337,7 +344,7 @@ fn a_hash_map_is_walked_by_its_keys() {
         }
         assert_eq!(map.iter_after(&100).count(), 0);
         let (mut at, mut met) = (all[0], vec![all[0]]);
-        while let Some((next, _)) = map.iter_after(&at).next().map(|(key, value)| (*key, *value)) {
+        while let Some(next) = after(&map, at) {
             met.push(next);
             map.remove(&at, j);
             at = next;
