@@ -47,6 +47,7 @@ mod pins;
 mod prefetch;
 mod reclaim;
 mod record;
+mod record_prefetch;
 mod replace;
 mod salvage;
 mod savepoint;
