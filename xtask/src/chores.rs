@@ -94,8 +94,8 @@ pub(crate) fn fuzz(words: &[&str]) -> Result {
     release("everbyte-fuzz", words)
 }
 
-/// Orders of threads on typed pools, `--count N` (20,000) of them for each program, other ones each
-/// time.
+/// Orders of threads on typed pools and on pins of versions, `--count N` (20,000) of them for each
+/// program, other ones each time.
 pub(crate) fn schedules(words: &[&str]) -> Result {
     let count = match words {
         [] => "20000",
@@ -105,7 +105,8 @@ pub(crate) fn schedules(words: &[&str]) -> Result {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
     let seed = since.as_secs().to_string();
     println!("schedules: {count} each; replay: EVERBYTE_SEED={seed} EVERBYTE_SCHEDULES={count}");
-    let mut command = cargo(&["test", "--release", "--locked", "--package", "everbyte-object", "--lib", "schedules"]);
+    let mut command = cargo(&["test", "--release", "--locked", "--package", "everbyte-object"]);
+    command.args(["--package", "everbyte-kv", "--lib", "schedules"]);
     shell::run(command.env("EVERBYTE_SCHEDULES", count).env("EVERBYTE_SEED", seed))
 }
 

@@ -39,7 +39,7 @@ cargo xtask WORD
           [--list]               their names
   aarch64                        build for 64-bit ARM, and run the tests of media, log and kv there, under QEMU
   fuzz [TARGET] [--seconds N]    fuzz every parser of outside bytes, ten minutes each
-  schedules [--count N]          threads on typed pools, in many more orders than the tests try
+  schedules [--count N]          threads on pools and pins, in many more orders than the tests try
   soak [--minutes N]             every case of the explorer whole; then load, kill -9, reopen, compare, again and again
 ";
 

@@ -112,8 +112,19 @@ pub(crate) struct PartName<'f> {
 /// # Errors
 /// The system's, and those of `fill`: there is no new file.
 pub fn publish<T>(target: &Path, old: &[u8], fill: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> Result<T> {
+    write_whole(target, PartName::over(target, old, &RealFiles)?, fill)
+}
+
+/// The same for a name that must be free.
+///
+/// # Errors
+/// The system's, and those of `fill`: there is no new file.
+pub fn publish_new<T>(target: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> Result<T> {
+    write_whole(target, PartName::beside(target, &RealFiles)?, fill)
+}
+
+fn write_whole<T>(target: &Path, name: PartName<'_>, fill: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> Result<T> {
     let io = |source| Error::Io { action: "write", path: target.into(), source };
-    let name = PartName::over(target, old, &RealFiles)?;
     let mut file = SinkWriter(RealFiles.create(&name.part).map_err(io)?);
     let done = fill(&mut file).map_err(io)?;
     file.0.sync().map_err(io)?;
@@ -174,11 +185,8 @@ impl<'f> PartName<'f> {
         if target.file_name().is_none() {
             return Err(io("create")(io::ErrorKind::IsADirectory.into()));
         }
-        let random =
-            u64::from_le_bytes(random().map_err(io("find random bytes for"))?[..8].try_into().expect("8 bytes"));
-        let mut part = target.as_os_str().to_owned();
-        part.push(format!(".part-{random:016x}"));
-        Ok(PartName { files, part: part.into(), target: target.into(), replaces, is_done: false })
+        let part = part_path(target).map_err(io("find random bytes for"))?;
+        Ok(PartName { files, part, target: target.into(), replaces, is_done: false })
     }
 
     /// Gives the synced file its name (PUBLISH-1).
@@ -208,9 +216,71 @@ impl Drop for PartName<'_> {
     }
 }
 
+/// A name beside that of a file, which no other process can foresee: for the file until it is
+/// whole. It has to be created exclusively all the same.
+///
+/// # Errors
+/// The system gives no random bytes.
+pub fn part_path(target: &Path) -> io::Result<PathBuf> {
+    let random = u64::from_le_bytes(random()?[..8].try_into().expect("8 bytes"));
+    let mut part = target.as_os_str().to_owned();
+    part.push(format!(".part-{random:016x}"));
+    Ok(part.into())
+}
+
 /// Sixteen random bytes.
 pub(crate) fn random() -> io::Result<[u8; 16]> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    /// Writes down the calls that give a file its name.
+    #[derive(Default)]
+    struct WatchedFiles(Mutex<Vec<&'static str>>);
+
+    impl Files for WatchedFiles {
+        fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+            RealFiles.create(path)
+        }
+
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            self.0.lock().unwrap().push("rename");
+            RealFiles.rename(from, to)
+        }
+
+        fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
+            self.0.lock().unwrap().push("replace");
+            RealFiles.replace(from, to)
+        }
+
+        fn sync_directory(&self, path: &Path) -> io::Result<()> {
+            self.0.lock().unwrap().push("sync directory");
+            RealFiles.sync_directory(path)
+        }
+
+        fn remove(&self, path: &Path) {
+            RealFiles.remove(path);
+        }
+    }
+
+    /// PUBLISH-1, of a free name and of one that an older file has.
+    #[test]
+    fn the_directory_is_synced_after_a_file_has_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("file");
+        for (call, bytes) in [("rename", b"old 1"), ("replace", b"old 2")] {
+            let files = WatchedFiles::default();
+            let name = PartName::over(&target, b"old", &files).unwrap();
+            files.create(&name.part).unwrap().write(bytes).unwrap();
+            name.publish().unwrap();
+            assert_eq!(*files.0.lock().unwrap(), [call, "sync directory"]);
+            assert_eq!(std::fs::read(&target).unwrap(), bytes);
+        }
+    }
 }

@@ -34,7 +34,7 @@ mod write;
 
 pub use error::{Error, Result};
 #[doc(hidden)]
-pub use files::{Files, RealFiles, Sink, publish};
+pub use files::{Files, RealFiles, Sink, part_path, publish, publish_new};
 pub use read::{BackupFile, Source};
 
 use everbyte_store::{Finding, Store};

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Folder, object, put};
-use everbyte_backup::layout::{ChunkHead, END_LEN, HEAD_LEN, Head, PAGE};
+use everbyte_backup::layout::{ChunkHead, END_LEN, End, HEAD_LEN, Head, PAGE};
 use everbyte_backup::{
     BackupFile, Error, Files, Options, RealFiles, RestoreOptions, Sink, backup, backup_with, restore, verify,
 };
@@ -100,6 +100,22 @@ fn a_page_with_another_hash_is_refused() {
     std::fs::write(&changed, &bytes).unwrap();
     let error = refuse(&folder, &[changed]);
     assert!(error.to_string().contains("is not the one of the table"), "{error}");
+}
+
+/// READ-3: an end mark with right checksums that counts one page more than the file has.
+#[test]
+fn a_file_that_counts_other_pages_than_it_has_is_refused() {
+    let (folder, _store, mut bytes) = made();
+    let at = bytes.len() - END_LEN as usize;
+    let mut head = ChunkHead::read_from_bytes(&bytes[at..at + 64]).unwrap();
+    let mut end = End::read_from_bytes(&bytes[at + 64..]).unwrap();
+    end.stored += 1;
+    head.body_sum = crc32c(end.as_bytes());
+    bytes[at..].copy_from_slice(&[head.sealed().as_bytes(), end.as_bytes()].concat());
+    let path = folder.path("more");
+    std::fs::write(&path, &bytes).unwrap();
+    let error = refuse(&folder, &[path]);
+    assert!(error.to_string().contains("the pages do not reach to the table"), "{error}");
 }
 
 fn crc32c(bytes: &[u8]) -> u32 {

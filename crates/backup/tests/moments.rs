@@ -188,3 +188,39 @@ fn clusters_of_zeros_have_their_space_in_a_restored_store() {
         assert_eq!(again.objects().unwrap().len(), 1);
     }
 }
+
+/// A page that was copied with other bytes and has the parent's again at the moment of the image:
+/// the newest copy in the file counts, not the one that is left out.
+#[test]
+fn a_page_that_changes_back_to_the_parents_bytes_has_these() {
+    for folder in Folder::both() {
+        let store = folder.create("store");
+        let at = object(&store, "a", 4) + 8192;
+        put(&store, at, 1);
+        let files = [folder.path("whole"), folder.path("increment")];
+        backup(&store, &files[0], &Options::default(), &mut |_| {}).unwrap();
+        put(&store, at, 2);
+        let since = Options { since: Some(files[0].clone()), ..Options::default() };
+        backup(&store, &files[1], &since, &mut |progress| {
+            if progress.phase == Phase::Close {
+                put(&store, at, 1);
+            }
+        })
+        .unwrap();
+        assert_eq!(word(&again(&folder, &files, 0), "a", 8192), 1);
+    }
+}
+
+/// Bytes that were flushed, and lie in the log alone: their pages are holes of the file, once the
+/// system keeps no copy of them in memory.
+#[test]
+fn a_page_that_only_the_log_has_is_copied() {
+    let folder = Folder::on_disk();
+    let store = folder.create("store");
+    let at = object(&store, "a", 32);
+    put(&store, at + 20 * CLUSTER + 512, 5);
+    let file = std::fs::File::open(store.media().path()).unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    backup(&store, &folder.path("backup"), &Options::default(), &mut |_| {}).unwrap();
+    assert_eq!(word(&again(&folder, &[folder.path("backup")], 0), "a", 20 * CLUSTER + 512), 5);
+}

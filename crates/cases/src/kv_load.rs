@@ -3,6 +3,7 @@
 
 use crate::kv::{open, value};
 use crate::kv_tables::{All, image_up_to, observe, read, settle};
+use crate::kv_versions::{Named, named, observe_named};
 use crate::object::empty;
 use crate::{Case, TOTAL};
 use everbyte_kv::Kv;
@@ -17,6 +18,13 @@ pub(crate) const CASES: &[Case] = &[
         about: "a key-value store is made of a dump, and written to: it is whole or absent, with what was written",
         total: TOTAL,
         program,
+    },
+    Case {
+        name: "kv-load-versions",
+        crate_name: "kv",
+        about: "a key-value store is made of a dump with named versions: it is absent, or has all of them",
+        total: 4000,
+        program: versions,
     },
     Case {
         name: "kv-bulk-load",
@@ -83,14 +91,65 @@ fn program(explorer: Explorer) -> Result<Report, Box<Failure>> {
     )
 }
 
+/// A dump of two named versions and the newest one, and their contents.
+fn dump_of_versions() -> (Vec<u8>, Named) {
+    let media = image_up_to(4 << 20, &|kv| {
+        let first = kv.create_table("first").expect("room");
+        (0..6_u8).for_each(|key| kv.put(&[key], &value(key, 700)).expect("room"));
+        first.put(&[1], &value(2, 700)).expect("room");
+        kv.name_version("one").expect("room");
+        (1..5_u8).for_each(|key| kv.put(&[key], &value(key + 50, 700)).expect("room"));
+        kv.create_table("second").expect("room").put(&[1], &value(3, 20)).expect("room");
+        kv.name_version("two").expect("room");
+        kv.delete(&[1]).expect("room");
+        first.put(&[1], &value(4, 700)).expect("room");
+    })
+    .media();
+    let (kv, mut bytes) = (open(&media).expect("a whole store"), Vec::new());
+    kv.dump(&mut bytes, &mut |_| ()).expect("no damage");
+    let names = ["one", "two"].map(|name| (name.to_string(), named(&kv, name).expect("no damage")));
+    (bytes, (read(&kv).expect("no damage"), names.into()))
+}
+
+fn versions(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let (bytes, all) = dump_of_versions();
+    explorer.recovery(64, 4).explore_twin(
+        &empty(),
+        &None,
+        Order::InOrder,
+        |media, twin| {
+            let store = Store::attach(media).expect("a whole store");
+            if twin.model().is_none() {
+                let all = all.clone();
+                let load = || drop(Kv::load(&store, "pairs", &mut &*bytes, &mut |_| ()).expect("room"));
+                twin.step("load", move |now: &mut Option<Named>| *now = Some(all.clone()), load);
+            }
+            let kv = Kv::open(&store, "pairs").expect("it was loaded");
+            let put = move |now: &mut Option<Named>| {
+                let main = now.as_mut().and_then(|all| all.0.get_mut("")).expect("loaded");
+                main.insert(vec![2], value(7, 600));
+            };
+            twin.step("put", put, || kv.put(&[2], &value(7, 600)).expect("room"));
+        },
+        |media, seen| match is_absent(&media, seen)? {
+            true => Ok(None),
+            false => observe_named(&media, seen).map(Some),
+        },
+    )
+}
+
 fn observe_loaded(media: &Media, seen: &Seen) -> Result<Option<All>, String> {
+    if is_absent(media, seen)? { Ok(None) } else { observe(media, seen).map(Some) }
+}
+
+/// Whether the store has no object: the load has not happened.
+fn is_absent(media: &Media, seen: &Seen) -> Result<bool, String> {
     let store = Store::attach(media.clone()).map_err(|error| error.to_string())?;
-    if store.objects().map_err(|error| error.to_string())?.is_empty() {
+    let is_absent = store.objects().map_err(|error| error.to_string())?.is_empty();
+    if is_absent {
         seen.recovered();
-        return Ok(None);
     }
-    drop(store);
-    observe(media, seen).map(Some)
+    Ok(is_absent)
 }
 
 /// Entries of a load: `count` below the two bytes of `first`.

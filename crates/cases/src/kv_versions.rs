@@ -26,24 +26,24 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 /// The tables now, and at each named version.
-type Named = (All, BTreeMap<String, All>);
+pub(crate) type Named = (All, BTreeMap<String, All>);
 
 /// The main table of a named version, and its others.
-fn named(kv: &Kv, name: &str) -> Result<All, String> {
+pub(crate) fn named(kv: &Kv, name: &str) -> Result<All, String> {
     let text = |error: everbyte_kv::Error| error.to_string();
     let snapshot = kv.open_version(name).map_err(text)?;
     let main = snapshot.range::<[u8]>(..).collect::<Result<_, _>>().map_err(text)?;
     let mut all = All::from([(String::new(), main)]);
-    for table in kv.tables().map_err(text)? {
+    for name in kv.tables().map_err(text)? {
         // Of tables that are there now, those that it sees.
-        let Ok(table) = snapshot.table(&kv.open_table(&table).map_err(text)?) else { continue };
+        let Ok(table) = snapshot.table(&kv.open_table(&name).map_err(text)?) else { continue };
         let pairs = table.range::<[u8]>(..).collect::<Result<_, _>>().map_err(text)?;
-        all.insert("first".into(), pairs);
+        all.insert(name, pairs);
     }
     Ok(all)
 }
 
-fn observe_named(media: &Media, seen: &Seen) -> Result<Named, String> {
+pub(crate) fn observe_named(media: &Media, seen: &Seen) -> Result<Named, String> {
     let text = |error: everbyte_kv::Error| error.to_string();
     let all = observe(media, seen)?;
     let kv = open(media)?;

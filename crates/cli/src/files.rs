@@ -1,8 +1,9 @@
 //! Files of users: read by lines, or written whole.
 
 use crate::failure::Failure;
+use everbyte_backup::publish_new;
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 
 /// Whether a path means standard input or standard output.
@@ -20,27 +21,29 @@ pub(crate) fn lines(path: &Path) -> Result<(Box<dyn BufRead>, Option<u64>), Fail
     Ok((Box::new(BufReader::with_capacity(1 << 20, file)), len))
 }
 
-/// Writes a new file: it appears whole and synced, or not at all.
+/// Writes a new file, for its owner alone: it appears whole and synced, or not at all.
 ///
 /// # Errors
 /// If there is such a file, or `fill` fails.
 pub(crate) fn write_new<T>(path: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<T, Failure>) -> Result<T, Failure> {
-    if path.exists() {
+    if path.symlink_metadata().is_ok() {
         return Err(Failure::Words(format!("{} exists already; name another file", path.display())));
     }
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let part = Path::new(&part);
-    let failed = |error| Failure::system("write", part, error);
-    let mut file = BufWriter::with_capacity(1 << 16, File::create(part).map_err(failed)?);
-    let filled = fill(&mut file);
-    if filled.is_err() {
-        drop(file);
-        let _ = std::fs::remove_file(part);
-        return filled;
+    let mut failure = None;
+    let written = publish_new(path, |file| {
+        let mut file = BufWriter::with_capacity(1 << 16, file);
+        match fill(&mut file) {
+            Ok(done) => file.flush().map(|()| done),
+            Err(error) => {
+                failure = Some(error);
+                // Without a flush of what is left.
+                let _ = file.into_parts();
+                Err(io::ErrorKind::Other.into())
+            }
+        }
+    });
+    match failure {
+        Some(failure) => Err(failure),
+        None => Ok(written?),
     }
-    let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
-    file.sync_all().map_err(failed)?;
-    std::fs::rename(part, path).map_err(failed)?;
-    filled
 }

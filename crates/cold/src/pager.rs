@@ -400,3 +400,6 @@ impl<T: Tier> Watcher for Pager<T> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

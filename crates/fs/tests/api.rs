@@ -42,6 +42,10 @@ fn a_file_without_a_name_lives_while_it_is_held() {
     let held = volume.hold(directory).unwrap();
     volume.remove_directory(Ino::ROOT, b"directory").unwrap();
     assert!(matches!(volume.make(directory, b"late", &FILE), Err(Error::Stale { .. })), "it gets no new names");
+    let other = volume.make(Ino::ROOT, b"other", &FILE).unwrap();
+    let renamed = volume.rename(Ino::ROOT, b"other", directory, b"late", Rename::Replace);
+    assert!(matches!(renamed, Err(Error::Stale { ino }) if ino == directory), "nor by a renaming: {renamed:?}");
+    assert_eq!(volume.lookup(Ino::ROOT, b"other").unwrap(), Some(other));
     drop(held);
 
     let unnamed = volume.make_unnamed(&FILE).unwrap();

@@ -212,6 +212,11 @@ fn a_damaged_file_leaves_the_others_usable() {
     assert_eq!(volume.recovery().damaged, [large]);
     assert!(matches!(volume.read(large, 0, &mut [0; 10]), Err(Error::Damaged(_))));
     assert!(!volume.check().is_empty());
+    let before = volume.usage();
+    let error = volume.snapshot(b"taken").unwrap_err();
+    let is_told = matches!(&error, Error::Damaged(_)) && error.to_string().contains(&format!("inode {large} "));
+    assert!(is_told, "{error}");
+    assert!(volume.usage() == before && volume.snapshots().unwrap().is_empty());
     let fill = volume.make(Ino::ROOT, b"fill", &NewFile::new(FileKind::Regular, 0o600)).unwrap();
     while volume.append(fill, &[9; 4096]).is_ok() {}
     drop(volume);
@@ -224,6 +229,28 @@ fn a_damaged_file_leaves_the_others_usable() {
     let mut bytes = [0; 100];
     volume.read(small, 0, &mut bytes).unwrap();
     assert_eq!(bytes[..], model::bytes(100, 1));
+}
+
+/// A snapshot has no copy of an inode whose owner is damaged, and takes nothing then.
+#[test]
+fn a_snapshot_over_a_damaged_owner_is_refused() {
+    let image = image();
+    let (media, start) = (image.media(), start(&image));
+    let volume = open(&media).unwrap();
+    volume.snapshot(b"first").unwrap();
+    volume.remove_snapshot(b"first").unwrap(); // the directory of snapshots stays
+    let directory = volume.lookup(Ino::ROOT, b"directory").unwrap().unwrap();
+    let small = volume.lookup(directory, b"small").unwrap().unwrap();
+    let group = start + (layout::LANES_PAGE + 2 + 2) * layout::PAGE;
+    let at = group + small.0 * layout::INODE + layout::inode::OWNER + 8;
+    media.store(at, media.load(at) + 1);
+    let before = volume.usage();
+    let error = volume.snapshot(b"second").unwrap_err();
+    assert!(error.to_string().contains(&format!("the owner of inode {small} fails its checksum")), "{error}");
+    assert!(volume.usage() == before && volume.snapshots().unwrap().is_empty());
+    media.store(at, media.load(at) - 1);
+    volume.snapshot(b"second").unwrap();
+    assert_eq!(volume.check(), []);
 }
 
 /// Every kind of contradiction between whole words is a finding of the check.

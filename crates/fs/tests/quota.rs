@@ -388,3 +388,25 @@ fn a_damaged_list_is_told_and_can_be_removed() {
     drop(volume);
     require_whole(&Volume::open(store.object("volume").unwrap()).unwrap());
 }
+
+/// A change of limits that is refused takes no page: over a page that cannot be read, and on a full
+/// volume.
+#[test]
+fn a_refused_change_of_limits_takes_no_page() {
+    let store = store();
+    let volume = create(&store);
+    volume.set_quota(QuotaKind::User, 1, &hard(10, 10)).unwrap();
+    let a = volume.make(ROOT, b"a", &file(2, 2)).unwrap();
+    while volume.append(a, &[1; 4096]).is_ok() {}
+    let full = volume.usage();
+    assert!(matches!(volume.set_quota(QuotaKind::User, 2, &hard(9999, 9)), Err(Error::NoSpace { .. })));
+    assert_eq!(volume.usage(), full);
+    volume.resize(a, 8192).unwrap();
+    let before = volume.usage();
+    store.media().raise_memory_error(volume.object().prime() + (before.pages - 1) * PAGE);
+    for _ in 0..2 {
+        volume.set_quota(QuotaKind::User, 2, &hard(9999, 9)).unwrap_err();
+        volume.remove_quotas().unwrap_err();
+        assert_eq!(volume.usage(), before);
+    }
+}

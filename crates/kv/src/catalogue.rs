@@ -230,10 +230,14 @@ pub(crate) fn description(tree: &TreeBatch<'_>, name: &str) -> Result<Option<Vec
     Ok(value.and_then(|value| value.get(size_of::<TableRecord>()..).map(<[u8]>::to_vec)).filter(|it| !it.is_empty()))
 }
 
-/// As [`add`], in a batch that drops no table, with a description as it was stored before. Returns
-/// the number.
-pub(crate) fn add_described(tree: &mut TreeBatch<'_>, name: &str, description: &[u8]) -> Result<TableNumber> {
-    let record = add(tree, name, &[])?;
+/// As [`add`], with a description as it was stored before. Returns the number.
+pub(crate) fn add_described(
+    tree: &mut TreeBatch<'_>,
+    name: &str,
+    description: &[u8],
+    dropped: &[TableNumber],
+) -> Result<TableNumber> {
+    let record = add(tree, name, dropped)?;
     if !description.is_empty() {
         describe(tree, name, description)?;
     }

@@ -65,7 +65,7 @@ pub use settler::{Settled, Settler};
 pub use snapshot::Snapshot;
 pub use table::{KvTable, TableSnapshot};
 pub use tools::KvTools;
-pub use tree::{Commit, KEY_MAX, Stats, VALUE_MAX, Version, fetched};
+pub use tree::{Commit, KEY_MAX, Stats, VALUE_MAX, Version, fetched, listed};
 pub use ttl::{Clock, ExpiringBatch, ExpiringRange, ExpiringSnapshot, ExpiringTable, ManualClock, Swept, SystemClock};
 pub use typed::{
     DecodeError, Decoder, Encoding, KeyPrefix, OtherTypeDetail, TableTypes, Typed, TypedBatchTable, TypedRange,

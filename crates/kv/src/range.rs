@@ -196,6 +196,36 @@ impl<'a> Range<'a> {
         Ok(count)
     }
 
+    /// Counts entries as [`Range::count_entries`] does, and passes over them, within one leaf; and
+    /// whether there may be more. For counts that may be given up. There was no walk from the end.
+    ///
+    /// # Errors
+    /// Damage. The range ends then.
+    pub fn count_part(&mut self) -> Result<(u64, bool)> {
+        if std::mem::replace(&mut self.done, true) || self.bounds.low >= self.bounds.high() {
+            return Ok((0, false));
+        }
+        self.open_front()?;
+        let (count, more) = self.front.as_mut().expect("set above").pass_part(&self.bounds.high())?;
+        self.done = !more;
+        Ok((count, more))
+    }
+
+    /// The key of a random entry of the range, wherever the range stands. Costs one way down the
+    /// tree. An entry is met with a chance that depends on the shape of the tree; beside the key is
+    /// the chance's inverse, by which draws can be weighed: its mean is the number of entries.
+    /// `None`: the leaf that was met has no entry of the range; its weight is 0.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn sample(&self, random: &mut dyn FnMut() -> u64) -> Result<Option<(u64, Vec<u8>)>> {
+        let (low, high) = (&self.bounds.low, self.bounds.high());
+        let given = self.front.as_ref().or(self.back.as_ref()).or(self.start.as_ref());
+        let Some(mut cursor) = given.map(Cursor::again).filter(|_| *low < high) else { return Ok(None) };
+        let drawn = cursor.sample(low, &high, random)?;
+        drawn.map(|(weight, entry)| Ok((weight, entry.key()?.to_vec()))).transpose()
+    }
+
     /// The next entry, of which nothing is fetched yet: the fast way to pass over many, or to read
     /// some.
     ///

@@ -15,6 +15,19 @@ macro_rules! reads {
             self.reading().map(|_| value)
         }
 
+        /// Replaces the contents of `value` by the value of `key`; returns whether it is there. For
+        /// loops of reads, which then share the memory of one value
+        #[doc = concat!("(docs/design/borrowed-reads.md)", $seen)]
+        /// If the key is not there, and after an error, `value` is empty.
+        ///
+        /// # Errors
+        /// Damage.
+        #[inline]
+        pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> $crate::Result<bool> {
+            let found = self.tree().get_into(self.reading()?, key, value)?;
+            self.reading().inspect_err(|_| value.clear()).map(|_| found)
+        }
+
         #[doc = concat!("The length of the value of `key`, without the value", $seen)]
         ///
         /// # Errors

@@ -23,6 +23,21 @@ fn require_free(name: &str) -> Result<()> {
     }
 }
 
+/// Whether callers can give a version this name.
+pub(crate) fn is_version_name(name: &str) -> bool {
+    (1..=VERSION_NAME_MAX).contains(&name.len()) && !name.starts_with(RESERVED_VERSIONS)
+}
+
+/// Gives the version that `batch` follows a name, which no version has.
+pub(crate) fn name_followed(batch: &mut TreeBatch<'_>, name: &str, named_at: u64) -> Result<Published> {
+    let seen = batch.follows();
+    let record = VersionRecord::new(seen, named_at);
+    batch.put(TableNumber::VERSIONS, name.as_bytes(), zerocopy::IntoBytes::as_bytes(&record))?;
+    // NAME-1: before the commit. One that fails leaves it behind, until the process ends.
+    unless("kv-named-version-unpinned", || batch.hold_version(seen.version));
+    Ok(seen)
+}
+
 /// A version that has a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedVersion {
@@ -143,13 +158,8 @@ impl Kv {
         if batch.len_of(TableNumber::VERSIONS, name.as_bytes())?.is_some() {
             return Err(Error::VersionExists { object: self.name().into(), name: name.into() });
         }
-        let seen = batch.follows();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let record = VersionRecord::new(seen, now.as_secs());
-        batch.put(TableNumber::VERSIONS, name.as_bytes(), zerocopy::IntoBytes::as_bytes(&record))?;
-        // NAME-1: before the commit. One that fails leaves it behind, until the process ends.
-        unless("kv-named-version-unpinned", || batch.hold_version(seen.version));
-        Ok(seen)
+        name_followed(batch, name, now.as_secs())
     }
 
     /// The number of the newest committed version, which may not be settled.
@@ -290,11 +300,13 @@ impl Kv {
         Ok(())
     }
 
-    fn version_record(&self, tree: &crate::tree::TreeBatch<'_>, name: &str) -> Result<VersionRecord> {
-        match tree.get(TableNumber::VERSIONS, name.as_bytes())? {
-            Some(value) => VersionRecord::parse(&value),
-            None => Err(Error::NoVersion { object: self.name().into(), name: name.into() }),
-        }
+    fn version_record(&self, tree: &TreeBatch<'_>, name: &str) -> Result<VersionRecord> {
+        let found = self.find_version(tree, name)?;
+        found.ok_or_else(|| Error::NoVersion { object: self.name().into(), name: name.into() })
+    }
+
+    pub(crate) fn find_version(&self, tree: &TreeBatch<'_>, name: &str) -> Result<Option<VersionRecord>> {
+        tree.get(TableNumber::VERSIONS, name.as_bytes())?.as_deref().map(VersionRecord::parse).transpose()
     }
 }
 

@@ -64,3 +64,18 @@ proptest! {
         prop_assert_eq!(desk.check(), []);
     }
 }
+
+/// Names that go one by one leave the name that all of them begin with, whose entry hangs behind
+/// the byte zero of the last node.
+#[test]
+fn the_last_name_below_a_node_may_be_the_one_that_ends_there() {
+    let mut desk = Desk::new();
+    let longer: Vec<String> = ('a'..='z').map(|last| format!("name{last}")).collect();
+    desk.insert("name");
+    longer.iter().for_each(|name| desk.insert(name));
+    for name in &longer {
+        desk.remove(name);
+        assert!(desk.find("name").is_some(), "after {name}");
+        assert_eq!(desk.check(), []);
+    }
+}

@@ -83,7 +83,7 @@ pub use ring::Ring;
 pub use script::ServerScript;
 pub use script_replica::{ReplicaPatch, replica_patches};
 pub use server::{Handle, Server};
-pub use tls::{ClientCertificates, TlsOptions};
+pub use tls::{ClientCertificates, PrimaryTls, TlsOptions};
 pub use transfer::{
     ImportError, ImportFault, ImportOptions, ImportPhase, ImportProgress, ImportSource, Imported, Kept, RedisServer,
     import,

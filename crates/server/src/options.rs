@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::eviction_policy::EvictionPolicy;
 use crate::password::Password;
-use crate::tls::TlsOptions;
+use crate::tls::{PrimaryTls, TlsOptions};
 use everbyte_kv::{Clock, SystemClock};
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -154,6 +154,9 @@ pub struct Options {
     pub primary_user: Option<String>,
     /// The password that is given to the primary.
     pub primary_password: Option<Password>,
+    /// TLS of the connection to the primary, whose port of TLS is then that of `replica_of`;
+    /// `None`: plain TCP. The files are read at each connection.
+    pub primary_tls: Option<PrimaryTls>,
     /// A link over which nothing came for so long is cut.
     pub replication_timeout: Duration,
     /// How long a version is kept for a replica that is away, so that it may go on by a difference.
@@ -218,6 +221,7 @@ impl Default for Options {
             replica_of: None,
             primary_user: None,
             primary_password: None,
+            primary_tls: None,
             replication_timeout: Duration::from_secs(60),
             replica_keep: Duration::from_secs(3600),
             replicas_min: 0,

@@ -130,6 +130,7 @@ impl Server {
         }
         raise_descriptors(options.clients_max);
         let mut shared = ServerState::new(options, address, Tables::open(kv)?);
+        shared.tls_address = tls.as_ref().and_then(|listener| listener.local_addr().ok());
         shared.load_users()?;
         shared.load_certificates()?;
         shared.load_replication()?;

@@ -20,7 +20,7 @@ use crate::replication::{PrimaryAddress, Replication, Request, Target};
 use crate::resp::parse::Args;
 use crate::saves::Saves;
 use crate::slowlog::{Latency, SlowCommand, Slowlog};
-use crate::tls::configure;
+use crate::tls::{configure, configure_client};
 use crate::tracking::Tracking;
 use crate::waiting::Waiters;
 use crate::watch::Watches;
@@ -104,6 +104,8 @@ pub(crate) struct ServerState {
     pub disk_sync: Option<DiskSync>,
     /// Certificates and key for connections to come.
     pub tls: Option<Arc<ServerConfig>>,
+    /// The address of TLS, once the server listens there.
+    pub tls_address: Option<SocketAddr>,
     /// Keys that clients keep copies of.
     pub tracking: Tracking,
     /// Keys of which the client that is served keeps copies, and which it has changed itself;
@@ -161,6 +163,7 @@ impl ServerState {
             tables,
             sweep_next: 0,
             tls: None,
+            tls_address: None,
             tracking: Tracking::default(),
             own_stale: Vec::new(),
             pause: None,
@@ -211,8 +214,12 @@ impl ServerState {
     /// Reads the certificates and the key again; if one of them is wrong, nothing changes.
     /// Connections that are open keep theirs.
     pub(crate) fn load_certificates(&mut self) -> Result<()> {
+        let wrong = |text| Error::Tls { text };
+        if let Some(tls) = &self.options.primary_tls {
+            configure_client(tls).map_err(wrong)?;
+        }
         if let Some(tls) = &self.options.tls {
-            self.tls = Some(configure(tls).map_err(|text| Error::Tls { text })?);
+            self.tls = Some(configure(tls).map_err(wrong)?);
         }
         Ok(())
     }
@@ -223,9 +230,18 @@ impl ServerState {
         if let Some((host, port)) = self.options.replica_of.clone() {
             self.replication.primary = Some(PrimaryAddress { host, port });
         }
-        let follow = self.replication.primary.clone().map(|primary| Request::Follow(primary, false));
-        self.replication.requests.extend(follow);
+        if let Some(primary) = self.replication.primary.clone() {
+            let hands_over = self.replication.handover.as_ref() == Some(&primary);
+            self.replication.requests.push(Request::Follow(primary, hands_over));
+        }
         Ok(())
+    }
+
+    /// The port by which other servers of the replication reach this one: that of TLS, if this
+    /// server speaks TLS to its primary.
+    fn own_port(&self) -> u16 {
+        let secure = self.tls_address.filter(|_| self.options.primary_tls.is_some());
+        secure.unwrap_or(self.address).port()
     }
 
     /// The way to a primary.
@@ -236,7 +252,8 @@ impl ServerState {
             port: primary.port,
             user: options.primary_user.clone(),
             password: options.primary_password.as_ref().map(|password| password.shown().to_vec()),
-            own_port: self.address.port(),
+            own_port: self.own_port(),
+            tls: options.primary_tls.clone(),
             timeout: options.replication_timeout,
             takes_over,
         }

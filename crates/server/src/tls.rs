@@ -12,7 +12,7 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig, ServerConnection};
+use rustls::{ClientConfig, RootCertStore, ServerConfig, ServerConnection};
 use std::fmt::Display;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -55,6 +55,16 @@ pub struct TlsOptions {
     pub clients: ClientCertificates,
 }
 
+/// TLS of a replica's connection to its primary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrimaryTls {
+    /// The roots of the primary's certificate, in PEM. It has to have the name by which the
+    /// primary is connected to.
+    pub roots: PathBuf,
+    /// The certificate that the primary is shown, and its private key, in PEM.
+    pub shown: Option<(PathBuf, PathBuf)>,
+}
+
 fn wrong<E: Display>(what: &'static str, path: &Path) -> impl Fn(E) -> String {
     let path = path.display().to_string();
     move |error| format!("TLS: {what} {path}: {error}")
@@ -85,10 +95,7 @@ pub(crate) fn configure(options: &TlsOptions) -> Result<Arc<ServerConfig>, Strin
                 .into());
         }
         (clients, Some(path)) => {
-            let mut roots = RootCertStore::empty();
-            for root in certificates("the roots of clients", path)? {
-                roots.add(root).map_err(wrong("the roots of clients", path))?;
-            }
+            let roots = root_store("the roots of clients", path)?;
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
             let verifier =
                 if clients == ClientCertificates::Optional { verifier.allow_unauthenticated() } else { verifier };
@@ -97,6 +104,28 @@ pub(crate) fn configure(options: &TlsOptions) -> Result<Arc<ServerConfig>, Strin
     };
     let config = builder.with_single_cert(certificate, key);
     Ok(Arc::new(config.map_err(wrong("the certificate and its key,", &options.certificate))?))
+}
+
+fn root_store(what: &'static str, path: &Path) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for root in certificates(what, path)? {
+        roots.add(root).map_err(wrong(what, path))?;
+    }
+    Ok(roots)
+}
+
+/// The same for the connection to a primary.
+pub(crate) fn configure_client(options: &PrimaryTls) -> Result<Arc<ClientConfig>, String> {
+    let roots = root_store("the roots of the primary", &options.roots)?;
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| format!("TLS: {error}"))?
+        .with_root_certificates(roots);
+    let Some((certificate, key_file)) = &options.shown else { return Ok(Arc::new(builder.with_no_client_auth())) };
+    let shown = certificates("the certificate", certificate)?;
+    let key = PrivateKeyDer::from_pem_file(key_file).map_err(wrong("the private key", key_file))?;
+    let config = builder.with_client_auth_cert(shown, key);
+    Ok(Arc::new(config.map_err(wrong("the certificate and its key,", certificate))?))
 }
 
 /// A connection. See the head of this file.

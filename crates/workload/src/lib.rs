@@ -3,7 +3,8 @@
 //! One generator of random numbers ([`Random`]), one way to take seeds and lengths of runs from the
 //! environment, generators of keys ([`Keys`]) and of skewed ranks ([`Zipf`]), and two checks of
 //! recorded histories: that transactions are serialisable ([`history`]), and that calls on one
-//! object are linearizable ([`linearizable`]).
+//! object are linearizable ([`linearizable`]). With the feature `schedules`, threads in orders that
+//! shuttle chooses.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -27,6 +28,8 @@ pub mod history;
 mod keys;
 pub mod linearizable;
 mod random;
+#[cfg(feature = "schedules")]
+pub mod schedules;
 mod seeds;
 mod zipf;
 

@@ -20,6 +20,12 @@ impl Folder {
         [BackendChoice::Shm, BackendChoice::File].map(|backend| Folder { directory: directory(), backend })
     }
 
+    /// On the disk of the build, where space that was asked for is a hole until it is written.
+    pub(crate) fn on_disk() -> Folder {
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        Folder { directory, backend: BackendChoice::File }
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }

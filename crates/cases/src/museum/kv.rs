@@ -170,6 +170,12 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "the object of a dump has its name before its entries, and is half loaded after a crash",
     ),
     exhibit(
+        "kv-load-version-unpinned",
+        "kv",
+        "kv-load-versions",
+        "a load does not pin the version that it has named: what the version sees is freed by the next changes",
+    ),
+    exhibit(
         "tree-load-forgets-old",
         "kv",
         "kv-bulk-load",

@@ -2,7 +2,7 @@
 //! of the section `[access]` of the settings.
 
 use clap::Args as ClapArgs;
-use everbyte_server::{ClientCertificates, Options, SoftLimit, TlsOptions};
+use everbyte_server::{ClientCertificates, Options, PrimaryTls, SoftLimit, TlsOptions};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -60,6 +60,19 @@ pub(crate) struct AccessArgs {
     #[arg(long, value_name = "WHETHER")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_auth_clients: Option<String>,
+    /// Whether a replica speaks TLS to its primary, whose certificate is checked by
+    /// tls-ca-cert-file: yes or no [default: no]
+    #[arg(long, value_name = "WHETHER")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_replication: Option<String>,
+    /// The certificate that the primary is shown, in PEM [default: that of tls-cert-file]
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_client_cert_file: Option<PathBuf>,
+    /// The private key of this certificate, in PEM
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_client_key_file: Option<PathBuf>,
 }
 
 impl AccessArgs {
@@ -83,6 +96,9 @@ impl AccessArgs {
             tls_key_file: self.tls_key_file.or(base.tls_key_file),
             tls_ca_cert_file: self.tls_ca_cert_file.or(base.tls_ca_cert_file),
             tls_auth_clients: self.tls_auth_clients.or(base.tls_auth_clients),
+            tls_replication: self.tls_replication.or(base.tls_replication),
+            tls_client_cert_file: self.tls_client_cert_file.or(base.tls_client_cert_file),
+            tls_client_key_file: self.tls_client_key_file.or(base.tls_client_key_file),
         }
     }
 
@@ -101,7 +117,28 @@ impl AccessArgs {
             limits(text, options).ok_or("client-output-buffer-limit: as in `normal 0 0 0 pubsub 32mb 8mb 60`")?;
         }
         options.tls = self.tls(&options.address)?;
+        options.primary_tls = self.primary_tls()?;
         Ok(())
+    }
+
+    fn primary_tls(&self) -> Result<Option<PrimaryTls>, String> {
+        match self.tls_replication.as_deref() {
+            None | Some("no") => return Ok(None),
+            Some("yes") => {}
+            Some(_) => return Err("tls-replication: yes or no".into()),
+        }
+        let roots = self.tls_ca_cert_file.clone();
+        let roots = roots.ok_or("tls-replication: the primary is checked by tls-ca-cert-file")?;
+        let (certificate, key) = match (&self.tls_client_cert_file, &self.tls_client_key_file) {
+            (None, None) => (&self.tls_cert_file, &self.tls_key_file),
+            given => given,
+        };
+        let shown = match (certificate.clone(), key.clone()) {
+            (None, None) => None,
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            _ => return Err("tls-replication: a certificate needs its key, and a key its certificate".into()),
+        };
+        Ok(Some(PrimaryTls { roots, shown }))
     }
 
     fn tls(&self, address: &str) -> Result<Option<TlsOptions>, String> {
@@ -172,6 +209,8 @@ mod tests {
                 "client-output",
             ),
             (AccessArgs { tls_port: Some("1".into()), ..AccessArgs::default() }, "tls-port"),
+            (AccessArgs { tls_replication: Some("on".into()), ..AccessArgs::default() }, "tls-replication"),
+            (AccessArgs { tls_replication: Some("yes".into()), ..AccessArgs::default() }, "tls-ca-cert-file"),
         ] {
             assert!(args.apply(&mut Options::default()).unwrap_err().contains(name));
         }

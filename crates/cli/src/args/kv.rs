@@ -9,7 +9,7 @@ pub(crate) struct KvDumpArgs {
     /// The new file; standard output if absent
     #[arg(default_value = "-")]
     pub file: PathBuf,
-    /// A version that has a name, instead of the present one
+    /// A version that has a name alone, instead of the present one and all named ones
     #[arg(long, value_name = "NAME")]
     pub at: Option<String>,
 }

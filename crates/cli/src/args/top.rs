@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// `everbyte top`.
-#[derive(ClapArgs)]
+#[derive(Clone, ClapArgs)]
 pub(crate) struct TopArgs {
     /// The server: HOST:PORT or redis://HOST:PORT, rediss://HOST:PORT for TLS, or the path of its
     /// Unix socket

@@ -1,5 +1,5 @@
-//! `everbyte kv dump|load`: all tables as of one version, in a file and back. A file appears whole
-//! or not at all, and so does a store that is loaded.
+//! `everbyte kv dump|load`: all tables and named versions, or one version, in a file and back. A
+//! file appears whole or not at all, and so does a store that is loaded.
 
 use super::{TablePath, close};
 use crate::args::{KvDumpArgs, KvLoadArgs, Shape};
@@ -10,14 +10,16 @@ use everbyte_kv::{Dumped, Error, Kv};
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// "3 tables, 120 entries, 4800 bytes".
+/// "3 tables, 120 entries, 4800 bytes of keys and values".
 fn said(dumped: &Dumped) -> String {
-    let Dumped { tables, entries, bytes } = dumped;
-    format!("{tables} tables, {entries} entries, {bytes} bytes of keys and values")
+    let Dumped { tables, entries, bytes, versions } = dumped;
+    let named = if *versions > 0 { format!(", {versions} named versions") } else { String::new() };
+    format!("{tables} tables, {entries} entries, {bytes} bytes of keys and values{named}")
 }
 
 fn counted(word: &str, name: &str, dumped: &Dumped) -> Value {
-    json!({ word: name, "tables": dumped.tables, "entries": dumped.entries, "bytes": dumped.bytes })
+    let Dumped { tables, entries, bytes, versions } = dumped;
+    json!({ word: name, "tables": tables, "entries": entries, "bytes": bytes, "versions": versions })
 }
 
 /// Keys and values pass by tables of one object: options that choose one table do not apply.
@@ -31,12 +33,12 @@ fn require_all(place: &TablePath) -> Result<(), Failure> {
 pub(super) fn dump(place: &TablePath, args: &KvDumpArgs, output: &Output) -> Result<(), Failure> {
     require_all(place)?;
     let (store, kv) = place.read()?;
-    let snapshot = match &args.at {
-        Some(name) => kv.open_version(name)?,
-        None => kv.snapshot(),
-    };
+    let at = args.at.as_deref().map(|name| kv.open_version(name)).transpose()?;
     let bar = progress::counted_bytes("dumping");
-    let write = |file: &mut dyn Write| snapshot.dump(file, &mut |bytes| bar.inc(bytes));
+    let write = |file: &mut dyn Write| match &at {
+        Some(snapshot) => snapshot.dump(file, &mut |bytes| bar.inc(bytes)),
+        None => kv.dump(file, &mut |bytes| bar.inc(bytes)),
+    };
     let stdout = files::is_standard(&args.file);
     let dumped = match stdout {
         true => write(&mut *output.writer()).map_err(|error| match error {
@@ -47,7 +49,7 @@ pub(super) fn dump(place: &TablePath, args: &KvDumpArgs, output: &Output) -> Res
     };
     bar.finish_and_clear();
     let dumped = dumped?;
-    drop(snapshot);
+    drop(at);
     close(store, kv)?;
     if stdout {
         return Ok(());

@@ -229,12 +229,16 @@ impl Frame {
             let ago = format!("{} s", one.seconds_ago);
             lines.push(format!("{ago:<12}{:>12}  {}  {}", one.usec, one.command, one.client));
         }
-        lines.truncate(rows);
-        let shown = |line: String| -> String {
-            line.chars().map(|letter| if letter.is_control() { '?' } else { letter }).take(columns).collect()
-        };
-        lines.into_iter().map(shown).collect()
+        fitting(lines, (columns, rows))
     }
+}
+
+/// Lines as a terminal of this size shows them, without control characters.
+pub(super) fn fitting(lines: impl IntoIterator<Item = String>, (columns, rows): (usize, usize)) -> Vec<String> {
+    let shown = |line: String| -> String {
+        line.chars().map(|letter| if letter.is_control() { '?' } else { letter }).take(columns).collect()
+    };
+    lines.into_iter().take(rows).map(shown).collect()
 }
 
 #[cfg(test)]

@@ -20,9 +20,9 @@ const CONNECT: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// Both directions.
-pub(super) trait Wire: Read + Write {}
+pub(super) trait Wire: Read + Write + Send {}
 
-impl<T: Read + Write> Wire for T {}
+impl<T: Read + Write + Send> Wire for T {}
 
 fn unreachable(args: &TopArgs) -> impl Fn(io::Error) -> Failure + '_ {
     |error| {

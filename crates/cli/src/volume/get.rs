@@ -6,6 +6,7 @@
 
 use super::Copied;
 use crate::failure::Failure;
+use everbyte_backup::part_path;
 use everbyte_fs::{Attributes, FileKind, Ino, Volume};
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
 use std::collections::HashMap;
@@ -54,9 +55,7 @@ impl Get<'_> {
         if !self.replace && target.symlink_metadata().is_ok() {
             return Err(Failure::Words(format!("{} exists already; --replace replaces it", target.display())));
         }
-        let mut part = target.as_os_str().to_owned();
-        part.push(".part");
-        let part = PathBuf::from(part);
+        let part = part_path(target).map_err(|error| Failure::system("find random bytes for", target, error))?;
         let made = self.make(&found, &part).and_then(|is_new| {
             let failed = |error: io::Error| Failure::system("write", target, error);
             fs::rename(&part, target).map_err(failed)?;
@@ -104,7 +103,7 @@ impl Get<'_> {
     /// Copies the bytes of a file; pages of zeros become holes.
     fn content(&mut self, found: &Attributes, part: &Path) -> Result<(), Failure> {
         let failed = |error: io::Error| Failure::system("write", part, error);
-        let file = File::create(part).map_err(failed)?;
+        let file = File::create_new(part).map_err(failed)?;
         file.set_len(found.size).map_err(failed)?;
         let mut bytes = vec![0; CHUNK];
         let mut at = 0;

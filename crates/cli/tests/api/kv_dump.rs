@@ -22,6 +22,7 @@ fn a_store_is_dumped_and_loaded() {
     let place = filled();
     let said: Value = serde_json::from_str(&place.good(&["kv", "dump", "all.dump", "--json"])).unwrap();
     assert_eq!((said["tables"].as_u64(), said["entries"].as_u64()), (Some(2), Some(3002)));
+    assert_eq!(said["versions"].as_u64(), Some(1));
     place.bad(&["kv", "dump", "all.dump"], 2, &["exists already"]);
     let said = place.good(&["kv", "load", "--table", "copy", "all.dump"]);
     assert!(said.starts_with("loaded copy: 2 tables, 3002 entries, "), "{said}");
@@ -30,6 +31,7 @@ fn a_store_is_dumped_and_loaded() {
         assert_eq!(scan(&["--in", "stock"]), "apple\t97\npear\t5\n");
         assert_eq!(scan(&[]), std::fs::read_to_string(place.path("in.tsv")).unwrap());
     }
+    assert!(place.good(&["kv", "versions", "--table", "copy"]).starts_with("monday"));
     place.bad(&["kv", "load", "--table", "copy", "all.dump"], 2, &["copy"]);
     place.bad(&["kv", "load", "--in", "stock", "all.dump"], 2, &["--in"]);
     // A named version, into another store that is made.

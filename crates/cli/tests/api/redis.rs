@@ -51,3 +51,26 @@ fn sources_that_cannot_be_imported_are_told() {
     assert!(said.contains("1 commands executed") && said.contains("from offset 27 on"), "{said}");
     assert_eq!(place.good(&["kv", "scan", "--keys"]), "a\n");
 }
+
+/// Files are written under a name that no other process can foresee, for their owner alone.
+#[test]
+fn a_planted_link_is_neither_followed_nor_replaced() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let place = Place::with_store();
+    place.good(&["kv", "put", "city", "Oslo"]);
+    fs::write(place.path("victim"), "precious").unwrap();
+    for (words, file) in [(&["export", "everbyte.store"][..], "keys.rdb"), (&["kv", "dump"], "keys.dump")] {
+        let part = format!("{file}.part");
+        symlink("victim", place.path(&part)).unwrap();
+        place.good(&[words, &[file]].concat());
+        assert_eq!(fs::metadata(place.path(file)).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_link(place.path(&part)).unwrap().to_str(), Some("victim"));
+        symlink("nowhere", place.path("link")).unwrap();
+        place.bad(&[words, &["link"]].concat(), 2, &["link exists already"]);
+        fs::remove_file(place.path("link")).unwrap();
+    }
+    assert_eq!(fs::read(place.path("victim")).unwrap(), b"precious");
+    let names = fs::read_dir(place.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let parts: Vec<_> = names.filter(|name| name.to_string_lossy().contains(".part-")).collect();
+    assert!(parts.is_empty() && !place.path("nowhere").exists(), "{parts:?}");
+}

@@ -6,6 +6,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// A server in a place, killed when dropped.
 struct Served {
@@ -15,7 +17,9 @@ struct Served {
 
 impl Served {
     fn start(place: &Place, words: &[&str]) -> Served {
-        let words = [&["serve", "--json", "--create", "--listen", "127.0.0.1:0"], words].concat();
+        let listen = ["--listen", "127.0.0.1:0"];
+        let listen: &[&str] = if words.contains(&"--listen") { &[] } else { &listen };
+        let words = [&["serve", "--json", "--create"], listen, words].concat();
         let mut command = place.command(&words);
         command.env("EVERBYTE_METRICS", "127.0.0.1:0").stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -99,6 +103,77 @@ fn top_prints_one_frame_where_there_is_no_terminal() {
 
     let said = ask(metrics, "GET /metrics HTTP/1.0\r\n\r\n");
     assert!(said.starts_with("HTTP/1.1 200 OK") && said.contains("\neverbyte_keys{db=\"0\"} 1\n"), "{said}");
+}
+
+/// A terminal of the command, and all that it has shown.
+struct Screen {
+    keys: std::fs::File,
+    child: Child,
+    shown: Arc<Mutex<String>>,
+}
+
+impl Screen {
+    fn start(place: &Place, words: &[&str]) -> Screen {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let open = || std::fs::File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+        let child = place.command(words).stdin(open()).stdout(open()).stderr(Stdio::null()).spawn().unwrap();
+        let keys = std::fs::File::from(master);
+        let (mut reader, shown) = (keys.try_clone().unwrap(), Arc::new(Mutex::new(String::new())));
+        let text = Arc::clone(&shown);
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            // The terminal is gone with the command.
+            while let Ok(count @ 1..) = reader.read(&mut bytes) {
+                text.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..count]));
+            }
+        });
+        Screen { keys, child, shown }
+    }
+
+    /// Waits until these words are shown, and forgets what came before their end.
+    fn await_words(&self, words: &str) {
+        let end = Instant::now() + Duration::from_secs(120);
+        loop {
+            let mut shown = self.shown.lock().unwrap();
+            if let Some(at) = shown.find(words) {
+                shown.drain(..at + words.len());
+                return;
+            }
+            assert!(Instant::now() < end, "no `{words}` in {shown:?}");
+            drop(shown);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// A server that goes away is told of, and is found again; `q` and Ctrl-C end the command while it
+/// is away.
+#[test]
+fn top_goes_on_when_the_server_is_back() {
+    let place = Place::new();
+    let server = Served::start(&place, &[]);
+    let address = server.told("address").to_string();
+    let mut screen = Screen::start(&place, &["top", &address, "--interval", "100ms"]);
+    let mut other = Screen::start(&place, &["top", &address, "--interval", "100ms"]);
+    screen.await_words("keys 0");
+    other.await_words("keys 0");
+    drop(server);
+    screen.await_words("trying again in 1 s; q ends");
+    other.await_words("trying again in 2 s; q ends");
+    rustix::process::kill_process(rustix::process::Pid::from_child(&other.child), rustix::process::Signal::INT)
+        .unwrap();
+    assert!(other.child.wait().unwrap().success());
+    let server = Served::start(&place, &["--listen", &address]);
+    ask(&address, "SET k v\r\n");
+    screen.await_words("keys 1");
+    drop(server);
+    screen.await_words("trying again in 1 s; q ends");
+    screen.keys.write_all(b"q").unwrap();
+    assert!(screen.child.wait().unwrap().success());
 }
 
 #[test]

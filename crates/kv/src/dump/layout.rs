@@ -1,6 +1,6 @@
 //! The bytes of a dump, and nothing else. Format: docs/formats/kv-dump.md.
 //!
-//! A head, then chunks: tables, entries, the end mark. Little-endian.
+//! A head, then chunks: tables, entries, what named versions change, the end mark. Little-endian.
 
 use everbyte_media::Checked;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -9,8 +9,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub(super) const MAGIC: [u8; 8] = *b"EVRBKVDP";
 /// First bytes of a chunk.
 pub(super) const CHUNK_MAGIC: [u8; 8] = *b"EVRBDCHK";
-/// The newest format that this program reads, and the one it writes.
-pub(super) const FORMAT: u32 = 1;
+/// The newest format that this program reads: that of dumps with named versions.
+pub(super) const FORMAT: u32 = 2;
+/// The format of dumps of one version, which older programs read too.
+pub(super) const FORMAT_ONE: u32 = 1;
 /// A chunk of entries ends with the entry that makes its body as long as this.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
 /// Longest body of a table's chunk.
@@ -22,6 +24,14 @@ pub(super) const KIND_TABLE: u32 = 1;
 pub(super) const KIND_ENTRIES: u32 = 2;
 /// The end mark.
 pub(super) const KIND_END: u32 = 3;
+/// All of the dump before this chunk, taken together, is the version of this name.
+pub(super) const KIND_VERSION: u32 = 4;
+/// Behind a version: changes of a table that is there already begin.
+pub(super) const KIND_CHANGED: u32 = 5;
+/// Changes of the table that began last.
+pub(super) const KIND_CHANGES: u32 = 6;
+/// Behind a version: a table goes.
+pub(super) const KIND_DROPPED: u32 = 7;
 
 /// The first 64 bytes.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -57,7 +67,7 @@ pub(super) struct ChunkHead {
     pub place: u64,
     /// [`Head::dump`].
     pub dump: u64,
-    /// Entries; 1 in other chunks.
+    /// Entries or changes; 1 in other chunks.
     pub count: u64,
     /// Bytes of the body.
     pub body_len: u64,
@@ -78,17 +88,29 @@ pub(super) struct TableHead {
 }
 const _: () = assert!(size_of::<TableHead>() == 16);
 
+/// The body of a version's chunk begins with this; its name follows.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(super) struct VersionHead {
+    /// Its number in the store that was dumped.
+    pub version: u64,
+    /// When it got its name: seconds since 1970.
+    pub named_at: u64,
+}
+const _: () = assert!(size_of::<VersionHead>() == 16);
+
 /// The body of the end mark.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(super) struct End {
-    /// Tables, the main one included.
+    /// Tables of the last version, the main one included.
     pub tables: u64,
-    /// Entries of all tables.
+    /// Entries and changes of all tables.
     pub entries: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
-    pub reserved: u64,
+    /// Named versions.
+    pub versions: u64,
 }
 const _: () = assert!(size_of::<End>() == 32);
 

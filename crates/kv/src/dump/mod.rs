@@ -1,4 +1,5 @@
-//! Dumps: all tables of a store at one version as a stream of bytes, and a store made of one.
+//! Dumps: all tables of a store as a stream of bytes, at one version or at every named one and the
+//! newest, and a store made of a dump.
 //!
 //! A dump is logical: names, descriptions, keys and values, and nothing of the tree that holds
 //! them. So it goes from one format of trees, or one kind of media, to another. A backup is the
@@ -16,44 +17,43 @@
 //!
 //! Format: docs/formats/kv-dump.md
 
+mod fill;
 mod layout;
 mod read;
+mod steps;
 mod write;
 
-use crate::catalogue;
-use crate::range::{Bounds, Range};
-use crate::tree::{TableNumber, Tree, TreeSnapshot};
-use crate::{Error, Kv, Result, Snapshot};
+use crate::tree::{Tree, TreeSnapshot, VersionRecord, each_named};
+use crate::versions::is_version_name;
+use crate::{Kv, Result, Snapshot};
 use everbyte_media::seeded;
 use everbyte_store::raw::AsStore;
-use read::{DumpReader, Piece};
+use fill::fill;
+use layout::{FORMAT, FORMAT_ONE};
+use read::DumpReader;
 use std::io::{Read, Write};
-use std::time::{SystemTime, UNIX_EPOCH};
 use write::{DumpWriter, Stamp};
 
 /// The contents of a dump.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dumped {
-    /// Tables, the main one included.
+    /// Tables of the last version, the main one included.
     pub tables: u64,
-    /// Entries of all tables.
+    /// Entries of all tables; behind a named version, its changes.
     pub entries: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
+    /// Named versions.
+    pub versions: u64,
 }
 
 /// Bytes of entries between two calls of a progress function.
 const STEP: u64 = 1 << 20;
-/// Bytes of entries in a batch of a load.
-const BATCH: u64 = 4 << 20;
-/// A table counts as so many of them: a batch has a bounded number of loads.
-const TABLE_COST: u64 = 512;
 
 impl Snapshot {
     /// Writes all tables at this version to `out`, with their names and descriptions; writers go on
     /// meanwhile. Every entry is verified. `progress` receives the bytes of keys and values, some
-    /// at a time. Versions with names are not part of a dump; each can be dumped by itself
-    /// ([`Kv::open_version`]).
+    /// at a time. For versions with names see [`Kv::dump`].
     ///
     /// Memory for a chunk of 1 MiB and the longest entry is taken.
     ///
@@ -75,61 +75,93 @@ impl Snapshot {
     /// # Errors
     /// Damage: `out` has a part of a dump then, without an end mark. `out` fails.
     pub fn dump(&self, out: &mut dyn Write, progress: &mut dyn FnMut(u64)) -> Result<Dumped> {
-        let moment = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        dump(&self.tree, out, Stamp { dump: random()?, moment }, progress)
+        dump(&[], &self.tree, out, Stamp::now()?, progress)
     }
 }
 
-fn random() -> Result<u64> {
-    let mut bytes = [0; 8];
-    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    read.map_err(|source| Error::DumpIo { action: "find random bytes for", source })?;
-    Ok(u64::from_le_bytes(bytes))
+/// A version with a name, held for its dump.
+struct Named {
+    name: String,
+    record: VersionRecord,
+    tree: TreeSnapshot,
 }
 
-fn dump(tree: &TreeSnapshot, out: &mut dyn Write, stamp: Stamp, progress: &mut dyn FnMut(u64)) -> Result<Dumped> {
-    let mut writer = DumpWriter::new(out, tree.version().get(), stamp)?;
-    writer.table("", b"")?;
-    dump_table(tree, TableNumber::MAIN, &mut writer, progress)?;
-    let mut names = Range::new(tree.cursor(), Bounds::prefix(TableNumber::CATALOGUE, b""));
-    while let Some((name, value)) = names.next_ref()? {
-        // The empty name holds the highest number.
-        if name.is_empty() {
-            continue;
-        }
-        let Ok(name) = std::str::from_utf8(name) else {
-            return crate::error::damaged(0, "a name in the catalogue of tables is not UTF-8");
-        };
-        let (record, description) = catalogue::parse_described(value)?;
-        writer.table(name, description)?;
-        dump_table(tree, TableNumber(record.number), &mut writer, progress)?;
+/// Writes versions with names, the oldest first, and then `newest`.
+fn dump(
+    named: &[Named],
+    newest: &TreeSnapshot,
+    out: &mut dyn Write,
+    stamp: Stamp,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Dumped> {
+    let format = if named.is_empty() { FORMAT_ONE } else { FORMAT };
+    let mut writer = DumpWriter::new(out, format, newest.version().get(), stamp)?;
+    steps::dump_whole(named.first().map_or(newest, |first| &first.tree), &mut writer, progress)?;
+    let later = named.iter().skip(1).map(|next| &next.tree).chain([newest]);
+    for (Named { name, record, tree }, next) in named.iter().zip(later) {
+        writer.version(name, record.version.get(), record.named_at)?;
+        steps::dump_changes([tree, next], &mut writer, progress)?;
     }
     writer.finish()
 }
 
-fn dump_table(
-    tree: &TreeSnapshot,
-    number: TableNumber,
-    writer: &mut DumpWriter<'_>,
-    progress: &mut dyn FnMut(u64),
-) -> Result<()> {
-    let mut entries = Range::new(tree.cursor(), Bounds::prefix(number, b""));
-    let mut bytes = 0;
-    while let Some((key, value)) = entries.next_ref()? {
-        writer.entry(key, value)?;
-        bytes += (key.len() + value.len()) as u64;
-        if bytes >= STEP {
-            progress(std::mem::take(&mut bytes));
-        }
+impl Kv {
+    /// Writes all tables at the newest settled version, and at each version that has a name;
+    /// [`Kv::load`] gives the versions their names again, with new numbers. Writers go on
+    /// meanwhile. The oldest version is written whole, and of each later one the keys that changed.
+    /// Names that begin with [`RESERVED_VERSIONS`] are left out. Otherwise as [`Snapshot::dump`]; a
+    /// store without named versions has the same dump.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = everbyte_store::Store::create(&dir.path().join("s"), &Default::default())?;
+    /// use everbyte_kv::Kv;
+    ///
+    /// let kv = Kv::open_or_create(&store, "cities")?;
+    /// kv.put(b"Oslo", b"Sweden")?;
+    /// kv.name_version("1814")?;
+    /// kv.put(b"Oslo", b"Norway")?;
+    /// let mut bytes = Vec::new();
+    /// kv.dump(&mut bytes, &mut |_| {})?;
+    /// let copy = Kv::load(&store, "copy", &mut &*bytes, &mut |_| {})?.0;
+    /// assert_eq!(copy.get(b"Oslo")?.as_deref(), Some(&b"Norway"[..]));
+    /// assert_eq!(copy.open_version("1814")?.get(b"Oslo")?.as_deref(), Some(&b"Sweden"[..]));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Snapshot::dump`]; a batch in this thread.
+    ///
+    /// [`RESERVED_VERSIONS`]: crate::RESERVED_VERSIONS
+    pub fn dump(&self, out: &mut dyn Write, progress: &mut dyn FnMut(u64)) -> Result<Dumped> {
+        let (named, newest) = self.named_and_newest()?;
+        dump(&named, &newest, out, Stamp::now()?, progress)
     }
-    progress(bytes);
-    Ok(())
+
+    /// The newest settled version, and those with names that it has, the oldest first.
+    fn named_and_newest(&self) -> Result<(Vec<Named>, TreeSnapshot)> {
+        let newest = self.tree.snapshot();
+        // No name goes while this thread has a batch. One that is gone already, by a commit that
+        // the newest settled version does not see, keeps nothing any more.
+        let batch = self.tree.begin()?;
+        let mut named = Vec::new();
+        each_named(newest.cursor(), |name, record| {
+            let name = String::from_utf8_lossy(name).into_owned();
+            if is_version_name(&name) && self.find_version(&batch, &name)? == Some(record) {
+                named.push(Named { name, record, tree: self.tree.snapshot_of(record.seen()) });
+            }
+            Ok(())
+        })?;
+        named.sort_by_key(|named| named.record.version);
+        Ok((named, newest))
+    }
 }
 
 impl Kv {
-    /// Makes the object `name` of a dump, with all its tables, and opens it. Settled on return; an
-    /// error or a crash leaves no object. `progress` receives the bytes of keys and values, some at
-    /// a time.
+    /// Makes the object `name` of a dump, with all its tables and named versions, and opens it.
+    /// Settled on return; an error or a crash leaves no object. `progress` receives the bytes of
+    /// keys and values, some at a time.
     ///
     /// # Errors
     /// The dump is none, is of a newer program, is damaged or cut off (with the offset of the place
@@ -159,100 +191,5 @@ impl Kv {
     }
 }
 
-/// Puts the entries of a dump into a tree that no other thread uses yet.
-fn fill(tree: &Tree, reader: &mut DumpReader<'_>, progress: &mut dyn FnMut(u64)) -> Result<Dumped> {
-    let mut table = TableNumber::MAIN;
-    loop {
-        let (mut batch, mut bytes, mut end) = (tree.batch(), 0, None);
-        while end.is_none() && bytes < BATCH {
-            let (mut load, mut next) = (batch.load()?, None);
-            while end.is_none() && next.is_none() && bytes < BATCH {
-                match reader.next()? {
-                    Piece::Table { name, description } => {
-                        next = Some((name.to_string(), description.to_vec()));
-                        bytes += TABLE_COST;
-                    }
-                    Piece::Entry { key, value } => {
-                        load.push(table, key, value)?;
-                        bytes += (key.len() + value.len()).max(64) as u64;
-                    }
-                    Piece::End(dumped) => end = Some(dumped),
-                }
-            }
-            load.finish()?;
-            if let Some((name, description)) = next.filter(|(name, _)| !name.is_empty()) {
-                table = catalogue::add_described(&mut batch, &name, &description)?;
-            }
-        }
-        tree.settle(batch.commit()?)?;
-        progress(bytes);
-        if let Some(dumped) = end {
-            return Ok(dumped);
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use everbyte_sim::{Image, assert_page};
-    use everbyte_store::{FormatOptions, Store};
-
-    #[test]
-    fn the_worked_example_is_written_byte_for_byte() {
-        let image = Image::zeroed(256 << 10).with_max(4 << 20);
-        let store = Store::format(image.media(), &FormatOptions { log_len: 0, identity: None }).unwrap();
-        let kv = Kv::create(&store, "kv").unwrap();
-        kv.put(b"Oslo", b"Norway").unwrap();
-        kv.put(b"Bergen", b"Norway").unwrap();
-        kv.create_table("stock").unwrap().put(b"apples", b"97").unwrap();
-        let stamp = Stamp { dump: 0x1122_3344_5566_7788, moment: 1_700_000_000 };
-        let mut bytes = Vec::new();
-        let dumped = dump(&kv.snapshot().tree, &mut bytes, stamp, &mut |_| {}).unwrap();
-        assert_eq!(dumped, Dumped { tables: 2, entries: 3, bytes: 30 });
-        let shown = Image::zeroed(4096).media();
-        shown.write(0, &bytes);
-        let parts = [
-            ("head", 0, 64),
-            ("the main table, which has no name", 64, 80),
-            ("its two entries", 144, 64 + 12 + 14),
-            ("the table `stock`", 234, 64 + 16 + 5),
-            ("its entry", 319, 64 + 10),
-            ("end mark", 393, 64 + 32),
-        ];
-        assert_eq!(bytes.len(), 393 + 96);
-        assert_page("../../docs/formats/kv-dump.md", &everbyte_sim::dump(&shown, &parts));
-    }
-    /// A description is kept as it was stored. One that is none is refused, and nothing is loaded.
-    #[test]
-    fn descriptions_are_loaded_with_their_tables() {
-        let types = crate::TableTypes::of::<u64, String>().to_bytes().unwrap();
-        let image = Image::zeroed(256 << 10).with_max(16 << 20);
-        let store = Store::format(image.media(), &FormatOptions { log_len: 0, identity: None }).unwrap();
-        let kv = Kv::create(&store, "kv").unwrap();
-        let mut batch = kv.tree.batch();
-        catalogue::add_described(&mut batch, "typed", &types).unwrap();
-        catalogue::add_described(&mut batch, "untyped", b"").unwrap();
-        kv.settle(batch.commit().unwrap()).unwrap();
-        let mut bytes = Vec::new();
-        kv.snapshot().dump(&mut bytes, &mut |_| {}).unwrap();
-        let (copy, dumped) = Kv::load(&store, "copy", &mut &*bytes, &mut |_| {}).unwrap();
-        assert_eq!((dumped.tables, copy.check()), (3, vec![]));
-        let description = |name: &str| {
-            let value = copy.tree.snapshot().get(TableNumber::CATALOGUE, name.as_bytes()).unwrap().unwrap();
-            catalogue::parse_described(&value).unwrap().1.to_vec()
-        };
-        assert_eq!((description("typed"), description("untyped")), (types.clone(), Vec::new()));
-        let mut batch = kv.tree.batch();
-        catalogue::add_described(&mut batch, "wrong", &types[..types.len() - 1]).unwrap();
-        kv.settle(batch.commit().unwrap()).unwrap();
-        let mut bytes = Vec::new();
-        kv.snapshot().dump(&mut bytes, &mut |_| {}).unwrap();
-        let error = Kv::load(&store, "wrong", &mut &*bytes, &mut |_| {}).map(drop).unwrap_err().to_string();
-        assert!(
-            error.contains("types that this program cannot read") && error.contains("nothing was loaded"),
-            "{error}"
-        );
-        assert!(Kv::open(&store, "wrong").is_err());
-    }
-}
+mod tests;

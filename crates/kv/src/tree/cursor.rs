@@ -289,13 +289,78 @@ impl<'t> Cursor<'t> {
 
     fn pass_leaves(&mut self, key: &[u8]) -> Result<u64> {
         let mut count = 0;
-        while let Some(leaf) = &self.leaf {
-            count += self.entries.pass(&leaf.on(&self.media)?, key)?;
-            if !self.entries.is_at_end() || !self.next_leaf()? {
-                break;
+        loop {
+            let (passed, more) = self.pass_one(key)?;
+            count += passed;
+            if !more {
+                return Ok(count);
             }
         }
-        Ok(count)
+    }
+
+    /// As [`Cursor::pass`], within one leaf, and whether the next one may hold more of them.
+    ///
+    /// # Errors
+    /// Damage.
+    pub(crate) fn pass_part(&mut self, key: &[u8]) -> Result<(u64, bool)> {
+        let passed = self.pass_one(key);
+        self.last.require_kept()?;
+        passed
+    }
+
+    fn pass_one(&mut self, key: &[u8]) -> Result<(u64, bool)> {
+        let Some(leaf) = &self.leaf else { return Ok((0, false)) };
+        let passed = self.entries.pass(&leaf.on(&self.media)?, key)?;
+        Ok((passed, self.entries.is_at_end() && self.next_leaf()?))
+    }
+
+    /// Goes to an entry between two keys, with a chance that depends on the shape of the tree, and
+    /// hands it out; the chance's inverse: how many entries there would be if all nodes were as
+    /// full as those that were met. `None`: the leaf that was met has no entry between the keys.
+    ///
+    /// # Errors
+    /// Damage.
+    pub(crate) fn sample(
+        &mut self,
+        low: &[u8],
+        high: &[u8],
+        random: &mut dyn FnMut() -> u64,
+    ) -> Result<Option<(u64, Entry<'_>)>> {
+        let drawn = self.draw(low, high, random);
+        self.last.require_kept()?;
+        Ok(drawn?.map(|weight| (weight, Entry(&mut self.last))))
+    }
+
+    fn draw(&mut self, low: &[u8], high: &[u8], random: &mut dyn FnMut() -> u64) -> Result<Option<u64>> {
+        self.reset();
+        let (mut at, mut weight, mut children) = (self.root, 1_u64, Vec::new());
+        loop {
+            let node = open(&self.media, &self.stack, at)?;
+            if node.is_leaf() {
+                self.entries.list(&node, &self.view)?;
+                let Some((index, among)) = self.entries.draw(&node, low, high, random)? else { return Ok(None) };
+                (self.last.slot, self.last.leaf) = (node.slot(index), Some(node.shape));
+                return Ok(Some(weight.saturating_mul(among)));
+            }
+            // The child that covers `low`, and those up to the one that covers `high`.
+            let mut walk = Walk::behind(&node, &self.view, low)?;
+            let (level, head) = (Level { node: node.shape, walk }, node.query_head(high));
+            children.clear();
+            children.extend(walk.prev(&node, &self.view)?);
+            walk = level.walk;
+            while let Some(index) = walk.next(&node, &self.view)? {
+                // The first child covers everything below it, too.
+                if !children.is_empty() && node.order_against(index, high, head)? != Ordering::Less {
+                    break;
+                }
+                children.push(index);
+            }
+            node.require_readable()?;
+            let count = children.len() as u64;
+            at = child(&node, random().checked_rem(count).map(|drawn| children[drawn as usize]))?;
+            weight = weight.saturating_mul(count);
+            self.stack.push(level);
+        }
     }
 
     /// Moves past `count` entries, of which the last is handed out and none is looked at. `false`:

@@ -309,19 +309,13 @@ impl OpenTree {
 
     /// A view for one look: it counts nothing that threads share.
     #[inline]
-    fn brief_view(&self, version: Version) -> View {
+    pub(crate) fn brief_view(&self, version: Version) -> View {
         View::new(version, Held::Lent(self.voids.load()))
     }
 
     pub(crate) fn get(&self, view: &View, root: u64, table: TableNumber, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let query = Query::new(table, key);
-        let (node, Some((_, slot))) = self.find(view, root, &query)? else { return Ok(None) };
         let mut value = Vec::new();
-        node.value_into(&slot, &mut value)?;
-        if crate::tree::record::record_sum(query.sum, &value) != node.record_sum(&slot)? {
-            return node.damaged("a record fails its checksum");
-        }
-        Ok(Some(value))
+        Ok(self.get_into(view, root, table, key, &mut value)?.then_some(value))
     }
 }
 

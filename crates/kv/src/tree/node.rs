@@ -25,7 +25,7 @@
 //! accepts an entry and finds the same `start` before and after has read that one entry.
 
 use crate::error::{Result, damaged};
-use crate::tree::claims::{Claim, Claims};
+use crate::tree::claims::Claims;
 use crate::tree::key::{FullKey, TABLE_LEN, TableNumber};
 use crate::tree::layout::*;
 use crate::tree::number::Version;
@@ -35,9 +35,6 @@ use crate::tree::version::View;
 use everbyte_media::{LINE, Media, Window, seeded};
 use std::cmp::Ordering;
 use std::ops::Range;
-
-/// Lines of a record that are asked for before its slot is known.
-const RECORD_LINES: u64 = 3;
 
 /// A node's header, found sound.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +48,7 @@ pub(crate) struct Shape {
     /// Offset of the array of heads in the node.
     heads: u32,
     /// Offset of the array of slots in the node.
-    slots: u32,
+    pub(super) slots: u32,
 }
 const _: () = assert!(size_of::<Shape>() == 32); // copied often
 
@@ -59,7 +56,7 @@ const _: () = assert!(size_of::<Shape>() == 32); // copied often
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'m> {
     pub shape: Shape,
-    window: Window<'m>,
+    pub(super) window: Window<'m>,
     media: &'m Media,
 }
 
@@ -250,7 +247,7 @@ impl<'m> Node<'m> {
     }
 
     #[inline]
-    fn slot_offset(&self, index: usize) -> usize {
+    pub(super) fn slot_offset(&self, index: usize) -> usize {
         self.slots as usize + index * SLOT as usize
     }
 
@@ -703,39 +700,6 @@ impl<'m> Node<'m> {
             Some(index).filter(|&index| index < indexes.end)
         };
         among(FINGERPRINTS_AT, 0..self.base()).or_else(|| among(APPENDED_FINGERPRINTS_AT, self.base()..self.count()))
-    }
-
-    /// Asks for the record of an appended slot.
-    #[inline]
-    pub(crate) fn prefetch_appended(&self, append: usize) {
-        let word = self.window.load(CLAIMS_AT + Claim::word_of(append) * 8);
-        self.prefetch_lines(Claim::in_word(word, append).at);
-    }
-
-    #[inline]
-    fn prefetch_lines(&self, at: u64) {
-        (0..RECORD_LINES).for_each(|line| self.media.prefetch(self.at + at + line * LINE));
-    }
-
-    /// Asks for the record of a leaf's slot, which has come already.
-    #[inline(always)]
-    pub(crate) fn prefetch_record_of(&self, index: usize) {
-        let place = self.window.load(self.slot_offset(index) + PLACE_AT as usize);
-        self.prefetch_lines(record_of(place));
-    }
-
-    /// Asks for the record of a leaf's slot together with the slot: in the base, where records lie
-    /// in order, about where it is if they are of like length.
-    #[inline(always)]
-    fn prefetch_record(&self, index: usize) {
-        match index.checked_sub(self.base()) {
-            Some(append) => self.prefetch_appended(append),
-            None => {
-                let records = self.records();
-                let len = u64::from(self.base_end) - records;
-                self.prefetch_lines(records + len * index as u64 / self.base().max(1) as u64);
-            }
-        }
     }
 
     /// The entries that `view` sees, in key order, as slot indexes.

@@ -10,16 +10,15 @@
 //! reader looks at `expired` after it has read, and what it read counts only if its version is not
 //! expired (PIN-2).
 //!
-//! Threads: any. `Pinned` may move between threads.
+//! Threads: any. `Pinned` may move between threads. `schedules` compiles this file again, with
+//! atomics of its own.
 
+use super::sync::{AtomicU64, Mutex, SLOTS, fence, hint, set_hint, spin_loop};
 use crate::tree::number::Version;
 use crossbeam_utils::CachePadded;
-use parking_lot::Mutex;
-use std::cell::Cell;
+use everbyte_media::seeded;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst, fence};
-
-const SLOTS: usize = 128;
+use std::sync::atomic::Ordering::SeqCst;
 
 /// The newest settled version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,10 +63,6 @@ pub(crate) struct Pins {
 pub(crate) struct Ticket {
     slot: Option<usize>,
     version: Version,
-}
-
-thread_local! {
-    static HINT: Cell<usize> = const { Cell::new(0) };
 }
 
 impl Pins {
@@ -124,7 +119,7 @@ impl Pins {
                     return (before, Published { version: Version::new(version), root, keys });
                 }
             }
-            std::hint::spin_loop();
+            spin_loop();
         }
     }
 
@@ -136,7 +131,7 @@ impl Pins {
     /// Pins the newest settled version. A locked instruction and a few loads; never waits for the
     /// writer.
     pub(crate) fn pin(&self) -> (Ticket, Published) {
-        let hint = HINT.with(Cell::get);
+        let hint = hint();
         let (mut sequence, mut seen) = self.read();
         let slot = (0..SLOTS).map(|step| (hint + step) % SLOTS).find(|&slot| {
             self.slots[slot].load(SeqCst) == 0
@@ -145,13 +140,13 @@ impl Pins {
         let Some(slot) = slot else {
             // The map's lock orders this with `oldest`, which takes it too.
             let mut overflow = self.overflow.lock();
-            let seen = self.read().1;
+            let seen = if seeded("tree-overflow-early") { seen } else { self.read().1 };
             *overflow.entry(seen.version.get()).or_default() += 1;
             return (Ticket { slot: None, version: seen.version }, seen);
         };
-        HINT.with(|hint| hint.set(slot));
+        set_hint(slot);
         // PIN-1: pairs with the publication before `oldest` reads the slots.
-        while self.sequence.load(SeqCst) != sequence {
+        while self.sequence.load(SeqCst) != sequence && !seeded("tree-pin-unchecked") {
             (sequence, seen) = self.read();
             self.slots[slot].store(seen.version.get(), SeqCst);
         }
@@ -247,49 +242,5 @@ fn release(pins: &mut BTreeMap<u64, usize>, version: Version) {
         if *count == 0 {
             pins.remove(&version.get());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_oldest_pin_holds_the_horizon() {
-        let pins = Pins::new(Published { version: Version::new(5), root: 0, keys: KeyCounts::default() });
-        let (early, seen) = pins.pin();
-        assert_eq!(seen.version, 5);
-        pins.publish(Published { version: Version::new(9), root: 1, keys: KeyCounts::default() });
-        let many: Vec<_> = (0..2 * SLOTS).map(|_| pins.pin()).collect();
-        assert!(many.iter().all(|(_, seen)| seen.version == 9));
-        assert_eq!(pins.oldest(), 5);
-        pins.unpin(&early);
-        assert_eq!(pins.oldest(), 9);
-        pins.publish(Published { version: Version::new(12), root: 1, keys: KeyCounts::default() });
-        assert_eq!(pins.oldest(), 9);
-        many.iter().for_each(|(ticket, _)| pins.unpin(ticket));
-        assert_eq!(pins.oldest(), 12);
-    }
-
-    /// A writer that reclaims below `oldest` never reclaims what a reader has pinned.
-    #[test]
-    fn pin_and_publish_race() {
-        let pins = Pins::new(Published { version: Version::new(1), root: 0, keys: KeyCounts::default() });
-        let reclaimed = AtomicU64::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    for _ in 0..50_000 {
-                        let (ticket, seen) = pins.pin();
-                        assert!(reclaimed.load(SeqCst) <= seen.version.get(), "PIN-1");
-                        pins.unpin(&ticket);
-                    }
-                });
-            }
-            for version in 2..50_000 {
-                pins.publish(Published { version: Version::new(version), root: 0, keys: KeyCounts::default() });
-                reclaimed.store(pins.oldest(), SeqCst);
-            }
-        });
     }
 }

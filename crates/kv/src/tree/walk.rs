@@ -12,7 +12,17 @@ use crate::error::Result;
 use crate::tree::layout::{APPENDS, LEAF_BASE_MAX};
 use crate::tree::node::{Node, order_indexes};
 use crate::tree::version::View;
+use std::cell::Cell;
 use std::cmp::Ordering;
+
+thread_local! {
+    static LISTED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Leaves of which this thread has listed the entries to walk over them, since it began.
+pub fn listed() -> u64 {
+    LISTED.get()
+}
 
 /// A place between two entries of a node.
 #[derive(Clone, Copy, Debug)]
@@ -145,6 +155,7 @@ impl Entries {
     /// # Errors
     /// Damage.
     pub(crate) fn list(&mut self, leaf: &Node<'_>, view: &View) -> Result<()> {
+        LISTED.set(LISTED.get() + 1);
         let base = leaf.base().min(LEAF_BASE_MAX);
         let mut appended = [(0_u64, 0_usize); APPENDS];
         let mut rest = 0;
@@ -215,6 +226,26 @@ impl Entries {
         }
         leaf.require_readable()?;
         Ok(self.next.saturating_sub(from).into())
+    }
+
+    /// The slot of one of the entries from `low` to before `high`, each as likely, and their
+    /// number.
+    ///
+    /// # Errors
+    /// Damage.
+    pub(crate) fn draw(
+        &mut self,
+        leaf: &Node<'_>,
+        low: &[u8],
+        high: &[u8],
+        random: &mut dyn FnMut() -> u64,
+    ) -> Result<Option<(usize, u64)>> {
+        self.seek(leaf, low)?;
+        let first = self.next;
+        self.seek(leaf, high)?;
+        let among = u64::from(self.next.saturating_sub(first));
+        let drawn = random().checked_rem(among);
+        Ok(drawn.map(|drawn| (self.list[usize::from(first) + drawn as usize].into(), among)))
     }
 
     /// Moves the place past up to `count` entries; how many there were.

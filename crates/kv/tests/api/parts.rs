@@ -42,6 +42,20 @@ fn parts_are_what_whole_reads_return() {
             for found in [kv.len_of(&key), snapshot.len_of(&key), batch.len_of(&key)] {
                 assert_eq!(found.unwrap(), Some(len as u64));
             }
+            let mut into = b"of before".to_vec();
+            for number in 0..3 {
+                let key = if number == 1 { &b"absent"[..] } else { &key };
+                for found in [kv.get_into(key, &mut into), snapshot.get_into(key, &mut into)] {
+                    assert_eq!(
+                        (found.unwrap(), &into),
+                        (number != 1, &if number == 1 { vec![] } else { value.clone() })
+                    );
+                }
+                assert_eq!(
+                    (batch.get_into(key, &mut into).unwrap(), into.is_empty()),
+                    (number != 1, number == 1 || len == 0)
+                );
+            }
             let places = [0, 1, len / 3, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, len.saturating_sub(1), len];
             for (from, to) in places.iter().flat_map(|&from| places.map(|to| (from, to))) {
                 let expect = value.get(from.min(len)..to.min(len)).unwrap_or_default();

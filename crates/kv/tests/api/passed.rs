@@ -36,6 +36,15 @@ fn compare<'r>(random: &mut Random, model: &Model, range: &dyn Fn(&Bounds) -> Ra
     let bounds = bounds(random);
     let within: Vec<&Vec<u8>> = model.keys().filter(|key| std::ops::RangeBounds::contains(&bounds, *key)).collect();
     assert_eq!(range(&bounds).count_entries().unwrap(), within.len() as u64, "{bounds:?}");
+    let (mut parts, mut counted, mut more) = (range(&bounds), 0, true);
+    while more {
+        let part = parts.count_part().unwrap();
+        (counted, more) = (counted + part.0, part.1);
+    }
+    assert_eq!(counted, within.len() as u64, "{bounds:?}");
+    if let Some((weight, key)) = range(&bounds).sample(&mut || random.next()).unwrap() {
+        assert!(weight > 0 && within.contains(&&key), "{bounds:?}");
+    }
     let skip = [0, 1, random.index(40), random.index(within.len() + 2), usize::MAX][random.index(5)];
     let taken = random.index(3);
     let mut forward = range(&bounds);
@@ -138,4 +147,36 @@ fn ends_that_pass_over_each_other_leave_nothing() {
     range.skip_back_entries(2).unwrap();
     range.skip_entries(2).unwrap();
     assert!(range.next_back_entry().unwrap().is_none());
+}
+
+/// The mean weight of drawn entries is the number of entries, of each part of them too, whatever
+/// room they take in their leaves. A draw lists one leaf.
+#[test]
+fn weights_of_samples_make_every_entry_as_likely() {
+    let store = Store::format(
+        Image::zeroed(2 << 20).with_max(64 << 20).media(),
+        &FormatOptions { log_len: 0, identity: Some([7; 16]) },
+    )
+    .unwrap();
+    let kv = Kv::create(&store, "t").unwrap();
+    let mut batch = kv.batch();
+    for number in 0..6000 {
+        let long = if number < 2000 { 300 } else { 3 };
+        batch.put(format!("{number:06}").as_bytes(), &vec![b'v'; long]).unwrap();
+    }
+    let _ = batch.commit().unwrap();
+    let mut random = Random::new(everbyte_workload::seed(5, "-p everbyte-kv weights_of_samples"));
+    const DRAWS: u64 = 4000;
+    let range = kv.range(&b"001000"[..]..b"005000");
+    let mut weights = [0; 4];
+    let before = everbyte_kv::listed();
+    for _ in 0..DRAWS {
+        if let Some((weight, key)) = range.sample(&mut || random.next()).unwrap() {
+            weights[usize::from(key[2] - b'1')] += weight;
+        }
+    }
+    assert_eq!(everbyte_kv::listed() - before, DRAWS);
+    for weight in weights {
+        assert!((850..1150).contains(&(weight / DRAWS)), "{weights:?}, not 1000 each of {DRAWS}");
+    }
 }

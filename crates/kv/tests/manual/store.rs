@@ -84,8 +84,15 @@ pub(crate) fn run(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     batch.commit()?; // durable
     assert_eq!(table.len(), 1);
 
+    let mut value = Vec::new();
+    for number in 1..=2_u8 {
+        if kv.get_into(&[number], &mut value)? {
+            assert!(!value.is_empty());
+        }
+    }
+
     let mut bytes = Vec::new(); // or a file, a pipe, a socket
-    kv.snapshot().dump(&mut bytes, &mut |_| {})?;
+    kv.dump(&mut bytes, &mut |_| {})?;
     let (copy, loaded) = everbyte_kv::Kv::load(&store, "copy", &mut &*bytes, &mut |_| {})?;
     assert_eq!((copy.len(), loaded.tables), (kv.len(), 6)); // the main table is one
 

@@ -353,6 +353,12 @@ fn a_version_is_named_in_the_place_of_others() {
     kv.put(b"k", b"2").unwrap();
     assert!(matches!(kv.rename_versions(&["first", "none"], "second"), Err(Error::NoVersion { .. })));
     assert!(matches!(kv.rename_versions(&[], "first"), Err(Error::VersionExists { .. })));
+    // The refusals have taken no name, and none of them holds a version less.
+    drop(first);
+    kv.put(b"other", b"3").unwrap();
+    while kv.reclaim().unwrap() {}
+    let first = kv.open_version("first").unwrap();
+    assert!(kv.stats().oldest <= first.version().get(), "the name holds its version");
     let second = kv.rename_versions(&["first"], "second").unwrap();
     assert_eq!((first.get(b"k").unwrap(), second.get(b"k").unwrap()), (Some(b"1".into()), Some(b"2".into())));
     let names: Vec<String> = kv.versions().unwrap().into_iter().map(|version| version.name).collect();

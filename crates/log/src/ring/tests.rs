@@ -385,3 +385,52 @@ fn odd_ranges_and_foreign_bytes_are_told() {
     media.store(AT + LINE, 3);
     assert!(matches!(open(range(104)), Err(Error::Damaged { .. })));
 }
+
+/// One word of the ring is always free. A record that fills the whole ring is none, and neither is
+/// a tail that says so.
+#[test]
+fn a_record_that_fills_the_ring_is_none() {
+    const WORDS: u64 = 24;
+    for (form, len, found) in [(Form::Torn, WORDS - 1, true), (Form::Torn, WORDS, false), (Form::Base, WORDS - 1, true)]
+    {
+        let media = media();
+        let log = fresh(&media, WORDS, form);
+        fill(&media, &log, form, len);
+        assert_eq!(recover(&media, WORDS).0.len(), usize::from(found), "{form:?}, {len} words");
+    }
+    let media = media();
+    let log = fresh(&media, WORDS, Form::Base);
+    fill(&media, &log, Form::Base, WORDS);
+    let error = WordLog::recover(&media, range(WORDS), Full::Error, |_| {}).unwrap_err().to_string();
+    assert!(error.contains("the tail word contradicts the head"), "{error}");
+}
+
+/// Writes the log's next record, of so many ring words, without asking whether it fits.
+fn fill(media: &Media, log: &WordLog, form: Form, len: u64) {
+    let (ring, tail) = (&log.producer.ring, log.producer.tail);
+    let words = payload(1, len - if form == Form::Torn { 2 } else { 1 });
+    let mut record = vec![0; len as usize];
+    record[0] = layout::record_word(ring.salt, tail, &words);
+    match form {
+        Form::Torn => codec::encode(&words, ring.sense(tail), &mut record[1..]),
+        Form::Base => record[1..].copy_from_slice(&words),
+    }
+    if form == Form::Torn {
+        record[0] |= ring.sense(tail);
+    }
+    media.write(ring.offset(tail), zerocopy::IntoBytes::as_bytes(&record[..]));
+    media.store(AT + layout::TAIL_AT, layout::position_word(ring.salt, tail + len));
+}
+
+/// A header with a right checksum that counts one word more or less than the log's range has.
+#[test]
+fn a_header_of_another_length_is_refused() {
+    for words in [63, 65] {
+        let media = media();
+        let _log = fresh(&media, 64, Form::Torn);
+        let header = layout::RingHeader { words, ..media.get(AT) };
+        media.put(AT, &everbyte_media::Checked::sealed(header));
+        let error = WordLog::recover(&media, range(64), Full::Error, |_| {}).unwrap_err().to_string();
+        assert!(error.contains("differs from its owner's"), "{error}");
+    }
+}

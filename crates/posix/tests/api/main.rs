@@ -5,6 +5,7 @@ mod directories;
 mod files;
 mod locks;
 mod maps;
+mod modes;
 mod opening;
 mod quotas;
 mod relaxed;

@@ -13,9 +13,12 @@ use crate::password::Password;
 use crate::resp::number::parse_integer;
 use crate::saves::Saves;
 use crate::server_state::ServerState;
+use crate::tls::{TlsOptions, configure};
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -31,6 +34,8 @@ enum Change {
     Size(fn(&mut ServerState, u64)),
     /// A text that is checked.
     Text(fn(&[u8]) -> Result<(), &'static str>, fn(&mut ServerState, &[u8])),
+    /// A file of TLS; all of them are read and checked together.
+    Tls(fn(&mut TlsOptions, PathBuf)),
 }
 
 /// A parameter.
@@ -46,6 +51,14 @@ const fn fixed(name: &'static str, value: fn(&ServerState) -> String) -> Paramet
 
 const fn constant(name: &'static str, value: fn(&ServerState) -> String) -> Parameter {
     Parameter { name, value, change: Change::No }
+}
+
+const fn tls_file(
+    name: &'static str,
+    value: fn(&ServerState) -> String,
+    set: fn(&mut TlsOptions, PathBuf),
+) -> Parameter {
+    Parameter { name, value, change: Change::Tls(set) }
 }
 
 const fn number(
@@ -220,9 +233,21 @@ const PARAMETERS: &[Parameter] = &[
     constant("tcp-keepalive", |shared| shared.options.keepalive.to_string()),
     constant("tracking-table-max-keys", |shared| shared.options.tracking_keys_max.to_string()),
     constant("client-output-buffer-limit", output_limits),
-    constant("tls-cert-file", |shared| path(shared.options.tls.as_ref().map(|tls| &tls.certificate))),
-    constant("tls-key-file", |shared| path(shared.options.tls.as_ref().map(|tls| &tls.key))),
-    constant("tls-ca-cert-file", |shared| path(shared.options.tls.as_ref().and_then(|tls| tls.roots.as_ref()))),
+    tls_file(
+        "tls-cert-file",
+        |shared| path(shared.options.tls.as_ref().map(|tls| &tls.certificate)),
+        |tls, path| tls.certificate = path,
+    ),
+    tls_file(
+        "tls-key-file",
+        |shared| path(shared.options.tls.as_ref().map(|tls| &tls.key)),
+        |tls, path| tls.key = path,
+    ),
+    tls_file(
+        "tls-ca-cert-file",
+        |shared| path(shared.options.tls.as_ref().and_then(|tls| tls.roots.as_ref())),
+        |tls, path| tls.roots = (!path.as_os_str().is_empty()).then_some(path),
+    ),
     count!("iteration-commands-max", 1, iteration_commands_max),
     count!("iteration-size-max", 1, iteration_size_max),
 ];
@@ -331,16 +356,36 @@ pub(super) fn set(call: &mut Call<'_, '_>) -> Outcome {
         check(call.shared, parameter, value).map_err(|why| failed(name, &why))?;
         chosen.push((parameter, value));
     }
+    set_tls(call, &chosen)?;
     for (parameter, value) in chosen {
         match parameter.change {
             Change::Number(_, _, set) => set(call.shared, parse_integer(value).unwrap_or_default()),
             Change::Size(set) => set(call.shared, parse_size(value).unwrap_or_default()),
             Change::Text(_, set) => set(call.shared, value),
-            Change::No | Change::Fixed => continue,
+            Change::No | Change::Fixed | Change::Tls(_) => continue,
         }
         call.shared.reconfigured.insert(parameter.name);
     }
     call.out.ok();
+    Ok(())
+}
+
+/// Reads the files of TLS that are chosen, and those that stay. Connections to come have them; if
+/// one is wrong, nothing changes.
+fn set_tls(call: &mut Call<'_, '_>, chosen: &[(&Parameter, &[u8])]) -> Outcome {
+    let mut changed = None;
+    for (parameter, value) in chosen {
+        let Change::Tls(set) = parameter.change else { continue };
+        let tls = changed.get_or_insert_with(|| (parameter.name.as_bytes(), call.shared.options.tls.clone()));
+        let Some(tls) = &mut tls.1 else {
+            return Err(failed(tls.0, "the server does not speak TLS: start it with tls-port"));
+        };
+        set(tls, OsStr::from_bytes(value).into());
+    }
+    if let Some((name, Some(tls))) = changed {
+        call.shared.tls = Some(configure(&tls).map_err(|why| failed(name, &why))?);
+        call.shared.options.tls = Some(tls);
+    }
     Ok(())
 }
 
@@ -351,6 +396,7 @@ fn check(shared: &ServerState, parameter: &Parameter, value: &[u8]) -> Result<()
         Change::Fixed if (parameter.value)(shared).as_bytes() == value => Ok(()),
         Change::No | Change::Fixed => Err(IMMUTABLE.into()),
         Change::Text(check, _) => check(value).map_err(str::to_string),
+        Change::Tls(_) => Ok(()), // in `set_tls`
         Change::Size(_) if parse_size(value).is_none() => Err("argument must be a memory value".into()),
         Change::Size(_) => Ok(()),
         Change::Number(least, most, _) => match parse_integer(value) {

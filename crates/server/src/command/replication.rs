@@ -237,9 +237,10 @@ pub(super) fn replicate(call: &mut Call<'_, '_>) -> Outcome {
         return Err(Fail::text("ERR the origin of the keys is malformed"));
     };
     let replication = &mut call.shared.replication;
+    let hands_over = is_word(args.get(3), "failover");
     match args.get(3) {
         word if is_word(word, "replica") => {}
-        word if is_word(word, "failover") => {
+        _ if hands_over => {
             if replication.is_mixed() {
                 return Err(Fail::text("ERR this replica is on the way between two versions"));
             }
@@ -256,7 +257,7 @@ pub(super) fn replicate(call: &mut Call<'_, '_>) -> Outcome {
     };
     let client = (call.client.id, call.client.slot);
     call.client.replica = true;
-    replication.requests.push(Request::Attach { client, host, port, origin });
+    replication.requests.push(Request::Attach { client, host, port, origin, hands_over });
     Ok(())
 }
 

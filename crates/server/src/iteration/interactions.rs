@@ -4,6 +4,7 @@
 
 mod data_bound;
 mod durability;
+mod pending;
 mod replies;
 mod rights;
 mod versions;

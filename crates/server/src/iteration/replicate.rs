@@ -28,7 +28,14 @@ impl Iterations {
         for request in requests {
             let keep = self.shared.options.replica_keep;
             let result = match &request {
-                Request::Attach { client: (id, slot), host, port, origin } => {
+                // REPL-6: one that could not become a primary does not answer, and is asked again.
+                Request::Attach { client: (id, slot), hands_over: true, .. }
+                    if self.shared.replication.is_replica() =>
+                {
+                    self.end(*slot, *id);
+                    Ok(())
+                }
+                Request::Attach { client: (id, slot), host, port, origin, .. } => {
                     let is_here = self.clients.get(*slot).is_some_and(|connection| connection.client.id == *id);
                     let (host, origin) = (host.clone(), origin.clone());
                     match is_here {
@@ -241,7 +248,9 @@ impl Iterations {
     pub(super) fn replication_tick(&mut self) {
         let again = std::mem::take(&mut self.shared.replication.again);
         self.shared.replication.requests.extend(again);
-        if let Err(error) = self.shared.replication.prune(self.shared.options.replica_keep) {
+        let keep = self.shared.options.replica_keep;
+        let replication = &mut self.shared.replication;
+        if let Err(error) = replication.end_handover().and_then(|()| replication.prune(keep)) {
             eprintln!("everbyte: replication: {error}");
         }
     }

@@ -12,7 +12,7 @@ use super::record::{Collection, KeyRecord, ValueType, damaged};
 use super::sorted_sets::{BEHIND_MEMBERS, BY_MEMBER};
 use super::tables::{element_key, record_key};
 use super::{KeyError, Keyspace, after_prefix};
-use everbyte_kv::Result;
+use everbyte_kv::{Range, Result};
 use everbyte_media::seeded;
 use std::ops::Bound;
 
@@ -203,10 +203,17 @@ impl Keyspace<'_> {
         Ok(())
     }
 
-    /// The number of elements in a span, which are passed over.
-    pub(super) fn count_elements(&mut self, of: &Collection, span: ElementSpan<'_>) -> Result<u64> {
-        let (from, to) = self.element_bounds(of, span);
-        self.entries(Place::Elements, from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice))?.count_entries()
+    /// Several spans of elements, to be walked side by side.
+    pub(super) fn element_ranges<const N: usize>(
+        &mut self,
+        of: &Collection,
+        spans: [ElementSpan<'_>; N],
+    ) -> Result<[Range<'_>; N]> {
+        let bounds = spans.map(|span| self.element_bounds(of, span));
+        let ranges = bounds
+            .each_ref()
+            .map(|(from, to)| (Place::Elements, from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice)));
+        self.several(ranges)?.try_into().map_err(|_| damaged())
     }
 
     /// Visits members or fields in the order of their hashes, from a hash on, while `each` says

@@ -2,7 +2,7 @@
 
 use super::reads::Place;
 use super::record::{HEADER, KeyRecord, ValueType, damaged};
-use super::tables::record_key;
+use super::tables::{random, record_key};
 use super::{Keyspace, after_prefix, unstored_key};
 use everbyte_kv::{Range, Result};
 use everbyte_media::seeded;
@@ -66,6 +66,22 @@ impl Records<'_> {
     }
 }
 
+/// The key of a random entry. One way down the tree meets the entries of full nodes too rarely. So
+/// several keys are drawn, and one of them is chosen by weights that make up for it.
+fn sampled(range: &Range<'_>, mut seed: u64) -> Result<Option<Vec<u8>>> {
+    const SAMPLES: usize = 16;
+    let (mut found, mut total) = (None, 0_u128);
+    for _ in 0..SAMPLES {
+        let Some((weight, key)) = range.sample(&mut || random(&mut seed))? else { continue };
+        // Each key so far is the one found with the chance of its own weight among all.
+        total += u128::from(weight);
+        if u128::from(random(&mut seed)) % total < u128::from(weight) {
+            found = Some(key);
+        }
+    }
+    Ok(found)
+}
+
 impl Keyspace<'_> {
     /// Visits keys while `each` says `true`; with the values of strings if `values`.
     pub(crate) fn visit(
@@ -114,11 +130,13 @@ impl Keyspace<'_> {
         Ok(())
     }
 
-    /// A key that any one is as likely to be as any other; `None` without any. The keys before it
-    /// are passed over, from the nearer end.
+    /// A key that any one is as likely to be as any other, or nearly as likely if there are many:
+    /// these are drawn by [`sampled`]. `None` without any.
     pub(crate) fn random_key(&mut self) -> Result<Option<Vec<u8>>> {
         /// Draws that may meet a key that has expired.
         const DRAWS: usize = 100;
+        /// Keys of a table at most that are passed over up to the drawn one, from the nearer end.
+        const PASSED_MAX: u64 = 512;
         for _ in 0..DRAWS {
             let (plain, all) = (if self.space == 0 { self.len_of(Place::Main)? } else { 0 }, self.len()?);
             if all == 0 {
@@ -128,20 +146,22 @@ impl Keyspace<'_> {
             let (start, end) = self.record_bounds(Bound::Unbounded, Bound::Unbounded);
             let (place, count, rank) =
                 if rank < plain { (Place::Main, plain, rank) } else { (Place::Keys, all - plain, rank - plain) };
+            let seed = self.random();
             let mut range = match place {
                 Place::Main => self.entries(place, Bound::Unbounded, Bound::Unbounded)?,
                 _ => self.entries(place, start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice))?,
             };
             let from_end = count - 1 - rank;
-            let entry = if rank <= from_end {
+            let stored = if count > PASSED_MAX {
+                sampled(&range, seed)?
+            } else if rank <= from_end {
                 range.skip_entries(rank)?;
-                range.next_entry()?
+                range.next_entry()?.map(|entry| entry.key().map(<[u8]>::to_vec)).transpose()?
             } else {
                 range.skip_back_entries(from_end)?;
-                range.next_back_entry()?
+                range.next_back_entry()?.map(|entry| entry.key().map(<[u8]>::to_vec)).transpose()?
             };
-            let Some(entry) = entry else { continue };
-            let stored = entry.key()?.to_vec();
+            let Some(stored) = stored else { continue };
             if place == Place::Main {
                 return Ok(Some(stored));
             }

@@ -159,13 +159,9 @@ impl Remembered {
         Remembered { spaces: tables.spaces, ..Remembered::default() }
     }
 
-    /// The next random number: SplitMix64.
+    /// The next random number.
     pub(crate) fn random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
+        random(&mut self.random)
     }
 
     /// The keys are others now: those of a primary, or its own again.
@@ -190,6 +186,15 @@ impl Remembered {
 }
 
 /// A number of the table of state.
+/// The next random number of a sequence: SplitMix64.
+pub(super) fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}
+
 fn word(value: Option<Vec<u8>>) -> everbyte_kv::Result<u64> {
     let bytes = value.and_then(|value| <[u8; 8]>::try_from(value).ok());
     bytes.map(u64::from_le_bytes).ok_or_else(|| damage("a number of the server's table of state is malformed"))

@@ -27,13 +27,14 @@
 
 use super::frame::{self, Frame, Item, MALFORMED, PROTOCOL, Plan};
 use super::position::{Position, ReplicaOrigin, RunId};
+use super::wire::Wire;
+use crate::tls::PrimaryTls;
 use everbyte_media::museum::carried;
 use mio::Waker;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use rustix::net::{SendFlags, send};
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::io::{self, ErrorKind};
+use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -98,6 +99,8 @@ pub(crate) struct Target {
     pub password: Option<Vec<u8>>,
     /// The port on which this server listens.
     pub own_port: u16,
+    /// TLS of the connection; `None`: plain TCP.
+    pub tls: Option<PrimaryTls>,
     /// A link over which nothing came for so long is cut.
     pub timeout: Duration,
     /// Whether the primary is to become one by this request: it is a replica until now.
@@ -126,7 +129,7 @@ struct LinkShared {
 #[derive(Default)]
 struct State {
     state: LinkState,
-    stream: Option<TcpStream>,
+    wire: Option<Arc<Wire>>,
     patches: VecDeque<Patch>,
     size: usize,
     /// Patches that the loop has taken and not yet settled or lost.
@@ -236,6 +239,11 @@ impl PrimaryLink {
         self.shared.changed.notify_one();
     }
 
+    /// Whether the primary was to become one by this link's request, and has answered.
+    pub(crate) fn took_over(&self) -> bool {
+        self.shared.target.takes_over && !self.shared.takes_over.load(Relaxed)
+    }
+
     /// Its state and its figures.
     pub(crate) fn figures(&self) -> (LinkState, LinkFigures) {
         let state = self.shared.state.lock();
@@ -263,21 +271,21 @@ fn size_of_items(items: &[Item]) -> usize {
 impl State {
     /// Ends the connection.
     fn cut(&mut self) {
-        if let Some(stream) = &self.stream {
-            let _ = stream.shutdown(Shutdown::Both); // it may be gone already
+        if let Some(wire) = &self.wire {
+            wire.cut();
         }
     }
 
     /// Tells the primary what is settled, if it is a position (REPL-5). A position that the socket
     /// does not take at once is sent with the next heartbeat.
     fn acknowledge(&mut self) {
-        let (Some(ReplicaOrigin::At(position)), Some(stream)) = (&self.settled, &self.stream) else { return };
+        let (Some(ReplicaOrigin::At(position)), Some(wire)) = (&self.settled, &self.wire) else { return };
+        if matches!(self.state, LinkState::Connect | LinkState::Handshake) {
+            return; // there is no stream yet
+        }
         let origin = ReplicaOrigin::At(*position).bytes();
-        let request = request(&[b"EVERBYTE.ACK", &origin]);
-        match send(stream, &request, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-            Ok(sent) if sent == request.len() => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {}
-            _ => self.cut(), // half a request
+        if wire.try_send(&request(&[b"EVERBYTE.ACK", &origin])).is_err() {
+            self.cut();
         }
     }
 }
@@ -313,7 +321,7 @@ impl LinkShared {
         loop {
             let end = self.connection();
             let mut state = self.state.lock();
-            state.stream = None;
+            state.wire = None;
             state.state = LinkState::Connect;
             if let End::Cut(why) = end
                 && !state.broken
@@ -376,17 +384,18 @@ impl LinkShared {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(HEARTBEAT_EVERY))?;
         stream.set_write_timeout(Some(target.timeout))?;
+        let wire = Arc::new(Wire::new(stream, target.tls.as_ref(), &target.host)?);
         let origin = {
             let mut state = self.enter(LinkState::Handshake)?;
-            state.stream = Some(stream.try_clone()?);
+            state.wire = Some(Arc::clone(&wire));
             state.figures.received_at = Some(Instant::now());
             state.settled.clone().unwrap_or(ReplicaOrigin::Own)
         };
-        let mut reader = FrameReader { stream, input: Vec::new(), start: 0 };
+        let mut reader = FrameReader { wire, input: Vec::new(), start: 0 };
         if let Some(password) = &target.password {
             let user = target.user.as_deref().map(str::as_bytes);
             let words: Vec<&[u8]> = [b"AUTH".as_slice()].into_iter().chain(user).chain([&password[..]]).collect();
-            reader.stream.write_all(&request(&words))?;
+            reader.wire.request(&request(&words))?;
             let line = self.read(&mut reader, FrameReader::line)?;
             if line != b"+OK" {
                 return Err(End::Cut(format!("the primary refuses the password: {}", String::from_utf8_lossy(&line))));
@@ -396,7 +405,7 @@ impl LinkShared {
         let word: &[u8] = if self.takes_over.load(Relaxed) { b"FAILOVER" } else { b"REPLICA" };
         let bytes = origin.bytes();
         let asked: [&[u8]; 5] = [b"EVERBYTE.REPLICATE", protocol.as_bytes(), port.as_bytes(), word, &bytes];
-        reader.stream.write_all(&request(&asked))?;
+        reader.wire.request(&request(&asked))?;
         let mut assembly = Assembly::new(origin, PATCH_SIZE);
         let mut signed = Instant::now();
         loop {
@@ -439,9 +448,7 @@ impl LinkShared {
                     if state.figures.received_at.is_some_and(|time| time.elapsed() > self.target.timeout) {
                         return Err(End::Cut("the primary is silent".into()));
                     }
-                    if state.state != LinkState::Handshake {
-                        state.acknowledge();
-                    }
+                    state.acknowledge();
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),
@@ -493,7 +500,7 @@ impl LinkShared {
 
 /// Bytes of a connection, and the frames among them.
 struct FrameReader {
-    stream: TcpStream,
+    wire: Arc<Wire>,
     input: Vec<u8>,
     start: usize,
 }
@@ -508,7 +515,7 @@ impl FrameReader {
             }
         }
         let mut part = [0; 64 << 10];
-        let count = self.stream.read(&mut part)?;
+        let count = self.wire.read(&mut part)?;
         self.input.extend_from_slice(&part[..count]);
         Ok(count)
     }

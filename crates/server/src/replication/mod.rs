@@ -8,6 +8,11 @@
 //! replica's thread on the primary `feed.rs`, the replica's own `link.rs`, the bytes between them
 //! `frame.rs`, applying `keyspace/replicated.rs`, the event loop's part `iteration/replicate.rs`.
 //!
+//! Invariants
+//!   REPL-6  A server that hands over asks the replica to become a primary until that one, which is
+//!           one then, has answered: after a restart, too. So a replica that was chosen becomes the
+//!           primary, whichever of the two servers restarts.
+//!
 //! Design: docs/design/replication.md
 
 mod feed;
@@ -19,11 +24,12 @@ mod recent;
 #[cfg(test)]
 mod tests;
 mod transfer;
+mod wire;
 
 use crate::error::{Error, Result};
 use crate::keyspace::{LOCAL, ReplicatedTables, Tables};
 use everbyte_kv::Error as KvError;
-use everbyte_media::Damage;
+use everbyte_media::{Damage, seeded};
 use feed::Feed;
 use mio::Waker;
 use parking_lot::Mutex;
@@ -45,6 +51,8 @@ pub(crate) const ORIGIN: &[u8] = kept::ORIGIN;
 const HISTORY: &[u8] = b"history";
 /// That of the primary's address.
 const PRIMARY: &[u8] = b"primary";
+/// That of a handover that has not been answered: the address of the replica that takes over.
+const HANDOVER: &[u8] = b"handover";
 /// That of the number of the table's format.
 const FORMAT: &[u8] = b"format";
 /// The format that this server writes.
@@ -135,6 +143,8 @@ pub(crate) enum Request {
         port: u16,
         /// The source of its keys.
         origin: ReplicaOrigin,
+        /// Whether it has asked this server to become a primary first.
+        hands_over: bool,
     },
     /// This server becomes a replica; it asks the primary to become one if the flag is set.
     Follow(PrimaryAddress, bool),
@@ -166,6 +176,8 @@ pub(crate) struct Replication {
     pub waker: Option<Arc<Waker>>,
     /// The primary, if this server is a replica or about to be one.
     pub primary: Option<PrimaryAddress>,
+    /// The replica that this server, its primary until now, asks to take over, until it answers.
+    pub handover: Option<PrimaryAddress>,
     /// The way to it.
     pub link: Option<PrimaryLink>,
     /// Those that are connected here.
@@ -204,6 +216,7 @@ impl Replication {
             above: Arc::default(),
             waker: None,
             primary: None,
+            handover: None,
             link: None,
             replicas: Vec::new(),
             ending: Vec::new(),
@@ -229,8 +242,10 @@ impl Replication {
         let parse = |bytes: Vec<u8>| History::parse(&bytes).ok_or_else(damaged);
         self.history = local.get(HISTORY)?.map(parse).transpose()?.unwrap_or_default();
         self.origin = self.stored_origin()?;
-        if let Some(bytes) = local.get(PRIMARY)? {
-            self.primary = PrimaryAddress::parse(&String::from_utf8_lossy(&bytes));
+        let address = |bytes: Vec<u8>| PrimaryAddress::parse(&String::from_utf8_lossy(&bytes));
+        self.primary = local.get(PRIMARY)?.and_then(address);
+        if !seeded("server-handover-forgotten") {
+            self.handover = local.get(HANDOVER)?.and_then(address);
         }
         match local.get(FORMAT)?.as_deref() {
             Some(FORMAT_NOW) => {}
@@ -398,7 +413,11 @@ impl Replication {
         }
         let address = PrimaryAddress { host: target.host.clone(), port: target.port };
         let text = format!("{}:{}", address.host, address.port).into_bytes();
-        self.store(&[(ORIGIN, Some(self.origin.bytes())), (PRIMARY, Some(text))]).map_err(store)?;
+        // REPL-6
+        let handover = target.takes_over.then(|| text.clone());
+        let records = [(ORIGIN, Some(self.origin.bytes())), (PRIMARY, Some(text)), (HANDOVER, handover)];
+        self.store(&records).map_err(store)?;
+        self.handover = target.takes_over.then(|| address.clone());
         self.primary = Some(address);
         self.left = None;
         self.settled_origin = Some(self.origin.clone());
@@ -449,11 +468,21 @@ impl Replication {
             let kept = self.kept().map_err(store)?;
             kept.leave(kept.newest(keep, Some(&self.origin)).map_err(store)?);
         }
-        self.store(&[(ORIGIN, None), (PRIMARY, None)]).map_err(store)?;
-        (self.link, self.primary) = (None, None);
+        self.store(&[(ORIGIN, None), (PRIMARY, None), (HANDOVER, None)]).map_err(store)?;
+        (self.link, self.primary, self.handover) = (None, None, None);
         (self.origin, self.settled_origin) = (ReplicaOrigin::Own, None);
         self.above.lock().clear();
         Ok(true)
+    }
+
+    /// Forgets a handover that was answered: the replica is a primary. The caller has no batch.
+    pub(crate) fn end_handover(&mut self) -> everbyte_kv::Result<()> {
+        let is_over = self.handover.is_some() && self.link.as_ref().is_some_and(PrimaryLink::took_over);
+        if is_over {
+            self.store(&[(HANDOVER, None)])?;
+            self.handover = None;
+        }
+        Ok(())
     }
 
     /// A replica has settled a position; whether it is one of this server's.

@@ -288,6 +288,72 @@ fn a_failover_goes_on_and_a_divergence_is_copied_whole() {
     assert_eq!(info(&other, "replica_syncs_whole"), "1");
 }
 
+/// REPL-6: an old primary that restarts before its replica has heard of the FAILOVER asks it again,
+/// and asks no more once it has answered. `plays` gets the nodes when the old primary is back.
+fn restarted_within_a_failover(plays: impl FnOnce(&mut Node, &Node)) {
+    let password = everbyte_server::Password::new("secret");
+    let (mut one, other) = (Node::start(), Node::with(Options { password: password.clone(), ..Options::default() }));
+    let ask = |words: &[&str]| {
+        let mut client = other.client();
+        client.call(&["AUTH", "secret"]);
+        client.call(words)
+    };
+    one.client().call(&["SET", "before", "failover"]);
+    ask(&["REPLICAOF", "127.0.0.1", &one.port()]);
+    settle_on(&one, "1");
+    // It does not know the password of the new primary, so that its request is refused.
+    let reply = one.client().call(&["FAILOVER", "TO", "127.0.0.1", &other.port(), "TIMEOUT", "60000"]);
+    assert_eq!(reply, Reply::Simple("OK".into()));
+    await_that("the request is refused", || {
+        info(&one, "role") == "slave" && info(&one, "replica_error").contains("NOAUTH")
+    });
+    one.stop();
+    one.options.primary_password = password;
+    one.run();
+    plays(&mut one, &other);
+}
+
+/// The line of ROLE that says which one a node with a password is.
+fn role_of(node: &Node) -> Reply {
+    let mut client = node.client();
+    client.call(&["AUTH", "secret"]);
+    match client.call(&["ROLE"]) {
+        Reply::List(mut items) => items.swap_remove(0),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_failover_survives_a_restart_of_the_old_primary() {
+    restarted_within_a_failover(|one, other| {
+        await_that("the replica takes over", || role_of(other) == bulk("master"));
+        await_that("the old primary follows", || info(one, "master_link_status") == "up");
+        let handover = |node: &Node| node.kv.open_table("server/replication").unwrap().get(b"handover").unwrap();
+        await_that("the handover is over", || handover(one).is_none());
+        // The other one becomes a replica by command, and remains one when the old primary is back.
+        one.stop();
+        let third = Node::start();
+        let mut client = other.client();
+        client.call(&["AUTH", "secret"]);
+        client.call(&["REPLICAOF", "127.0.0.1", &third.port()]);
+        one.run();
+        await_that("the old primary follows again", || info(one, "master_link_status") == "up");
+        assert_eq!(role_of(other), bulk("slave"));
+        assert_eq!(info(one, "role"), "slave");
+    });
+}
+
+#[test]
+fn a_handover_that_is_forgotten_leaves_two_replicas() {
+    everbyte_media::museum::with("server-handover-forgotten", || {
+        restarted_within_a_failover(|one, other| {
+            await_that("the old primary tries", || info(one, "role") == "slave");
+            std::thread::sleep(Duration::from_millis(1500));
+            assert_eq!((role_of(other), info(one, "role")), (bulk("slave"), "slave".into()));
+        });
+    });
+}
+
 /// Expired keys are absent on a replica, and only the primary removes them.
 #[test]
 fn a_replica_hides_expired_keys_and_leaves_them() {

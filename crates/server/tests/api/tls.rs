@@ -2,7 +2,7 @@
 //! speak it. The keys in `testdata/tls` are for these tests alone.
 
 use crate::common::{Ours, PATIENCE, Reply, command, figure, table};
-use everbyte_server::{ClientCertificates, Handle, Options, Server, TlsOptions};
+use everbyte_server::{ClientCertificates, Handle, Options, PrimaryTls, Server, TlsOptions};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -35,8 +35,12 @@ struct Secure {
 }
 
 fn start(tls: TlsOptions) -> Secure {
+    start_with(Options { tls: Some(tls), signals: true, ..Options::default() })
+}
+
+fn start_with(options: Options) -> Secure {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { address: "127.0.0.1:0".into(), tls: Some(tls), signals: true, ..Options::default() };
+    let options = Options { address: "127.0.0.1:0".into(), ..options };
     let server = Server::bind(table(dir.path()), options).unwrap();
     let (plain, address, handle) = (server.address(), server.tls_address().unwrap(), server.handle());
     Secure { plain, address, handle, thread: Some(std::thread::spawn(move || server.run())), _dir: dir }
@@ -167,6 +171,122 @@ fn certificates_are_renewed() {
     hang_up();
     while ask(&mut connect(us.address, None), &command(&["PING"])).is_ok() {}
     assert_eq!(ask(&mut old, &command(&["PING"])).unwrap(), b"+PONG\r\n+OK\r\n");
+}
+
+/// CONFIG SET names other files: they are checked together, and nothing changes if one is wrong.
+#[test]
+fn certificates_are_changed_by_config_set() {
+    let us = start(options(ClientCertificates::None));
+    let mut plain = crate::common::Client::connect(us.plain);
+    let path = |name: &str| file(name).display().to_string();
+    let (certificate, key, root) = (path("stranger.pem"), path("stranger.key"), path("root.pem"));
+    for (words, why) in [
+        (&["tls-cert-file", &*certificate][..], "stranger.pem"), // with the key of another one
+        (&["tls-cert-file", "/none.pem", "tls-key-file", &key], "/none.pem"),
+        (&["maxclients", "7", "tls-key-file", &root], "root.pem"),
+    ] {
+        match plain.call(&[&["CONFIG", "SET"], words].concat()) {
+            Reply::Error(text) => assert!(text.contains("CONFIG SET failed") && text.contains(why), "{text}"),
+            other => panic!("{words:?}: {other:?}"),
+        }
+    }
+    let shown = plain.call(&["CONFIG", "GET", "tls-cert-file", "maxclients"]);
+    let bulk = |text: &str| Reply::Bulk(text.into());
+    let expect = [bulk("tls-cert-file"), bulk(&path("server.pem")), bulk("maxclients"), bulk("10000")];
+    assert_eq!(shown, Reply::List(expect.into()));
+    assert_eq!(ask(&mut connect(us.address, None), &command(&["PING"])).unwrap(), b"+PONG\r\n+OK\r\n");
+    let set = plain.call(&["CONFIG", "SET", "tls-cert-file", &certificate, "tls-key-file", &key]);
+    assert_eq!(set, Reply::Simple("OK".into()));
+    assert!(ask(&mut connect(us.address, None), &command(&["PING"])).is_err(), "no client here trusts it");
+    // A server without TLS has none to change.
+    let refused = Ours::start().client().call(&["CONFIG", "SET", "tls-cert-file", &certificate]);
+    assert!(matches!(&refused, Reply::Error(text) if text.contains("tls-port")), "{refused:?}");
+}
+
+/// The value of a line of INFO replication.
+fn replication(us: &Secure, name: &str) -> String {
+    let mut client = crate::common::Client::connect(us.plain);
+    let text = String::from_utf8(client.call(&["INFO", "replication"]).bytes()).unwrap();
+    let found = text.lines().find_map(|line| line.strip_prefix(&format!("{name}:")).map(str::to_string));
+    found.unwrap_or_else(|| panic!("no {name} in {text}"))
+}
+
+fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = std::time::Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(std::time::Instant::now() < end, "{what}");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+/// A replica that speaks TLS to its primary, or tries to.
+fn replica_of(primary: &Secure, roots: &str, shown: &str) -> Secure {
+    let shown = Some((file(&format!("{shown}.pem")), file(&format!("{shown}.key"))));
+    start_with(Options {
+        tls: Some(options(ClientCertificates::Required)),
+        primary_tls: Some(PrimaryTls { roots: file(roots), shown }),
+        replica_of: Some(("localhost".into(), primary.address.port())),
+        ..Options::default()
+    })
+}
+
+/// Replication over TLS alone: keys large and small, acknowledgements, and a failover to and fro by
+/// the ports of TLS.
+#[test]
+fn a_replica_speaks_tls_to_its_primary() {
+    let one = start_with(Options {
+        tls: Some(options(ClientCertificates::Required)),
+        primary_tls: Some(PrimaryTls {
+            roots: file("root.pem"),
+            shown: Some((file("client.pem"), file("client.key"))),
+        }),
+        ..Options::default()
+    });
+    let other = replica_of(&one, "root.pem", "client");
+    let mut client = crate::common::Client::connect(one.plain);
+    let large = "0123456789".repeat(600_000);
+    for words in [&["SET", "large", &large][..], &["RPUSH", "list", "a", "b"]] {
+        assert!(!matches!(client.call(words), Reply::Error(_)), "{}", words[0]);
+    }
+    await_that("the replica is connected", || replication(&other, "master_link_status") == "up");
+    assert_eq!(client.call(&["WAIT", "1", "60000"]), Reply::Integer(1));
+    let mut reader = crate::common::Client::connect(other.plain);
+    assert!(reader.call(&["GET", "large"]) == Reply::Bulk(large.clone().into()));
+    // Acknowledgements come as the writes are settled, and not with the next heartbeat.
+    let began = std::time::Instant::now();
+    for number in 0..20 {
+        client.call(&["SET", "n", &number.to_string()]);
+        assert_eq!(client.call(&["WAIT", "1", "60000"]), Reply::Integer(1));
+    }
+    println!("20 writes were acknowledged in {:?}", began.elapsed());
+    let port = other.address.port().to_string();
+    assert_eq!(client.call(&["FAILOVER", "TO", "127.0.0.1", &port, "TIMEOUT", "60000"]), Reply::Simple("OK".into()));
+    await_that("the replica takes over", || replication(&other, "role") == "master");
+    await_that("the primary follows", || {
+        replication(&one, "role") == "slave" && replication(&one, "master_link_status") == "up"
+    });
+    assert_eq!(reader.call(&["SET", "after", "failover"]), Reply::Simple("OK".into()));
+    await_that("the change comes", || client.call(&["GET", "after"]) == Reply::Bulk("failover".into()));
+}
+
+/// Neither side takes a wrong certificate of the other, and the replica says why.
+#[test]
+fn wrong_certificates_end_the_link() {
+    let primary = start(options(ClientCertificates::Required));
+    for (roots, shown, why) in [("stranger.pem", "client", "UnknownIssuer"), ("root.pem", "stranger", "nknown")] {
+        let replica = replica_of(&primary, roots, shown);
+        await_that("the link is refused", || !replication(&replica, "replica_error").is_empty());
+        let error = replication(&replica, "replica_error");
+        assert!(error.contains(why) && replication(&replica, "master_link_status") == "down", "{error}");
+    }
+    let missing = Options {
+        address: "127.0.0.1:0".into(),
+        primary_tls: Some(PrimaryTls { roots: "/none.pem".into(), shown: None }),
+        ..Options::default()
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let error = Server::bind(table(dir.path()), missing).err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.contains("the roots of the primary /none.pem"), "{error}");
 }
 
 /// Peers that do not speak TLS hold little, and keep no others from coming.

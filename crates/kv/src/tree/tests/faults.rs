@@ -116,3 +116,16 @@ fn a_flipped_header_costs_no_other_pair() {
         }
     }
 }
+
+/// NAME-2: what a name leads to is kept, also if it cannot be read.
+#[test]
+fn a_named_version_that_cannot_be_read_holds_every_version() {
+    let (_store, object) = super::object();
+    let tree = Tree::open(object.clone()).unwrap();
+    put(&tree, &[(b"key", b"value")]);
+    let mut batch = tree.batch();
+    batch.put(crate::tree::TableNumber::VERSIONS, b"name", b"no record").unwrap();
+    tree.settle(batch.commit().unwrap()).unwrap();
+    drop(tree);
+    assert_eq!(Tree::open(object).unwrap().shared.pins.oldest(), 1);
+}

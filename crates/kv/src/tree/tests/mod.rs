@@ -4,6 +4,7 @@ mod api;
 mod crowds;
 mod faults;
 mod model;
+mod pins;
 mod space;
 
 use crate::tree::{TableNumber, Tree};

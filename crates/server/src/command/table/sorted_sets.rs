@@ -17,8 +17,8 @@ const STORED: &[KeyUse] = &[uses(1, 0, 1, TARGET), counted(2, RO_ACCESS)];
 const POP_ONE: &[KeyUse] = &[uses(1, 0, 1, RW_DELETE)];
 
 const LOG_MEMBERS: &str = "O(K log N) where K is the number of members given and N the number of all keys and members";
-const RANK: &str = "O(log N + K) where N is the number of all keys and members and K the rank";
-const COUNT: &str = "O(log N + K) where N is the number of all keys and members and K the count";
+const RANK: &str = "O(log N + K) where N is the number of all keys and members and K the distance to the nearer end of the set, which is passed over leaf by leaf";
+const COUNT: &str = "O(log N + K) where N is the number of all keys and members and K the members that are counted or the others, whichever are fewer, which are passed over leaf by leaf";
 const RANGE: &str = "O(log N + S + K) where N is the number of all keys and members, K the number and size of those returned, and S those that are passed over: by rank those up to the nearer end, else OFFSET";
 const RANGE_SCORES: &str = "O(log N + S + K) where N is the number of all keys and members, K the number and size of those returned, and S the OFFSET";
 const RANGE_MEMBERS: &str = "O(log N + S + K) where N is the number of all keys and members, K the number and size of those returned, and S the OFFSET; O(M) of the set's members if these have several scores";

@@ -182,6 +182,41 @@ fn the_elements_of_a_member_lie_as_the_format_says() {
     assert_eq!(count, 2);
 }
 
+/// Ranks and counts pass over the leaves up to the nearer end, or outside of the range if these are
+/// fewer; a random key costs a few ways down the tree: counted in leaves.
+#[test]
+fn ranks_counts_and_random_keys_cost_what_they_say() {
+    let mut desk = Desk::new(Options::default());
+    for first in (0..20_000).step_by(1000) {
+        let numbers: Vec<String> = (first..first + 1000).map(|number| format!("{number:05}")).collect();
+        let scored = numbers.iter().flat_map(|number| [number.as_bytes(), number.as_bytes()]);
+        let words: Vec<&[u8]> = [&b"ZADD"[..], b"z"].into_iter().chain(scored).collect();
+        let keys = numbers.iter().flat_map(|number| [number.as_bytes(), b"1"]);
+        let keys: Vec<&[u8]> = [&b"MSET"[..]].into_iter().chain(keys).collect();
+        assert!(desk.iteration(&[&words, &keys]).iter().all(Result::is_ok));
+    }
+    desk.out.send(&mut Vec::new()).unwrap();
+    for (words, bound, expect) in [
+        (&[&b"ZRANK"[..], b"z", b"00010"][..], 8, ":10\r\n"),
+        (&[b"ZRANK", b"z", b"19990"], 8, ":19990\r\n"),
+        (&[b"ZREVRANK", b"z", b"00010"], 8, ":19989\r\n"),
+        (&[b"ZREVRANK", b"z", b"19990"], 8, ":9\r\n"),
+        (&[b"ZCOUNT", b"z", b"-inf", b"+inf"], 8, ":20000\r\n"),
+        (&[b"ZCOUNT", b"z", b"10", b"(19990"], 10, ":19980\r\n"),
+        (&[b"ZCOUNT", b"z", b"9000", b"9009"], 8, ":10\r\n"),
+        (&[b"ZLEXCOUNT", b"z", b"-", b"+"], 8, ":20000\r\n"),
+        (&[b"RANDOMKEY"], 17, ""),
+    ] {
+        let before = everbyte_kv::listed();
+        let reply = replies(&mut desk, words);
+        let (listed, name) = (everbyte_kv::listed() - before, words[0].escape_ascii());
+        assert!(reply.starts_with(expect) && listed <= bound, "{name} lists {listed} leaves: {reply}");
+    }
+    let before = everbyte_kv::listed();
+    assert_eq!(replies(&mut desk, &[b"ZRANK", b"z", b"10000"]), ":10000\r\n");
+    assert!(everbyte_kv::listed() - before > 20, "the middle is far from both ends");
+}
+
 /// Members of half a megabyte together are removed in pieces.
 #[test]
 fn a_range_of_large_members_is_removed_whole() {

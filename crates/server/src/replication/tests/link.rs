@@ -21,6 +21,7 @@ fn link(primary: &TcpListener, takes_over: bool) -> PrimaryLink {
         user: None,
         password: None,
         own_port: 1,
+        tls: None,
         timeout: Duration::from_secs(60),
         takes_over,
     };

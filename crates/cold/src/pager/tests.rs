@@ -1,0 +1,110 @@
+//! A pager over a tier whose syncs fail when the test says so.
+
+use super::*;
+use everbyte_media::Options;
+use everbyte_space::Span;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+/// The object's first cluster, and its clusters; the last one holds the cold table.
+const PRIME: u64 = 1 << 20;
+const CLUSTERS: u64 = 16;
+
+/// Slots in memory.
+#[derive(Default)]
+struct Slots {
+    fails: AtomicBool,
+    written: Mutex<Vec<(u32, u8)>>,
+    reserved: Mutex<u64>,
+}
+
+impl Tier for Arc<Slots> {
+    fn reserve(&self, slots: u64) -> Result<()> {
+        *self.reserved.lock() = slots;
+        Ok(())
+    }
+
+    fn write(&self, slot: u32, bytes: &[u8]) -> Result<()> {
+        self.written.lock().push((slot, bytes[0]));
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        if !self.fails.load(SeqCst) {
+            return Ok(());
+        }
+        let [store, path] = ["store", "swap"].map(Into::into);
+        Err(Error::Backing { store, object: "object".into(), path, detail: "it cannot be synced".into() })
+    }
+
+    fn read(&self, slot: u32, _checksum: u32, _at: u64, into: &mut [u8]) -> Result<()> {
+        let written = self.written.lock();
+        into.fill(written.iter().rfind(|(number, _)| *number == slot).expect("it was written").1);
+        Ok(())
+    }
+}
+
+/// An object of eight clusters in memory, each with bytes of its own.
+fn made() -> (Media, ColdTable, Arc<Slots>) {
+    let media = Media::anonymous(8 << 20, &Options::default()).unwrap();
+    let table = ColdTable::of(&media, Span::new(PRIME, CLUSTERS * CLUSTER).unwrap()).unwrap();
+    (1..8).for_each(|cluster| media.write(PRIME + cluster * CLUSTER, &[cluster as u8; CLUSTER as usize]));
+    (media, table, Arc::default())
+}
+
+fn open(media: &Media, table: &ColdTable, tier: &Arc<Slots>) -> Result<Pager<Arc<Slots>>, (u64, String)> {
+    let parts = (table.clone(), Arc::clone(tier));
+    Pager::new(media, PRIME, parts, (TouchSource::Calls, 8), &[true; 8])
+}
+
+fn bytes(clusters: Range<u64>) -> Range<u64> {
+    PRIME + clusters.start * CLUSTER..PRIME + clusters.end * CLUSTER
+}
+
+/// A sync that fails costs no slot, and the clusters stay in memory.
+#[test]
+fn slots_of_a_failed_sync_are_used_again() {
+    let (media, table, tier) = made();
+    let pager = open(&media, &table, &tier).unwrap();
+    tier.fails.store(true, SeqCst);
+    for _ in 0..3 {
+        pager.cool(&bytes(1..8)).unwrap_err();
+        assert!(table.is_warm());
+    }
+    tier.fails.store(false, SeqCst);
+    tier.written.lock().clear();
+    pager.cool(&bytes(1..8)).unwrap();
+    let slots: Vec<u32> = tier.written.lock().iter().map(|(slot, _)| *slot).collect();
+    assert_eq!(slots, Vec::from_iter(0..7));
+    pager.warm(&bytes(1..8)).unwrap();
+    assert!((1..8).all(|cluster| media.load(PRIME + cluster * CLUSTER) == u64::from_le_bytes([cluster as u8; 8])));
+}
+
+/// A released cluster gives its slot to another one only when the table has forgotten it for good.
+#[test]
+fn a_released_slot_is_free_behind_a_barrier() {
+    let (media, table, tier) = made();
+    let pager = open(&media, &table, &tier).unwrap();
+    pager.cool(&bytes(1..3)).unwrap();
+    let before = media.counts().barriers;
+    pager.forget(&bytes(1..2)).unwrap();
+    assert_eq!(media.counts().barriers, before + 1);
+    assert_eq!(table.get(1), Location::Memory);
+    pager.cool(&bytes(3..4)).unwrap();
+    assert!(matches!(table.get(3), Location::Slot { slot: 0, .. }), "{:?}", table.get(3));
+}
+
+/// Slots for all clusters but the first one; words of the table's own cluster count for nothing,
+/// and no word leads behind the last slot.
+#[test]
+fn slots_are_counted_by_the_clusters_that_may_be_cold() {
+    let (media, table, tier) = made();
+    assert_eq!(u64::from(table.clusters()), CLUSTERS - 1);
+    let pager = open(&media, &table, &tier).unwrap();
+    pager.reserve(&bytes(8..10)).unwrap();
+    assert_eq!(*tier.reserved.lock(), 9);
+    for (slot, is_good) in [(CLUSTERS as u32 - 2, true), (CLUSTERS as u32 - 1, false)] {
+        table.set(1, Location::Slot { slot, checksum: 0 });
+        assert_eq!(open(&media, &table, &tier).is_ok(), is_good, "slot {slot}");
+    }
+}

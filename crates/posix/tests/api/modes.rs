@@ -1,0 +1,108 @@
+//! The bits that lend a file's user and group: which calls keep them, and for which users.
+
+use crate::{files, make, root};
+use everbyte_posix::{Acl, Errno, Files, Process, SetXattr, User};
+
+/// The group of the file `f`, which belongs to user 7.
+const GROUP: u32 = 20;
+
+fn made() -> (Files, Process) {
+    let files = files();
+    let process = root(&files);
+    process.set_mode("/", 0o777).unwrap();
+    make(&process, "f", b"");
+    process.set_owner("f", Some(7), Some(GROUP)).unwrap();
+    (files, process)
+}
+
+/// The file's owner, in these groups.
+fn owner(files: &Files, gid: u32, groups: &[u32]) -> Process {
+    files.process(User { uid: 7, gid, groups: groups.to_vec() }).unwrap()
+}
+
+fn mode(process: &Process, path: &str) -> u16 {
+    process.status(path).unwrap().permissions
+}
+
+/// A mode, and a list of rights, set the bit of the group for its members and for root alone.
+#[test]
+fn only_members_of_a_group_lend_it() {
+    let (files, process) = made();
+    let outsider = owner(&files, 7, &[8]);
+    for user in [&owner(&files, GROUP, &[]), &owner(&files, 7, &[8, GROUP]), &process] {
+        user.set_mode("f", 0o6755).unwrap();
+        assert_eq!(mode(&process, "f"), 0o6755);
+        let list = Acl::of_mode(0o750).bytes();
+        user.set_xattr("f", b"system.posix_acl_access", &list, SetXattr::Any).unwrap();
+        assert_eq!(mode(&process, "f"), 0o6750);
+    }
+    let list = Acl::of_mode(0o755).bytes();
+    outsider.set_xattr("f", b"system.posix_acl_access", &list, SetXattr::Any).unwrap();
+    assert_eq!(mode(&process, "f"), 0o4755);
+    process.set_mode("f", 0o2755).unwrap();
+    outsider.set_mode("f", 0o6755).unwrap();
+    assert_eq!(mode(&process, "f"), 0o4755);
+}
+
+/// A new owner or group takes the bits away. The bit of a group that may not run the file lends
+/// nothing: it stays where the caller is a member.
+#[test]
+fn another_owner_takes_lent_rights_away() {
+    let (files, process) = made();
+    let (member, outsider) = (owner(&files, 7, &[GROUP]), owner(&files, 7, &[8]));
+    let cases: [(&Process, u16, u16); 8] = [
+        (&member, 0o6755, 0o0755),
+        (&member, 0o2644, 0o2644),
+        (&member, 0o6644, 0o2644),
+        (&outsider, 0o2755, 0o0755),
+        (&outsider, 0o2644, 0o0644),
+        (&process, 0o6755, 0o0755),
+        (&process, 0o6644, 0o2644),
+        (&process, 0o0755, 0o0755),
+    ];
+    for (user, before, after) in cases {
+        process.set_mode("f", before).unwrap();
+        user.set_owner("f", Some(7), None).unwrap();
+        assert_eq!(mode(&process, "f"), after, "{before:o} by {:?}", user.user());
+    }
+    // A write that is not root's does the same.
+    for (user, before, after) in [(&member, 0o2644, 0o2644), (&outsider, 0o2644, 0o0644), (&process, 0o6755, 0o6755)] {
+        process.set_mode("f", before).unwrap();
+        user.truncate("f", 5).unwrap();
+        assert_eq!(mode(&process, "f"), after, "{before:o} by {:?}", user.user());
+    }
+    assert_eq!(member.set_owner("f", None, Some(8)).unwrap_err(), Errno::EPERM);
+    outsider.set_owner("f", None, Some(8)).unwrap();
+    // The bits of a directory mean something else, and stay.
+    process.make_directory("d", 0o755).unwrap();
+    process.set_mode("d", 0o6755).unwrap();
+    process.set_owner("d", Some(7), Some(GROUP)).unwrap();
+    assert_eq!(mode(&process, "d"), 0o6755);
+}
+
+/// A file in a directory that hands its group on: the group's bit only where its maker is a member,
+/// or the group may not run it.
+#[test]
+fn a_new_file_lends_no_group_of_others() {
+    let (files, process) = made();
+    process.make_directory("d", 0o777).unwrap();
+    process.set_owner("d", None, Some(GROUP)).unwrap();
+    process.set_mode("d", 0o2777).unwrap();
+    let (member, outsider) = (owner(&files, 7, &[GROUP]), owner(&files, 7, &[8]));
+    for (number, (user, asked, given)) in [
+        (&member, 0o2755, 0o2755),
+        (&outsider, 0o2755, 0o0755),
+        (&outsider, 0o2745, 0o2745),
+        (&process, 0o2755, 0o2755),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = format!("d/{number}");
+        drop(user.open(&*path, crate::MAKE, asked).unwrap());
+        let status = process.status(&*path).unwrap();
+        assert_eq!((status.permissions, status.gid), (given, GROUP), "{asked:o} by {:?}", user.user());
+    }
+    outsider.make_directory("d/below", 0o755).unwrap();
+    assert_eq!(mode(&process, "d/below"), 0o2755);
+}
