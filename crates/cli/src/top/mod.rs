@@ -5,8 +5,8 @@
 //!
 //! A server that goes away is asked again after a second, then after longer times up to 16 seconds.
 //!
-//! Threads: the terminal's, and one that talks to the server (`source.rs`), so that keys and signals
-//! end the command while the server does not answer. Signals set a flag.
+//! Threads: the terminal's, and one that talks to the server (`source.rs`), so that keys and
+//! signals end the command while the server does not answer. Signals set a flag.
 
 mod client;
 mod frame;

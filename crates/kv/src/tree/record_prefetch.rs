@@ -1,5 +1,5 @@
-//! Asking for the lines of a leaf's records before they are read. All of it is a hint: any offset is
-//! harmless.
+//! Asking for the lines of a leaf's records before they are read. All of it is a hint: any offset
+//! is harmless.
 
 use crate::tree::claims::Claim;
 use crate::tree::layout::{CLAIMS_AT, PLACE_AT, record_of};

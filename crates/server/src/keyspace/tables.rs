@@ -185,7 +185,6 @@ impl Remembered {
     }
 }
 
-/// A number of the table of state.
 /// The next random number of a sequence: SplitMix64.
 pub(super) fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -195,6 +194,7 @@ pub(super) fn random(state: &mut u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
+/// A number of the table of state.
 fn word(value: Option<Vec<u8>>) -> everbyte_kv::Result<u64> {
     let bytes = value.and_then(|value| <[u8; 8]>::try_from(value).ok());
     bytes.map(u64::from_le_bytes).ok_or_else(|| damage("a number of the server's table of state is malformed"))
