@@ -16,7 +16,6 @@ use crate::server_state::ServerState;
 use crate::tls::{TlsOptions, configure};
 use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -477,15 +476,13 @@ fn check_file(name: &[u8]) -> Result<(), &'static str> {
     }
 }
 
-/// Replaces a file whole or not at all.
+/// Replaces a file whole or not at all: where a link leads, with the rights that it has. Until then
+/// the new one has a name that no other process can foresee, and is its owner's alone.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(".new");
-    let new = path.with_file_name(name);
-    let mut file = File::create(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&new, path)
+    let path = path.canonicalize()?;
+    let rights = path.metadata()?.permissions();
+    everbyte_backup::publish(&path, b"", |file| file.write_all(text.as_bytes())).map_err(io::Error::other)?;
+    std::fs::set_permissions(&path, rights)
 }
 
 /// `CONFIG HELP`
@@ -504,6 +501,25 @@ mod tests {
         let expect = "notify-keyspace-events = \"KEA\"\n# mine\nmaxclients = 7\nstore = \"x\"\n";
         assert_eq!(merged(text, &settings), expect);
         assert_eq!(merged(expect, &settings), expect);
+    }
+
+    #[test]
+    fn a_file_is_replaced_where_a_link_leads_and_keeps_its_rights() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link, other] = ["real", "link", "other"].map(|name| folder.path().join(name));
+        std::fs::write(&file, "old").unwrap();
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
+        symlink(&file, &link).unwrap();
+        // A link that another user planted under a name that could be foreseen leads nowhere.
+        std::fs::write(&other, "theirs").unwrap();
+        symlink(&other, folder.path().join("real.new")).unwrap();
+        replace(&link, "new").unwrap();
+        let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+        assert_eq!((read(&file), read(&link), read(&other)), ("new".into(), "new".into(), "theirs".into()));
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o640);
+        assert!(link.symlink_metadata().unwrap().is_symlink());
+        assert!(replace(&folder.path().join("none"), "new").is_err(), "a file that is gone stays gone");
     }
 
     #[test]
