@@ -225,12 +225,18 @@ pub(crate) fn events(args: &Args<'_>, touched: &[Touch], is_there: &mut dyn FnMu
         .iter()
         .filter_map(|touch| match touch {
             Touch::Changed(database, key) => Some((*database, &key[..])),
-            Touch::Swept(..) | Touch::Evicted(..) | Touch::Told(..) | Touch::Cleared(_) => None,
+            Touch::Swept(..) | Touch::Evicted(..) | Touch::Told(..) | Touch::Group(..) | Touch::Cleared(_) => None,
         })
         .collect();
-    let (Some(&(database, _)), true) = (changed.last(), args.len() > 1) else { return Vec::new() };
+    let mut events: Vec<Event> = touched
+        .iter()
+        .filter_map(|touch| match touch {
+            Touch::Group(database, key, name) => Some(Event::new(Events::STREAM, *name, *database, key)),
+            _ => None,
+        })
+        .collect();
+    let (Some(&(database, _)), true) = (changed.last(), args.len() > 1) else { return events };
     let name = args.get(0).to_ascii_lowercase();
-    let mut events = Vec::new();
     let mut add = |kind, name, database, key: &[u8]| events.push(Event::new(kind, name, database, key));
     const GENERIC: Events = Events::GENERIC;
     match &name[..] {

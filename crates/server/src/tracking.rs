@@ -174,9 +174,11 @@ impl Tracking {
     /// A command of `author` has changed something.
     pub(crate) fn changed(&mut self, touch: &Touch, author: Option<u64>) -> Invalidation {
         let (key, readers) = match touch {
-            Touch::Changed(_, key) | Touch::Swept(_, key) | Touch::Evicted(_, key) | Touch::Told(_, key) => {
-                (Some(key.clone()), self.take(key))
-            }
+            Touch::Changed(_, key)
+            | Touch::Swept(_, key)
+            | Touch::Evicted(_, key)
+            | Touch::Told(_, key)
+            | Touch::Group(_, key, _) => (Some(key.clone()), self.take(key)),
             Touch::Cleared(_) => {
                 self.clear();
                 (None, Vec::new())

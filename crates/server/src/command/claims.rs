@@ -5,7 +5,7 @@
 //! whose stream has lost it is not pending any more.
 
 use super::fail::SYNTAX;
-use super::groups::{group_at, idle_since, no_key_or_group};
+use super::groups::{group_at, idle_since, no_key_or_group, open_consumer};
 use super::streams::{entry, id, id_text, start_of};
 use super::{Call, Fail, Outcome, is_word, shown};
 use crate::keyspace::{EntryId, Group, OpenGroup, PENDING_TOGETHER, Pending, PendingSpan, Stream};
@@ -60,7 +60,7 @@ impl Claims {
     /// Changes the group; whether anything of it has changed.
     fn apply(&self, call: &mut Call<'_, '_>, open: &mut OpenGroup, name: &[u8]) -> Result<bool, Fail> {
         let claims = self.decisions.iter().any(|(_, decision)| matches!(decision, Decision::Claimed { .. }));
-        let consumer = if claims { call.keys.open_consumer(open, name)? } else { 0 };
+        let consumer = if claims { open_consumer(call, open, call.args.get(1), name)? } else { 0 };
         for (id, decision) in &self.decisions {
             match *decision {
                 Decision::Dropped(old) => call.keys.remove_pending(open, *id, old)?,

@@ -16,7 +16,7 @@ use crate::server_state::ServerState;
 use crate::tls::{TlsOptions, configure};
 use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -509,7 +509,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [file, link, other] = ["real", "link", "other"].map(|name| folder.path().join(name));
         std::fs::write(&file, "old").unwrap();
-        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
         symlink(&file, &link).unwrap();
         // A link that another user planted under a name that could be foreseen leads nowhere.
         std::fs::write(&other, "theirs").unwrap();

@@ -102,6 +102,7 @@ pub(super) fn create(call: &mut Call<'_, '_>) -> Outcome {
         }
     };
     call.keys.new_group(&stream, name, last, read)?;
+    call.keys.tell_group(key, "xgroup-create");
     call.out.ok();
     Ok(())
 }
@@ -118,6 +119,7 @@ pub(super) fn set_id(call: &mut Call<'_, '_>) -> Outcome {
     };
     (group.last, group.read) = (last, read);
     call.keys.put_group(&stream, &group)?;
+    call.keys.tell_group(call.args.get(2), "xgroup-setid");
     call.out.ok();
     Ok(())
 }
@@ -129,9 +131,25 @@ pub(super) fn destroy(call: &mut Call<'_, '_>) -> Outcome {
     if let Some(group) = &found {
         call.keys.remove_group(&stream, group)?;
         call.keys.tell(call.args.get(2));
+        call.keys.tell_group(call.args.get(2), "xgroup-destroy");
     }
     call.out.integer(i64::from(found.is_some()));
     Ok(())
+}
+
+/// Opens the consumer of a name, a new one if there is none. Its number.
+pub(super) fn open_consumer(
+    call: &mut Call<'_, '_>,
+    open: &mut OpenGroup,
+    key: &[u8],
+    name: &[u8],
+) -> Result<u64, Fail> {
+    let before = open.group.consumers;
+    let number = call.keys.open_consumer(open, name)?;
+    if open.group.consumers > before {
+        call.keys.tell_group(key, "xgroup-createconsumer");
+    }
+    Ok(number)
 }
 
 /// `XGROUP CREATECONSUMER key group consumer`
@@ -142,7 +160,7 @@ pub(super) fn create_consumer(call: &mut Call<'_, '_>) -> Outcome {
     if is_new {
         call.keys.check_key(name)?;
         let mut open = OpenGroup::new(stream, group);
-        call.keys.open_consumer(&mut open, name)?;
+        open_consumer(call, &mut open, call.args.get(2), name)?;
         call.keys.store_group(&open)?;
     }
     call.out.integer(i64::from(is_new));
@@ -158,6 +176,7 @@ pub(super) fn delete_consumer(call: &mut Call<'_, '_>) -> Outcome {
         let mut open = OpenGroup::new(stream, group);
         call.keys.remove_consumer(&mut open, &consumer)?;
         call.keys.store_group(&open)?;
+        call.keys.tell_group(call.args.get(2), "xgroup-delconsumer");
     }
     call.out.integer(pending as i64);
     Ok(())

@@ -9,6 +9,7 @@
 
 use super::blocking::{Wait, wait, wait_until};
 use super::fail::{NOT_INTEGER, SYNTAX};
+use super::groups::open_consumer;
 use super::streams::{entries, entry, id, id_text};
 use super::{Call, Fail, Outcome, is_word, shown};
 use crate::keyspace::{EntryId, EntrySpan, Group, KeyError, OpenGroup, Pending, PendingSpan, Stream};
@@ -176,6 +177,7 @@ fn plain(call: &mut Call<'_, '_>, key: &[u8], after: EntryId, limit: u64) -> Res
 
 /// A group, its consumer, and how entries are delivered.
 struct Delivery<'a> {
+    key: &'a [u8],
     consumer: &'a [u8],
     no_ack: bool,
     limit: u64,
@@ -193,7 +195,7 @@ fn deliver(call: &mut Call<'_, '_>, stream: Stream, group: Group, delivery: &Del
     // A group that was set back, or XCLAIM, may have some of them pending.
     let highest = call.keys.pending_edge(&stream, &group, true)?;
     let mut open = OpenGroup::new(stream, group);
-    let consumer = call.keys.open_consumer(&mut open, delivery.consumer)?;
+    let consumer = open_consumer(call, &mut open, delivery.key, delivery.consumer)?;
     let new = Pending { consumer, delivered: call.keys.now(), deliveries: 1 };
     for id in ids {
         open.group.read = read_up_to(&stream, oldest, open.group.read, id);
@@ -308,7 +310,7 @@ fn history(
 ) -> Result<List, Fail> {
     let History { list, number, again } = read_history(call, &stream, &group, after, delivery)?;
     let mut open = OpenGroup::new(stream, group);
-    call.keys.open_consumer(&mut open, delivery.consumer)?;
+    open_consumer(call, &mut open, delivery.key, delivery.consumer)?;
     for (id, pending) in again {
         let deliveries = pending.deliveries.saturating_add(1);
         let new = Pending { delivered: call.keys.now(), deliveries, ..pending };
@@ -327,7 +329,7 @@ fn serve(call: &mut Call<'_, '_>, words: &ReadWords<'_>, key: &[u8], after: Afte
     };
     let Some(stream) = call.keys.stream(key)? else { return Ok(None) };
     let Some(group) = call.keys.group(&stream, name)? else { return Ok(None) };
-    let delivery = Delivery { consumer, no_ack: words.no_ack, limit: words.limit() };
+    let delivery = Delivery { key, consumer, no_ack: words.no_ack, limit: words.limit() };
     match after {
         After::Delivered => deliver(call, stream, group, &delivery),
         After::Id(after) => history(call, stream, group, after, &delivery),
@@ -339,11 +341,11 @@ fn serve(call: &mut Call<'_, '_>, words: &ReadWords<'_>, key: &[u8], after: Afte
 fn check_room(call: &mut Call<'_, '_>, words: &ReadWords<'_>, ids: &[After]) -> Outcome {
     let Some((name, consumer)) = words.group.filter(|_| words.keys > 1) else { return Ok(()) };
     let (room, mut size) = (call.room_left(), 0);
-    let delivery = Delivery { consumer, no_ack: words.no_ack, limit: words.limit() };
     // Of each stream that was named: the last id delivered, and the bytes of those delivered here.
     let mut delivered: HashMap<&[u8], (EntryId, usize)> = HashMap::new();
     for (place, after) in ids.iter().enumerate() {
         let key = call.args.get(words.first + place);
+        let delivery = Delivery { key, consumer, no_ack: words.no_ack, limit: words.limit() };
         let Some(stream) = call.keys.stream(key)? else { continue };
         let Some(group) = call.keys.group(&stream, name)? else { continue };
         let (last, new) = delivered.entry(key).or_insert((group.last, 0));

@@ -137,6 +137,9 @@ pub(crate) enum Touch {
     Evicted(u8, Vec<u8>),
     /// Clients that wait for a key look at it, and those that watch it do not.
     Told(u8, Vec<u8>),
+    /// A consumer group of a stream, or its last id, has changed, which is told as this event and is
+    /// nothing else.
+    Group(u8, Vec<u8>, &'static str),
     /// All keys are gone.
     Cleared(u8),
 }
@@ -270,6 +273,13 @@ impl<'k> Keyspace<'k> {
     pub(crate) fn tell(&mut self, key: &[u8]) {
         if self.tracks {
             self.touched.push(Touch::Told(self.database, key.to_vec()));
+        }
+    }
+
+    /// Notes a change of a consumer group or of a last id, as the event that tells of it.
+    pub(crate) fn tell_group(&mut self, key: &[u8], event: &'static str) {
+        if self.tracks {
+            self.touched.push(Touch::Group(self.database, key.to_vec(), event));
         }
     }
 

@@ -171,6 +171,73 @@ fn events_of_random_commands_are_those_of_redis() {
     assert!(texts.is_empty(), "{}", texts.join("\n"));
 }
 
+/// Groups and consumers that are made and go, by XGROUP and by the commands that make consumers.
+#[test]
+fn events_of_consumer_groups_are_those_of_redis() {
+    let seed = common::seed("events_of_consumer_groups");
+    let mut random = Random::new(seed);
+    let (us, redis) = (Ours::start(), Redis::start());
+    let (mut ours, mut theirs) = (us.client(), redis.client());
+    let (mut our_ear, mut their_ear) = (us.client(), redis.client());
+    let (mut our_waiter, mut their_waiter) = (us.client(), redis.client());
+    for (client, ear) in [(&mut ours, &mut our_ear), (&mut theirs, &mut their_ear)] {
+        client.call(&["CONFIG", "SET", "notify-keyspace-events", "KEA"]);
+        ear.call(&["PSUBSCRIBE", "__key*__:*"]);
+    }
+    let lines = [
+        "XADD x %-1 f v",
+        "XADD x %-2 f v",
+        "XADD y %-1 f v",
+        "XGROUP CREATE x g 0",
+        "XGROUP CREATE x h $ MKSTREAM",
+        "XGROUP CREATE y g 0 MKSTREAM",
+        "XGROUP SETID x g 0",
+        "XGROUP DESTROY x h",
+        "XGROUP DESTROY y g",
+        "XGROUP CREATECONSUMER x g u",
+        "XGROUP CREATECONSUMER y g w",
+        "XGROUP DELCONSUMER x g u",
+        "XGROUP DELCONSUMER x g w",
+        "XGROUP DELCONSUMER y g w",
+        "XREADGROUP GROUP g u STREAMS x >",
+        "XREADGROUP GROUP g w COUNT 1 NOACK STREAMS x >",
+        "XREADGROUP GROUP g w COUNT 1 STREAMS x y > >",
+        "XREADGROUP GROUP g w STREAMS x 0",
+        "XACK x g 1-1 2-1",
+        "XCLAIM x g v 0 1-1 2-1 3-2",
+        "XCLAIM x g v 0 1-1 FORCE JUSTID",
+        "XAUTOCLAIM x g q 0 0",
+        "XSETID x 1000-1",
+        "XDEL x 1-1",
+        "DEL x",
+        "DEL y",
+    ];
+    let mut told = 0;
+    for step in 0..600 {
+        let line = lines[random.index(lines.len())].replace('%', &(step / 8 + 1).to_string());
+        let words: Vec<&str> = line.split(' ').collect();
+        let replies = [&mut ours, &mut theirs].map(|client| client.call(&words));
+        assert_eq!(replies[0], replies[1], "seed {seed:#x}, step {step}: {line}");
+        let heard = [&mut our_ear, &mut their_ear].map(|ear| shown(&ear.exchange_by("PING", b"").0));
+        assert_eq!(heard[0], heard[1], "seed {seed:#x}, step {step}: {line}");
+        told += usize::from(heard[0].contains("xgroup-"));
+    }
+    assert!(told > 50, "{told} events");
+    // A consumer that is made as a command that waits is served.
+    for (client, waiter) in [(&mut ours, &mut our_waiter), (&mut theirs, &mut their_waiter)] {
+        for line in ["DEL x", "XGROUP CREATE x g $ MKSTREAM"] {
+            client.call(&line.split(' ').collect::<Vec<_>>());
+        }
+        let waits = ["XREADGROUP", "GROUP", "g", "late", "BLOCK", "0", "STREAMS", "x", ">"];
+        waiter.send(&command(&waits));
+        while !String::from_utf8_lossy(&client.call(&["INFO", "clients"]).bytes()).contains("blocked_clients:1") {}
+        client.call(&["XADD", "x", "1-1", "f", "v"]);
+    }
+    let heard = [&mut our_ear, &mut their_ear].map(|ear| shown(&ear.exchange_by("PING", b"").0));
+    assert_eq!(heard[0], heard[1]);
+    assert!(heard[0].contains("xgroup-createconsumer"), "{}", heard[0]);
+}
+
 /// Events of a transaction come in the order of its commands.
 #[test]
 fn events_of_a_transaction_come_in_order() {
