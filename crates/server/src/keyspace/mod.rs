@@ -137,8 +137,8 @@ pub(crate) enum Touch {
     Evicted(u8, Vec<u8>),
     /// Clients that wait for a key look at it, and those that watch it do not.
     Told(u8, Vec<u8>),
-    /// A consumer group of a stream, or its last id, has changed, which is told as this event and is
-    /// nothing else.
+    /// A consumer group of a stream, or its last id, has changed, which is told as this event and
+    /// is nothing else.
     Group(u8, Vec<u8>, &'static str),
     /// All keys are gone.
     Cleared(u8),
