@@ -108,33 +108,3 @@ impl Drop for DiskSync {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use everbyte_kv::Kv;
-    use everbyte_kv::raw::Raw as _;
-    use everbyte_media::{BackendChoice, Durability, Options};
-    use everbyte_store::{CreateOptions, Store};
-    use std::time::Duration;
-
-    /// Two requests before the thread takes one: the sync that they share covers the second one.
-    #[test]
-    fn requests_share_the_newest_mark() {
-        let folder = tempfile::tempdir().unwrap();
-        let durability = Durability::Interval(Duration::from_secs(3600));
-        let media = Options { backend: BackendChoice::File, durability, ..Options::default() };
-        let create = CreateOptions { media, max: 64 << 20, ..CreateOptions::default() };
-        let kv = Kv::create(&Store::create(&folder.path().join("store"), &create).unwrap(), "kv").unwrap();
-        let media = kv.store().media();
-        let (task, changed, synced) = (Mutex::default(), Condvar::new(), AtomicU64::new(0));
-        let shared = Arc::new(Handoff { media: media.clone(), waker: None, task, changed, synced });
-        let mut sync = DiskSync { shared, thread: None, ticket: 0 };
-        assert_eq!(sync.ask(), 1);
-        let before = media.mark();
-        kv.put(b"key", b"value").unwrap();
-        assert_eq!(sync.ask(), 2);
-        let wanted = sync.shared.task.lock().wanted;
-        assert!(wanted == Some((2, media.mark())) && media.mark() > before, "{wanted:?}");
-    }
-}

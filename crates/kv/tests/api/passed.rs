@@ -164,7 +164,7 @@ fn weights_of_samples_make_every_entry_as_likely() {
         let long = if number < 2000 { 300 } else { 3 };
         batch.put(format!("{number:06}").as_bytes(), &vec![b'v'; long]).unwrap();
     }
-    let _ = batch.commit().unwrap();
+    kv.settle(batch.commit().unwrap()).unwrap();
     let mut random = Random::new(everbyte_workload::seed(5, "-p everbyte-kv weights_of_samples"));
     const DRAWS: u64 = 4000;
     let range = kv.range(&b"001000"[..]..b"005000");

@@ -191,9 +191,11 @@ fn ranks_counts_and_random_keys_cost_what_they_say() {
         let numbers: Vec<String> = (first..first + 1000).map(|number| format!("{number:05}")).collect();
         let scored = numbers.iter().flat_map(|number| [number.as_bytes(), number.as_bytes()]);
         let words: Vec<&[u8]> = [&b"ZADD"[..], b"z"].into_iter().chain(scored).collect();
+        let level = numbers.iter().flat_map(|number| [b"0", number.as_bytes()]);
+        let level: Vec<&[u8]> = [&b"ZADD"[..], b"level"].into_iter().chain(level).collect();
         let keys = numbers.iter().flat_map(|number| [number.as_bytes(), b"1"]);
         let keys: Vec<&[u8]> = [&b"MSET"[..]].into_iter().chain(keys).collect();
-        assert!(desk.iteration(&[&words, &keys]).iter().all(Result::is_ok));
+        assert!(desk.iteration(&[&words, &level, &keys]).iter().all(Result::is_ok));
     }
     desk.out.send(&mut Vec::new()).unwrap();
     for (words, bound, expect) in [
@@ -204,7 +206,7 @@ fn ranks_counts_and_random_keys_cost_what_they_say() {
         (&[b"ZCOUNT", b"z", b"-inf", b"+inf"], 8, ":20000\r\n"),
         (&[b"ZCOUNT", b"z", b"10", b"(19990"], 10, ":19980\r\n"),
         (&[b"ZCOUNT", b"z", b"9000", b"9009"], 8, ":10\r\n"),
-        (&[b"ZLEXCOUNT", b"z", b"-", b"+"], 8, ":20000\r\n"),
+        (&[b"ZLEXCOUNT", b"level", b"-", b"+"], 8, ":20000\r\n"),
         (&[b"RANDOMKEY"], 17, ""),
     ] {
         let before = everbyte_kv::listed();
