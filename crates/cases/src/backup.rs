@@ -41,6 +41,10 @@ struct Turns {
     begun: bool,
     /// Neither waits for the other any more.
     free: bool,
+    /// Events of the program up to which the thread does not close the gate.
+    before_close: u64,
+    /// The program has ended.
+    ended: bool,
 }
 
 #[derive(Default)]
@@ -59,18 +63,24 @@ impl Schedule {
     fn copy(&self, pages: u64) {
         let mut turns = self.turns.lock();
         turns.pages = pages;
+        if turns.free {
+            turns.before_close = turns.before_close.saturating_sub(1);
+        }
         self.changed.notify_all();
         self.changed.wait_while(&mut turns, |turns| turns.pages > 0 && !turns.free);
     }
 
-    /// Before the thread copies a page.
+    /// Before the thread copies a page, or closes the gate.
     fn report(&self, progress: Progress) {
         let mut turns = self.turns.lock();
         turns.begun = true;
         turns.free |= progress.phase == Phase::Close;
         turns.pages = turns.pages.saturating_sub(1);
         self.changed.notify_all();
-        self.changed.wait_while(&mut turns, |turns| turns.pages == 0 && !turns.free);
+        self.changed.wait_while(&mut turns, |turns| match progress.phase {
+            Phase::Close => turns.before_close > 0 && !turns.ended,
+            _ => turns.pages == 0 && !turns.free,
+        });
     }
 }
 
@@ -202,13 +212,15 @@ fn take(seed: u64) -> Result<Taken, String> {
     // A copy takes some of the changes, or nearly all.
     let (mut random, schedules) = (Random::new(seed), Arc::clone(&schedule));
     let most = 2 + random.below(6);
-    let recorder = Interleaved { schedule: schedules, random, most };
+    let recorder = Interleaved { schedule: schedules, random: Random::new(random.next()), most };
     schedule.change(|turns| turns.pages = u64::MAX); // until the store is open
     schedule.change(|turns| turns.free = true);
     let media = Media::recorded(MAX, &bytes, Box::new(recorder)).map_err(|error| error.to_string())?;
     let store = Store::attach(media).map_err(|error| error.to_string())?;
     let kv = Kv::open(&store, "pairs").map_err(|error| error.to_string())?;
-    schedule.change(|turns| *turns = Turns::default());
+    // Before the gate closes the program goes on, by nothing or by up to a few changes.
+    let before_close = if seed == 0 { 0 } else { 1 + random.below(90) };
+    schedule.change(|turns| *turns = Turns { before_close, ..Turns::default() });
 
     let (memory, mut settled) = (Memory::default(), 0);
     let options = Options { step: Some(1), ..Options::default() };
@@ -234,7 +246,7 @@ fn take(seed: u64) -> Result<Taken, String> {
             Ok::<_, String>(())
         };
         let ran = program();
-        schedule.change(|turns| turns.free = true);
+        schedule.change(|turns| (turns.free, turns.ended) = (true, true));
         let summary = copier.join().map_err(|_| "the thread that copies has panicked".to_string())?;
         ran?;
         Ok::<_, String>((summary.map_err(|error| error.to_string())?, least.unwrap_or(settled)))
