@@ -231,7 +231,7 @@ pub(crate) fn events(args: &Args<'_>, touched: &[Touch], is_there: &mut dyn FnMu
     let mut events: Vec<Event> = touched
         .iter()
         .filter_map(|touch| match touch {
-            Touch::Group(database, key, name) => Some(Event::new(Events::STREAM, *name, *database, key)),
+            Touch::Group(database, key, name) => Some(Event::new(Events::STREAM, name, *database, key)),
             _ => None,
         })
         .collect();
