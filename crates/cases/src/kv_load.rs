@@ -8,7 +8,7 @@ use crate::object::empty;
 use crate::{Case, TOTAL};
 use everbyte_kv::Kv;
 use everbyte_media::Media;
-use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen};
+use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
 use everbyte_store::Store;
 
 pub(crate) const CASES: &[Case] = &[
@@ -61,6 +61,17 @@ fn dump() -> (Vec<u8>, All) {
     (bytes, read(&kv).expect("no damage"))
 }
 
+/// Loads a dump with these contents, where an earlier run has not done it.
+fn loaded<T: Clone + Send + Sync + 'static>(media: Media, twin: &Twin<'_, Option<T>>, dump: &[u8], all: &T) -> Kv {
+    let store = Store::attach(media).expect("a whole store");
+    if twin.model().is_none() {
+        let all = all.clone();
+        let load = || drop(Kv::load(&store, "pairs", &mut &*dump, &mut |_| ()).expect("room"));
+        twin.step("load", move |now: &mut Option<T>| *now = Some(all.clone()), load);
+    }
+    Kv::open(&store, "pairs").expect("it was loaded")
+}
+
 fn program(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let (bytes, all) = dump();
     explorer.explore_twin(
@@ -68,13 +79,7 @@ fn program(explorer: Explorer) -> Result<Report, Box<Failure>> {
         &None,
         Order::InOrder,
         |media, twin| {
-            let store = Store::attach(media).expect("a whole store");
-            if twin.model().is_none() {
-                let all = all.clone();
-                let load = || drop(Kv::load(&store, "pairs", &mut &*bytes, &mut |_| ()).expect("room"));
-                twin.step("load", move |now: &mut Option<All>| *now = Some(all.clone()), load);
-            }
-            let kv = Kv::open(&store, "pairs").expect("it was loaded");
+            let kv = loaded(media, twin, &bytes, &all);
             for key in [7, 8] {
                 let put = move |now: &mut Option<All>| {
                     let main = now.as_mut().and_then(|all| all.get_mut("")).expect("loaded");
@@ -118,13 +123,7 @@ fn versions(explorer: Explorer) -> Result<Report, Box<Failure>> {
         &None,
         Order::InOrder,
         |media, twin| {
-            let store = Store::attach(media).expect("a whole store");
-            if twin.model().is_none() {
-                let all = all.clone();
-                let load = || drop(Kv::load(&store, "pairs", &mut &*bytes, &mut |_| ()).expect("room"));
-                twin.step("load", move |now: &mut Option<Named>| *now = Some(all.clone()), load);
-            }
-            let kv = Kv::open(&store, "pairs").expect("it was loaded");
+            let kv = loaded(media, twin, &bytes, &all);
             let put = move |now: &mut Option<Named>| {
                 let main = now.as_mut().and_then(|all| all.0.get_mut("")).expect("loaded");
                 main.insert(vec![2], value(7, 600));

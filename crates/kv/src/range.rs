@@ -202,11 +202,12 @@ impl<'a> Range<'a> {
     /// # Errors
     /// Damage. The range ends then.
     pub fn count_part(&mut self) -> Result<(u64, bool)> {
-        if std::mem::replace(&mut self.done, true) || self.bounds.low >= self.bounds.high() {
+        let high = self.bounds.high();
+        if std::mem::replace(&mut self.done, true) || self.bounds.low >= high {
             return Ok((0, false));
         }
         self.open_front()?;
-        let (count, more) = self.front.as_mut().expect("set above").pass_part(&self.bounds.high())?;
+        let (count, more) = self.front.as_mut().expect("set above").pass_part(&high)?;
         self.done = !more;
         Ok((count, more))
     }

@@ -24,8 +24,8 @@ macro_rules! reads {
         /// Damage.
         #[inline]
         pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> $crate::Result<bool> {
-            let found = self.tree().get_into(self.reading()?, key, value)?;
-            self.reading().inspect_err(|_| value.clear()).map(|_| found)
+            let found = self.reading().and_then(|table| self.tree().get_into(table, key, value));
+            found.and_then(|found| self.reading().map(|_| found)).inspect_err(|_| value.clear())
         }
 
         #[doc = concat!("The length of the value of `key`, without the value", $seen)]

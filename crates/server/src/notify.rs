@@ -225,13 +225,13 @@ pub(crate) fn events(args: &Args<'_>, touched: &[Touch], is_there: &mut dyn FnMu
         .iter()
         .filter_map(|touch| match touch {
             Touch::Changed(database, key) => Some((*database, &key[..])),
-            Touch::Swept(..) | Touch::Evicted(..) | Touch::Told(..) | Touch::Group(..) | Touch::Cleared(_) => None,
+            Touch::Swept(..) | Touch::Evicted(..) | Touch::Told(..) | Touch::Stream(..) | Touch::Cleared(_) => None,
         })
         .collect();
     let mut events: Vec<Event> = touched
         .iter()
         .filter_map(|touch| match touch {
-            Touch::Group(database, key, name) => Some(Event::new(Events::STREAM, name, *database, key)),
+            Touch::Stream(database, key, name) => Some(Event::new(Events::STREAM, name, *database, key)),
             _ => None,
         })
         .collect();

@@ -178,7 +178,7 @@ impl Tracking {
             | Touch::Swept(_, key)
             | Touch::Evicted(_, key)
             | Touch::Told(_, key)
-            | Touch::Group(_, key, _) => (Some(key.clone()), self.take(key)),
+            | Touch::Stream(_, key, _) => (Some(key.clone()), self.take(key)),
             Touch::Cleared(_) => {
                 self.clear();
                 (None, Vec::new())

@@ -89,14 +89,14 @@ impl Watches {
             Touch::Changed(space, key) | Touch::Evicted(space, key) => watched.key.0 == *space && watched.key.1 == *key,
             Touch::Swept(space, key) => watched.present && watched.key.0 == *space && watched.key.1 == *key,
             Touch::Cleared(space) => watched.present && watched.key.0 == *space,
-            Touch::Told(..) | Touch::Group(..) => false,
+            Touch::Told(..) | Touch::Stream(..) => false,
         };
         let fits = |watched: &Watched| {
             fits(watched) && !(seeded("server-watch-same-iteration") && watched.iteration == iteration)
         };
         let key = match touch {
             Touch::Changed(space, key) | Touch::Swept(space, key) | Touch::Evicted(space, key) => (*space, key.clone()),
-            Touch::Told(..) | Touch::Group(..) => return,
+            Touch::Told(..) | Touch::Stream(..) => return,
             Touch::Cleared(_) => {
                 for watcher in self.watchers.values_mut() {
                     watcher.doomed |= watcher.keys.iter().any(fits);

@@ -184,7 +184,11 @@ fn flipped_bits() {
             match kv.get(key) {
                 Ok(Some(found)) => assert!(found == *value, "{story}: a wrong value was read"),
                 Ok(None) => assert!(!findings.is_empty(), "{story}: {key:?} vanished and check saw nothing"),
-                Err(_) => assert!(!findings.is_empty(), "{story}: an error that check does not see"),
+                Err(_) => {
+                    assert!(!findings.is_empty(), "{story}: an error that check does not see");
+                    let mut into = b"of before".to_vec();
+                    assert!(kv.get_into(key, &mut into).is_err() && into.is_empty(), "{story}: {into:?}");
+                }
             }
         }
         let right = |entry: &(Vec<u8>, Vec<u8>)| model.get(&entry.0) == Some(&entry.1);

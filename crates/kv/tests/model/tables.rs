@@ -225,6 +225,8 @@ fn a_dropped_table_is_refused_and_its_snapshots_stay() {
     for result in [table.put(b"key", b""), table.get(b"key").map(drop), table.snapshot().map(drop)] {
         assert!(matches!(result, Err(Error::TableGone { .. })));
     }
+    let mut into = b"of before".to_vec();
+    assert!(table.get_into(b"key", &mut into).is_err() && into.is_empty(), "{into:?}");
     let again = kv.create_table("t").unwrap();
     assert!(matches!(kv.create_table("t"), Err(Error::TableExists { .. })));
     again.put(b"key", b"another").unwrap();

@@ -102,7 +102,7 @@ pub(super) fn create(call: &mut Call<'_, '_>) -> Outcome {
         }
     };
     call.keys.new_group(&stream, name, last, read)?;
-    call.keys.tell_group(key, "xgroup-create");
+    call.keys.tell_stream(key, "xgroup-create");
     call.out.ok();
     Ok(())
 }
@@ -119,7 +119,7 @@ pub(super) fn set_id(call: &mut Call<'_, '_>) -> Outcome {
     };
     (group.last, group.read) = (last, read);
     call.keys.put_group(&stream, &group)?;
-    call.keys.tell_group(call.args.get(2), "xgroup-setid");
+    call.keys.tell_stream(call.args.get(2), "xgroup-setid");
     call.out.ok();
     Ok(())
 }
@@ -131,7 +131,7 @@ pub(super) fn destroy(call: &mut Call<'_, '_>) -> Outcome {
     if let Some(group) = &found {
         call.keys.remove_group(&stream, group)?;
         call.keys.tell(call.args.get(2));
-        call.keys.tell_group(call.args.get(2), "xgroup-destroy");
+        call.keys.tell_stream(call.args.get(2), "xgroup-destroy");
     }
     call.out.integer(i64::from(found.is_some()));
     Ok(())
@@ -147,7 +147,7 @@ pub(super) fn open_consumer(
     let before = open.group.consumers;
     let number = call.keys.open_consumer(open, name)?;
     if open.group.consumers > before {
-        call.keys.tell_group(key, "xgroup-createconsumer");
+        call.keys.tell_stream(key, "xgroup-createconsumer");
     }
     Ok(number)
 }
@@ -176,7 +176,7 @@ pub(super) fn delete_consumer(call: &mut Call<'_, '_>) -> Outcome {
         let mut open = OpenGroup::new(stream, group);
         call.keys.remove_consumer(&mut open, &consumer)?;
         call.keys.store_group(&open)?;
-        call.keys.tell_group(call.args.get(2), "xgroup-delconsumer");
+        call.keys.tell_stream(call.args.get(2), "xgroup-delconsumer");
     }
     call.out.integer(pending as i64);
     Ok(())

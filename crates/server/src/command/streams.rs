@@ -297,7 +297,7 @@ pub(super) fn xsetid(call: &mut Call<'_, '_>) -> Outcome {
         stream.deleted = id;
     }
     call.keys.store_state(&stream)?;
-    call.keys.tell_group(key, "xsetid");
+    call.keys.tell_stream(key, "xsetid");
     call.out.ok();
     Ok(())
 }

@@ -46,14 +46,14 @@ impl ServerState {
             match touch {
                 Touch::Swept(database, key) => tell(self, &Event::expired(*database, key)),
                 Touch::Evicted(database, key) => tell(self, &Event::evicted(*database, key)),
-                Touch::Changed(..) | Touch::Told(..) | Touch::Group(..) | Touch::Cleared(_) => {}
+                Touch::Changed(..) | Touch::Told(..) | Touch::Stream(..) | Touch::Cleared(_) => {}
             }
         }
         if !self.tracking.is_on() {
             return;
         }
         let mut all = false;
-        for touch in touches.iter().filter(|touch| !matches!(touch, Touch::Told(..) | Touch::Group(..))) {
+        for touch in touches.iter().filter(|touch| !matches!(touch, Touch::Told(..) | Touch::Stream(..))) {
             let cleared = matches!(touch, Touch::Cleared(_));
             if cleared && std::mem::replace(&mut all, true) {
                 continue; // once for all databases

@@ -51,7 +51,7 @@ impl Iterations {
                 | Touch::Swept(database, key)
                 | Touch::Evicted(database, key)
                 | Touch::Told(database, key) => vec![(database, key)],
-                Touch::Group(..) => Vec::new(),
+                Touch::Stream(..) => Vec::new(),
                 Touch::Cleared(database) => self.shared.waiters.tried_absent(database),
             };
             for place in touched {

@@ -139,7 +139,7 @@ pub(crate) enum Touch {
     Told(u8, Vec<u8>),
     /// A consumer group of a stream, or its last id, has changed, which is told as this event and
     /// is nothing else.
-    Group(u8, Vec<u8>, &'static str),
+    Stream(u8, Vec<u8>, &'static str),
     /// All keys are gone.
     Cleared(u8),
 }
@@ -277,9 +277,9 @@ impl<'k> Keyspace<'k> {
     }
 
     /// Notes a change of a consumer group or of a last id, as the event that tells of it.
-    pub(crate) fn tell_group(&mut self, key: &[u8], event: &'static str) {
+    pub(crate) fn tell_stream(&mut self, key: &[u8], event: &'static str) {
         if self.tracks {
-            self.touched.push(Touch::Group(self.database, key.to_vec(), event));
+            self.touched.push(Touch::Stream(self.database, key.to_vec(), event));
         }
     }
 

@@ -19,6 +19,7 @@ const POP_ONE: &[KeyUse] = &[uses(1, 0, 1, RW_DELETE)];
 const LOG_MEMBERS: &str = "O(K log N) where K is the number of members given and N the number of all keys and members";
 const RANK: &str = "O(log N + K) where N is the number of all keys and members and K the distance to the nearer end of the set, which is passed over leaf by leaf";
 const COUNT: &str = "O(log N + K) where N is the number of all keys and members and K the members that are counted or the others, whichever are fewer, which are passed over leaf by leaf";
+const COUNT_MEMBERS: &str = "O(log N + K) where N is the number of all keys and members and K the members that are counted or the others, whichever are fewer, which are passed over leaf by leaf; O(M) of the set's members if these have several scores";
 const RANGE: &str = "O(log N + S + K) where N is the number of all keys and members, K the number and size of those returned, and S those that are passed over: by rank those up to the nearer end, else OFFSET";
 const RANGE_SCORES: &str = "O(log N + S + K) where N is the number of all keys and members, K the number and size of those returned, and S the OFFSET";
 const RANGE_MEMBERS: &str = "O(log N + S + K) where N is the number of all keys and members, K the number and size of those returned, and S the OFFSET; O(M) of the set's members if these have several scores";
@@ -40,7 +41,7 @@ pub(super) static ROWS: &[Command] = &[
     keyed!("zmscore", -3, READ, ONE, READ_ONE, &[], "sorted-set", "6.2.0", LOG_MEMBERS, "The scores of several members", sorted_sets::zmscore),
     keyed!("zcard", 2, READ, ONE, &[uses(1, 0, 1, RO)], &[], "sorted-set", "1.2.0", LOG, "The number of members", sorted_sets::zcard),
     keyed!("zcount", 4, READ, ONE, READ_ONE, &[], "sorted-set", "2.0.0", COUNT, "The number of members with scores in a range", sorted_ranges::zcount),
-    keyed!("zlexcount", 4, READ, ONE, READ_ONE, &[], "sorted-set", "2.8.9", COUNT, "The number of members in a range, if all have one score", sorted_ranges::zlexcount),
+    keyed!("zlexcount", 4, READ, ONE, READ_ONE, &[], "sorted-set", "2.8.9", COUNT_MEMBERS, "The number of members in a range, if all have one score", sorted_ranges::zlexcount),
     keyed!("zrank", 3, READ, ONE, READ_ONE, &[], "sorted-set", "2.0.0", RANK, "The number of members before one, in the order of scores", sorted_sets::zrank),
     keyed!("zrevrank", 3, READ, ONE, READ_ONE, &[], "sorted-set", "2.0.0", RANK, "The number of members behind one, in the order of scores", sorted_sets::zrevrank),
     keyed!("zrange", -4, READ_ALL, ONE, READ_ONE, &[], "sorted-set", "1.2.0", RANGE, "Members in a range; options BYSCORE, BYLEX, REV, LIMIT, WITHSCORES", sorted_ranges::zrange),
