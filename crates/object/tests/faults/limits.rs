@@ -267,7 +267,7 @@ fn long_chains_of_every_kind_are_dropped_on_a_small_stack() {
             assert_eq!(root.check().unwrap(), [], "{kind:?}");
         }
     };
-    std::thread::Builder::new().stack_size(64 << 10).spawn(body).unwrap().join().unwrap();
+    std::thread::Builder::new().stack_size(256 << 10).spawn(body).unwrap().join().unwrap();
 }
 
 /// An element that its own comparison changes.
