@@ -87,6 +87,16 @@ impl Media {
         Ok(Media::assemble(mapping.into(), backend, "sim".into(), (len, None), Opened::default()))
     }
 
+    /// Takes back what [`Media::extend`] did to recorded media: only `len` bytes are backed again.
+    /// No other thread uses it, and the bytes above are zeros, as the caller has seen to.
+    ///
+    /// # Panics
+    /// Other media keep what they have backed.
+    pub fn take_back(&self, len: u64) {
+        assert!(matches!(self.inner.backend, Backend::Sim(_)), "only recorded media take back what they have backed");
+        self.inner.mapping.lower_limit(len);
+    }
+
     /// Memory of this process alone, under the rules of `shm`; it ends with the process. For tests
     /// and benches.
     ///

@@ -207,7 +207,8 @@ fn run_child(pipe: File, parent: Pid, count: usize, job: &dyn Fn(usize) -> Resul
                 }
             }
             if index == 0 && threads() > 1 {
-                send(THREADS, &[]);
+                send(THREADS, &[]); // its jobs are run again, each in a child of its own
+                break;
             }
         }
         send(END, &[]);

@@ -3,13 +3,14 @@
 //!
 //! Steps for one recording
 //!   1. walk its crash points; the stage shows the settled image of each
-//!   2. choose images, leave out those seen before, hand the rest to children in batches
-//!   3. in the child: make the image, run the check, undo; where recovery changed media, explore
-//!      that recording too
+//!   2. choose images, leave out those seen before; the rest of several points wait together
+//!   3. hand them to children in batches; in the child: take back what was settled since an image's
+//!      point, make the image, run the check, undo; where recovery changed media, explore that
+//!      recording too
 //!   4. on failure: walk again to that point, try the image alone, shrink it, tell the story
 //!
 //! A batch of images shares one child, each undone before the next: a fork costs more than a
-//! recovery. An image that fails is confirmed in a child of its own; where that passes, or where a
+//! recovery. Points wait for each other only while memory does not grow (QUEUE-1). An image that fails is confirmed in a child of its own; where that passes, or where a
 //! check leaves threads running, images get a child each from then on, and what was tried together
 //! is tried again.
 
@@ -20,6 +21,7 @@ use crate::points::{Point, Tear, walk};
 use crate::recipes::{Choice, Recipe, menu};
 use crate::stage::{Check, Stage, Trial, describe};
 use crate::tape::{Event, Recording, Settling};
+use std::cell::Cell;
 use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -70,9 +72,36 @@ pub(crate) struct Tried {
     pub recoveries: u64,
 }
 
-struct TrialBatch {
-    point: Rc<Point>,
-    trials: Vec<Trial>,
+/// A change of the settled image.
+struct Settled {
+    word: u64,
+    before: u64,
+    after: u64,
+}
+
+/// A crash point whose images wait.
+struct Place {
+    point: Point,
+    seen: crate::Seen,
+    /// Changes of [`Queue::settled`] that had been made there.
+    settled: usize,
+}
+
+#[derive(Clone)]
+struct Waiting {
+    place: Rc<Place>,
+    trial: Trial,
+}
+
+/// Images that wait for children.
+///
+/// Invariant QUEUE-1: memory has not grown since the first of their points, so taking back
+/// `settled` makes what each point had.
+#[derive(Default)]
+struct Queue {
+    images: Vec<Waiting>,
+    /// Since the first of their points, in order.
+    settled: Vec<Settled>,
 }
 
 pub(crate) struct ImageEngine<'e> {
@@ -85,7 +114,12 @@ pub(crate) struct ImageEngine<'e> {
     pub again: Option<&'e Again<'e>>,
     pub stage: Stage,
     pub tried: Tried,
-    running: Vec<(Child, TrialBatch)>,
+    running: Vec<(Child, Vec<Waiting>)>,
+    queue: Queue,
+    /// The changes of `queue.settled` that the stage shows: all, but for a moment.
+    shown: Cell<usize>,
+    /// A failure that was found between two points.
+    found: Option<Waiting>,
     known: HashSet<u64>,
     isolate: bool,
     /// Points before this event are another explorer's.
@@ -110,6 +144,7 @@ impl<'e> ImageEngine<'e> {
     ) -> ImageEngine<'e> {
         let isolate = budget.batch <= 1;
         let (tried, running, known) = (Tried::default(), Vec::new(), HashSet::new());
+        let (queue, shown, found) = (Queue::default(), Cell::new(0), None);
         let (again, point_every, starts) = (None, 1, Starts::default());
         ImageEngine {
             recording,
@@ -121,6 +156,9 @@ impl<'e> ImageEngine<'e> {
             stage,
             tried,
             running,
+            queue,
+            shown,
+            found,
             known,
             isolate,
             from: 0,
@@ -150,15 +188,16 @@ impl<'e> ImageEngine<'e> {
             if point.event < engine.from || !(drawn || last) {
                 return ControlFlow::Continue(());
             }
-            let found = engine.point(Rc::new(point), &budget);
+            let found = engine.point(point, &budget);
             found.map_or(ControlFlow::Continue(()), ControlFlow::Break)
         });
-        let (point, trial) = match flow {
-            ControlFlow::Break(found) => found,
-            ControlFlow::Continue(()) => return None,
+        let found = match flow {
+            ControlFlow::Break(found) => Some(found),
+            ControlFlow::Continue(()) => self.found.take().or_else(|| self.dispatch()),
         };
         self.running.drain(..).for_each(|(child, _)| child.cancel());
-        Some(self.explain(point.event, trial))
+        self.forget_queue();
+        found.map(|Waiting { place, trial }| self.explain(place.point.event, trial))
     }
 
     /// Tries one image again: `Err` says why the words lead nowhere.
@@ -203,7 +242,7 @@ impl<'e> ImageEngine<'e> {
     fn walk<B>(&mut self, mut visit: impl FnMut(&mut Self, Point) -> ControlFlow<B>) -> ControlFlow<B> {
         self.stage.reset();
         let (recording, settling, tear) = (self.recording, self.settling, self.tear);
-        let settle = |engine: &mut Self, word, value| engine.stage.settle(word, value);
+        let settle = |engine: &mut Self, word, value| engine.settle(word, value);
         let read = |engine: &Self, word| engine.stage.read(word);
         walk(recording, settling, tear, self, settle, read, &mut visit)
     }
@@ -219,7 +258,11 @@ impl<'e> ImageEngine<'e> {
         })
     }
 
-    fn point(&mut self, point: Rc<Point>, budget: &Budget) -> Option<(Rc<Point>, Trial)> {
+    /// Lets the images of a point wait, and tries all that wait if they are many.
+    fn point(&mut self, point: Point, budget: &Budget) -> Option<Waiting> {
+        if let Some(found) = self.found.take() {
+            return Some(found);
+        }
         let menu = menu(&point, budget.exhaustive, budget.images, budget.seed);
         self.tried.points += 1;
         self.tried.whole += u64::from(menu.all);
@@ -236,21 +279,61 @@ impl<'e> ImageEngine<'e> {
             }
             self.admit(&point, Trial { choice, holes: false, death: false }, &mut trials);
         }
-        // Dealt out like cards: the first images are those whose recoveries are explored, and each
-        // job gets some of them.
-        let count = trials.len().div_ceil(self.budget.batch).max(self.budget.jobs).min(trials.len());
-        let mut hands: VecDeque<Vec<Trial>> = (0..count).map(|_| Vec::new()).collect();
-        trials.into_iter().enumerate().for_each(|(index, trial)| hands[index % count].push(trial));
-        while let Some(mut trials) = hands.pop_front() {
-            if self.isolate && trials.len() > 1 {
-                hands.push_front(trials.split_off(1));
-            }
-            self.start(TrialBatch { point: Rc::clone(&point), trials });
-            if let Some(found) = self.drain(self.budget.jobs.saturating_sub(1)) {
-                return Some(found);
-            }
+        if !trials.is_empty() {
+            let seen = self.stage.seen(&point, self.recording);
+            let place = Rc::new(Place { point, seen, settled: self.queue.settled.len() });
+            self.queue.images.extend(trials.into_iter().map(|trial| Waiting { place: Rc::clone(&place), trial }));
         }
-        self.drain(0) // children hold this point's settled image; the stage moves on now
+        let enough = self.queue.images.len() >= self.budget.batch.saturating_mul(self.budget.jobs);
+        if enough { self.dispatch() } else { None }
+    }
+
+    /// The settled image changes.
+    fn settle(&mut self, word: u64, value: u64) {
+        if !self.queue.images.is_empty() && !self.stage.media.holds(word, 8) {
+            self.found = self.found.take().or_else(|| self.dispatch()); // QUEUE-1
+        }
+        if !self.queue.images.is_empty() {
+            self.queue.settled.push(Settled { word, before: self.stage.read(word), after: value });
+            self.shown.set(self.queue.settled.len());
+        }
+        self.stage.settle(word, value);
+    }
+
+    /// Brings the stage to where so many of the queue's changes were made.
+    fn show(&self, settled: usize) {
+        let shown = self.shown.replace(settled);
+        let changes = &self.queue.settled;
+        changes.get(settled..shown).into_iter().flatten().rev().for_each(|it| self.stage.place(it.word, it.before));
+        changes.get(shown..settled).into_iter().flatten().for_each(|it| self.stage.place(it.word, it.after));
+    }
+
+    /// Tries all images that wait.
+    fn dispatch(&mut self) -> Option<Waiting> {
+        let images = std::mem::take(&mut self.queue.images);
+        // Dealt out like cards: the first images of a point are those whose recoveries are
+        // explored, and each job gets some of them.
+        let count = images.len().div_ceil(self.budget.batch).max(self.budget.jobs).min(images.len());
+        let mut hands: VecDeque<Vec<Waiting>> = (0..count).map(|_| Vec::new()).collect();
+        images.into_iter().enumerate().for_each(|(index, image)| hands[index % count].push(image));
+        let mut found = None;
+        while found.is_none()
+            && let Some(mut images) = hands.pop_front()
+        {
+            if self.isolate && images.len() > 1 {
+                hands.push_front(images.split_off(1));
+            }
+            self.start(images);
+            found = self.drain(self.budget.jobs.saturating_sub(1));
+        }
+        let found = found.or_else(|| self.drain(0));
+        self.forget_queue();
+        found
+    }
+
+    fn forget_queue(&mut self) {
+        self.queue = Queue::default();
+        self.shown.set(0);
     }
 
     fn admit(&mut self, point: &Point, trial: Trial, trials: &mut Vec<Trial>) {
@@ -267,39 +350,45 @@ impl<'e> ImageEngine<'e> {
         }
     }
 
-    fn start(&mut self, batch: TrialBatch) {
-        let seen = self.stage.seen(&batch.point, self.recording);
+    fn start(&mut self, images: Vec<Waiting>) {
         let job = |index: usize| {
-            let trial = &batch.trials[index];
-            self.try_here(&batch.point, trial, &seen, &[]).map(|inner| inner.to_le_bytes().to_vec())
+            let Waiting { place, trial } = &images[index];
+            self.show(place.settled);
+            self.try_here(&place.point, trial, &place.seen, &[]).map(|inner| inner.to_le_bytes().to_vec())
         };
-        let child = Child::spawn(batch.trials.len(), &job).expect("fork a child for a crash image");
-        self.running.push((child, batch));
+        let child = Child::spawn(images.len(), &job).expect("fork a child for a crash image");
+        self.running.push((child, images));
     }
 
     /// Waits until at most `keep` children run.
-    fn drain(&mut self, keep: usize) -> Option<(Rc<Point>, Trial)> {
+    fn drain(&mut self, keep: usize) -> Option<Waiting> {
         while self.running.len() > keep {
-            let (outcome, batch) = wait_any(&mut self.running, self.budget.timeout);
+            let (outcome, images) = wait_any(&mut self.running, self.budget.timeout);
             self.isolate |= outcome.threads;
             self.tried.recoveries += inner_images(&outcome);
-            if outcome.failure.is_none() && !(outcome.threads && batch.trials.len() > 1) {
+            if outcome.failure.is_none() && !(outcome.threads && images.len() > 1) {
                 continue;
             }
             // Tried together is not tried alone: state of the process may have leaked from one
             // image to the next.
-            let (before, rest) = batch.trials.split_at(outcome.passed.len().min(batch.trials.len()));
+            let (before, rest) = images.split_at(outcome.passed.len().min(images.len()));
             let suspects = rest.iter().take(1).filter(|_| outcome.failure.is_some());
-            if let Some(trial) = suspects.into_iter().find(|trial| self.alone(&batch.point, trial, &[]).is_some()) {
-                return Some((batch.point, trial.clone()));
+            if let Some(image) = suspects.into_iter().find(|image| self.fails_alone(image)) {
+                return Some(image.clone());
             }
             self.isolate = true;
-            let again = before.iter().chain(rest).find(|trial| self.alone(&batch.point, trial, &[]).is_some());
-            if let Some(trial) = again {
-                return Some((Rc::clone(&batch.point), trial.clone()));
+            if let Some(image) = before.iter().chain(rest).find(|image| self.fails_alone(image)) {
+                return Some(image.clone());
             }
         }
         None
+    }
+
+    fn fails_alone(&mut self, image: &Waiting) -> bool {
+        self.show(image.place.settled);
+        let failure = self.alone(&image.place.point, &image.trial, &[]);
+        self.show(self.queue.settled.len());
+        failure.is_some()
     }
 
     /// Tries one image in its own child, twice where it hangs: what failed and, inside recovery,
@@ -398,6 +487,7 @@ impl<'e> ImageEngine<'e> {
             depth: self.budget.depth - 1,
             images: self.budget.recovery_images,
             exhaustive: self.budget.recovery_images as u64,
+            batch: self.inner_batch(),
             jobs: 1,
             deaths: false,
             ..self.budget.clone()
@@ -445,6 +535,7 @@ impl<'e> ImageEngine<'e> {
             exhaustive: again.images as u64,
             total: again.total,
             points: again.points,
+            batch: self.inner_batch(),
             jobs: 1,
             deaths: false,
             ..self.budget.clone()
@@ -458,6 +549,10 @@ impl<'e> ImageEngine<'e> {
         };
         inner.stage.reset();
         found.map_or(Ok(inner.tried.images), |found| Err(found.wire()))
+    }
+
+    fn inner_batch(&self) -> usize {
+        if self.isolate { 1 } else { self.budget.batch }
     }
 
     fn starts_again(&self, point: &Point, trial: &Trial) -> bool {

@@ -391,7 +391,7 @@ impl Explorer {
     fn record(&self, image: &Image, settling: Settling, program: &dyn Fn(Media, &Oracle)) -> Recording {
         let (media, tape) = image.open(settling);
         tape.scan(self.scanning);
-        tape.start();
+        tape.start(media.len());
         program(media.clone(), &Oracle { tape: tape.clone(), threads: self.mode() });
         tape.catch_up(&media);
         tape.take()

@@ -54,7 +54,7 @@ impl Tracer {
     pub fn run_after<T>(&self, prepare: impl FnOnce(Media) -> T, program: impl FnOnce(Media, T)) -> String {
         let (media, tape) = self.image.open(Settling::Barrier);
         let prepared = prepare(media.clone());
-        tape.start();
+        tape.start(media.len());
         program(media, prepared);
         self.text(&tape.take())
     }

@@ -9,6 +9,7 @@
 //!   STAGE-2  `hash` is the exclusive or, over all words that differ from the first image, of the
 //!            hashes of word and value, first and now; so it names the image whichever way led to
 //!            it.
+//!   STAGE-3  Memory is as long as it was before a trial: what a recovery backed is taken back.
 
 use crate::points::{Point, Tear, Unit};
 use crate::recipes::Choice;
@@ -16,6 +17,7 @@ use crate::tape::{Recording, Settling, Tape};
 use crate::{Image, Seen};
 use everbyte_media::Media;
 use everbyte_workload::mix;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,30 +39,36 @@ pub(crate) struct Trial {
 pub(crate) struct Stage {
     pub media: Media,
     pub tape: Tape,
-    pub hash: u64,
+    hash: Cell<u64>,
     /// First values of words that were settled since, for [`Stage::reset`].
     first: HashMap<u64, u64>,
+    /// Bytes backed in the first image.
+    first_len: u64,
 }
 
 impl Stage {
     pub(crate) fn new(image: &Image, settling: Settling, scanning: bool) -> Stage {
         let (media, tape) = image.open(settling);
         tape.scan(scanning);
-        Stage { media, tape, hash: 0, first: HashMap::new() }
+        let first_len = media.len();
+        Stage { media, tape, hash: Cell::new(0), first: HashMap::new(), first_len }
     }
 
     /// Another explorer of the same memory, for what a recovery did to it.
     pub(crate) fn inner(&self) -> Stage {
-        Stage { media: self.media.clone(), tape: self.tape.clone(), hash: 0, first: HashMap::new() }
+        let (media, tape, first_len) = (self.media.clone(), self.tape.clone(), self.media.len());
+        Stage { media, tape, hash: Cell::new(0), first: HashMap::new(), first_len }
     }
 
     /// Lends the memory to an explorer that starts over from the first image, and brings it back to
     /// where it is.
     pub(crate) fn start_over<T>(&self, body: impl FnOnce(Stage) -> T) -> T {
         let here: Vec<(u64, u64)> = self.first.keys().map(|&word| (word, self.read(word))).collect();
-        let mut other = Stage { first: self.first.clone(), ..self.inner() };
+        let len = self.media.len();
+        let mut other = Stage { first: self.first.clone(), first_len: self.first_len, ..self.inner() };
         other.reset();
         let result = body(other);
+        self.back(len);
         here.into_iter().for_each(|(word, value)| self.poke(word, value));
         result
     }
@@ -71,11 +79,15 @@ impl Stage {
 
     /// The settled image changes.
     pub(crate) fn settle(&mut self, word: u64, value: u64) {
-        let old = self.read(word);
-        self.hash ^= pair(word, old) ^ pair(word, value);
         if let Entry::Vacant(vacant) = self.first.entry(word) {
-            vacant.insert(old);
+            vacant.insert(self.tape.word(word));
         }
+        self.place(word, value);
+    }
+
+    /// The settled image changes in a word that was settled before.
+    pub(crate) fn place(&self, word: u64, value: u64) {
+        self.hash.set(self.hash.get() ^ pair(word, self.read(word)) ^ pair(word, value));
         self.poke(word, value);
     }
 
@@ -84,7 +96,8 @@ impl Stage {
         for (word, value) in std::mem::take(&mut self.first) {
             self.poke(word, value);
         }
-        self.hash = 0;
+        self.media.take_back(self.first_len);
+        self.hash.set(0);
     }
 
     fn poke(&self, word: u64, value: u64) {
@@ -102,7 +115,7 @@ impl Stage {
 
     /// A hash of the image `trial`.
     pub(crate) fn hash_of(&self, point: &Point, trial: &Trial) -> u64 {
-        let mut hash = self.hash;
+        let mut hash = self.hash.get();
         self.each_word(point, trial, |word, value| hash ^= pair(word, self.read(word)) ^ pair(word, value));
         mix(hash ^ point.len)
     }
@@ -143,18 +156,21 @@ impl Stage {
 
     /// Records what `body` does, in this process, and leaves the stage as it was.
     pub(crate) fn record(&self, body: &dyn Fn(Media)) -> (Result<(), String>, Recording) {
-        self.tape.start();
+        let len = self.media.len();
+        self.tape.start(len);
         let result = catch_unwind(AssertUnwindSafe(|| body(self.media.clone())));
         self.tape.catch_up(&self.media);
         let recording = self.tape.take();
         for (&word, &value) in &recording.before {
             self.poke(word, value);
         }
+        self.media.take_back(len);
         (result.map_err(|panic| text_of(&*panic).to_owned()), recording)
     }
 
     /// Makes the image of `trial`, calls `body`, and unmakes it.
     pub(crate) fn with<T>(&self, point: &Point, trial: &Trial, body: impl FnOnce() -> T) -> T {
+        let len = self.media.len();
         self.back(point.len);
         let mut words = Vec::new();
         self.each_word(point, trial, |word, value| words.push((word, value)));
@@ -162,6 +178,7 @@ impl Stage {
         words.into_iter().for_each(|(word, value)| self.poke(word, value));
         let result = body();
         undo.into_iter().for_each(|(word, value)| self.poke(word, value));
+        self.media.take_back(len);
         result
     }
 

@@ -140,10 +140,9 @@ impl Tape {
         self.0.lock().scanning = scanning;
     }
 
-    /// Starts an empty recording.
-    pub(crate) fn start(&self) {
+    /// Starts an empty recording of media with `len` bytes.
+    pub(crate) fn start(&self, len: u64) {
         let mut inner = self.0.lock();
-        let len = inner.shadow.len() as u64 * 8;
         inner.recording = Recording { len, ..Recording::default() };
         inner.threads.clear();
         (inner.armed, inner.running) = (true, true);
@@ -375,7 +374,7 @@ mod tests {
 
     fn words(run: impl FnOnce(&Media)) -> Vec<(u64, u64)> {
         let (media, tape) = Image::zeroed(4096).open(Settling::Barrier);
-        tape.start();
+        tape.start(media.len());
         run(&media);
         tape.take().words
     }
@@ -397,7 +396,7 @@ mod tests {
     fn scanning_finds_what_it_is_not_told() {
         let (media, tape) = Image::zeroed(4096).open(Settling::Fence);
         tape.scan(true);
-        tape.start();
+        tape.start(media.len());
         media.store(64, 1);
         media.store(64, 2);
         media.store(8, 3);

@@ -41,9 +41,10 @@ pub fn each_write<T>(
     mut each: impl FnMut(u64, Write),
 ) {
     let (media, tape) = image.open(Settling::Fence);
+    let len = media.len();
     let prepared = prepare(media);
     for number in 0..steps {
-        tape.start();
+        tape.start(len);
         step(&prepared, number);
         for event in tape.take().events {
             match event {

@@ -449,6 +449,11 @@ impl Mapping {
         self.limit.fetch_max(limit, Ordering::Release);
     }
 
+    /// Lowers the backed length: no thread uses what lies above, which is zeros.
+    pub(crate) fn lower_limit(&self, limit: u64) {
+        self.limit.fetch_min(limit, Ordering::Release);
+    }
+
     /// Whether `at..at+len` is backed.
     #[inline(always)]
     pub(crate) fn holds(&self, at: u64, len: u64) -> bool {
