@@ -65,6 +65,7 @@
 extern crate self as everbyte_bridge; // the name of this crate in its macros
 
 mod calls;
+pub mod checker;
 mod classes;
 pub mod containers;
 mod description;
