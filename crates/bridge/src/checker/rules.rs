@@ -215,10 +215,10 @@ impl<'n> Walk<'n> {
         let is_by_hand = node.at.spelled.is_none();
         let has_list = |node: &Node| node.inner.iter().any(|one| one.name == "everbyte_list");
         match &*node.kind {
-            "ClassTemplateSpecializationDecl" | "ClassTemplatePartialSpecializationDecl" if is_by_hand => {
-                if node.name == "is_psafe" || node.name == "fields" && has_list(node) {
-                    self.report(node, "fields", FIELDS);
-                }
+            "ClassTemplateSpecializationDecl" | "ClassTemplatePartialSpecializationDecl"
+                if is_by_hand && (node.name == "is_psafe" || node.name == "fields" && has_list(node)) =>
+            {
+                self.report(node, "fields", FIELDS);
             }
             "CXXRecordDecl" if self.listed.contains(&*node.name) => {
                 let numbers = node.inner.iter().filter(|field| field.kind == "FieldDecl");
