@@ -9,6 +9,7 @@ use syn::{DeriveInput, Error, Ident, LitStr, Result};
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let pool = rules::pool(&input.generics, &input.ident)?;
     rules::public(&input.vis, &input.ident)?;
+    rules::no_direct_class(input)?;
     let mut name = snake(&input.ident);
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("bridge")) {
         attribute.parse_nested_meta(|meta| {

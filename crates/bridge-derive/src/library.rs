@@ -304,6 +304,7 @@ fn pool(Pool { of: pool, types }: &Pool) -> (TokenStream, TokenStream) {
             out: *mut *const ::core::ffi::c_void,
         ) -> u32 {
             let find = |handle: &#bridge::hidden::Handle<#named<#pool>, #tag>, name: &str| {
+                #bridge::hidden::require_place(value, "a value")?; // PASS-2
                 let found = handle.pool.try_tx(|j, roots| {
                     // SAFETY: the caller's.
                     let value = unsafe { value.read() };

@@ -4,7 +4,10 @@
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::spanned::Spanned;
-use syn::{Error, FnArg, GenericArgument, Generics, Ident, PathArguments, Result, ReturnType, Signature, Type};
+use syn::{
+    Data, DeriveInput, Error, FnArg, GenericArgument, Generics, Ident, PathArguments, Result, ReturnType, Signature,
+    Type,
+};
 use syn::{TypeParamBound, Visibility};
 
 /// The one parameter that is bounded by `MemPool`.
@@ -36,6 +39,28 @@ pub(crate) fn public(visibility: &Visibility, of: &Ident) -> Result<()> {
         Visibility::Public(_) => Ok(()),
         _ => Err(Error::new(of.span(), "an exported type is public: write `pub struct`")),
     }
+}
+
+/// No field is a class of C++ itself: its size is unknown here.
+pub(crate) fn no_direct_class(input: &DeriveInput) -> Result<()> {
+    let is_class = |bound: &TypeParamBound| match bound {
+        TypeParamBound::Trait(bound) => bound.path.segments.last().is_some_and(|last| last.ident == "CppClass"),
+        _ => false,
+    };
+    let classes: Vec<_> = input.generics.type_params().filter(|one| one.bounds.iter().any(is_class)).collect();
+    let Data::Struct(data) = &input.data else { return Ok(()) };
+    for field in &data.fields {
+        let mut of = &field.ty;
+        while let Type::Array(array) = of {
+            of = &array.elem;
+        }
+        if let Some(class) = classes.iter().find(|class| is_path(of, &class.ident.to_string())) {
+            let advice =
+                format!("the size of `{0}` is known to C++ alone: keep it in a `ByteArray<{0}, P>`", class.ident);
+            return Err(Error::new(field.ty.span(), advice));
+        }
+    }
+    Ok(())
 }
 
 /// The form of a method.

@@ -7,6 +7,7 @@
 //!   CALL-3  A child of fork changes nothing: it would do so beside its parent, in the same log.
 
 use crate::fault::{caught, status};
+use crate::passed::require_place;
 use crate::{Fault, Returned};
 use everbyte_media::seeded;
 use everbyte_object::raw::{require_opener, running_number};
@@ -23,7 +24,7 @@ pub fn guarded(call: impl FnOnce() -> Result<(), Fault>) -> u32 {
 /// error doom that transaction: the method may have changed a part of what it was to change.
 ///
 /// # Safety
-/// `out` may be written to.
+/// `out` may be written to, or PASS-2 refuses it.
 #[inline]
 pub unsafe fn changing<G: PoolTag, R: Returned>(
     number: u64,
@@ -31,6 +32,7 @@ pub unsafe fn changing<G: PoolTag, R: Returned>(
     body: impl for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> Result<R, Fault>,
 ) -> u32 {
     guarded(|| {
+        require_place(out, "a result")?;
         require_running::<G>(number)?;
         let raw = match seeded("bridge-refused-commits") {
             true => Out::<G>::transaction(|j| body(j)?.into_raw())??,
@@ -58,6 +60,7 @@ pub unsafe fn reading<G: PoolTag, R: Returned>(
     outside: impl FnOnce(PhantomData<Out<G>>) -> Result<R, Fault>,
 ) -> u32 {
     guarded(|| {
+        require_place(out, "a result")?;
         let result = match running_number::<G>() {
             0 => outside(PhantomData)?,
             _ => Out::<G>::transaction(|j| inside(brand(j)))??,

@@ -33,7 +33,7 @@ static REGISTERED: Mutex<BTreeMap<(String, String), Destructor>> = Mutex::new(BT
 pub(crate) unsafe extern "C" fn register(
     name: RawText,
     description: RawText,
-    function: Destructor,
+    function: Option<Destructor>,
     is_there: u32,
 ) -> u32 {
     guarded(|| {
@@ -41,6 +41,7 @@ pub(crate) unsafe extern "C" fn register(
         let name = unsafe { name.read() }?;
         // SAFETY: the caller's.
         let description = unsafe { description.read() }?;
+        let function = function.ok_or_else(|| Fault::invalid("a destructor is a function, not a null pointer"))?;
         let key = (name.to_string(), description.to_string());
         let mut registered = REGISTERED.lock();
         match is_there {

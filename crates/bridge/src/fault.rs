@@ -123,8 +123,11 @@ pub(crate) struct RawFault {
 /// The fault of this thread's last call that failed.
 ///
 /// # Safety
-/// `out` may be written to.
+/// `out` is null, or may be written to.
 pub(crate) unsafe extern "C" fn last_fault(out: *mut RawFault) {
+    if out.is_null() || !out.is_aligned() {
+        return; // PASS-2
+    }
     LAST.with_borrow(|last| {
         let (kind, text) = last.as_ref().map_or((0, ""), |fault| (fault.kind, fault.message.as_str()));
         // SAFETY: the caller's.

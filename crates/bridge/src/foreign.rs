@@ -14,8 +14,8 @@
 use crate::Fault;
 use crate::calls::{guarded, require_running};
 use crate::destructors::{self, Leaving};
-use crate::handle::{Handle, Owned, Roots, was_closed};
-use crate::passed::RawText;
+use crate::handle::{Handle, Owned, Roots, require_open, was_closed};
+use crate::passed::{RawText, require_place};
 use everbyte_media::{ErrorKind, seeded};
 use everbyte_object::raw::{difference, log, require_opener};
 use everbyte_object::{Journal, MemPool, Out, PSafe, PString, PVec, Pool, PoolTag};
@@ -66,6 +66,7 @@ impl<P: MemPool> CppObject<P> {
     /// # Safety
     /// The texts and bytes of `value` can be read.
     pub unsafe fn new<E: PSafe<P>>(value: RawObject, roots: &Roots<E, P>, j: &Journal<P>) -> Result<Self, Fault> {
+        require_place(value.bytes, "a value")?;
         // SAFETY: the caller's.
         let of = unsafe { class(value, roots, j) }?;
         // SAFETY: the caller's; a class has at least one byte.
@@ -148,6 +149,9 @@ pub unsafe fn classes<E: PSafe<P>, P: MemPool>(
     roots: &Roots<E, P>,
     j: &Journal<P>,
 ) -> Result<Vec<u64>, Fault> {
+    if count > 0 {
+        require_place(of, "a list of classes")?;
+    }
     let place = |index| {
         // SAFETY: the caller's.
         let value = unsafe { of.wrapping_add(index).read() };
@@ -185,6 +189,9 @@ pub unsafe extern "C" fn make<E: PSafe<Out<G>>, G: PoolTag>(
 ) -> u32 {
     guarded(|| {
         require_running::<G>(number)?;
+        require_place(value, "a value")?;
+        require_place(out, "a result")?;
+        require_open::<G>(handle)?;
         // SAFETY: the caller's.
         let handle = unsafe { opened::<E, G>(handle) }?;
         // SAFETY: the caller's.
@@ -216,6 +223,7 @@ pub unsafe extern "C" fn destroy<E: PSafe<Out<G>>, G: PoolTag>(handle: *const c_
     guarded(|| {
         require_running::<G>(number)?;
         let at = handle;
+        require_open::<G>(at)?;
         // SAFETY: the caller's.
         let handle = unsafe { opened::<E, G>(at) }?;
         if seeded("bridge-destroy-left") {

@@ -11,13 +11,15 @@
 //!   HANDLE-4  The bytes of a handle are valid while a transaction of any thread runs: dropping the
 //!             pool waits for those of other threads, and a handle that is closed inside of a
 //!             transaction keeps its bytes.
+//!   HANDLE-5  A handle that C++ passes is compared with those of the open pools of its type before
+//!             it is read.
 
 use crate::Fault;
 use crate::calls::guarded;
 use crate::destructors::Outermost;
 use crate::fault::{DONE, caught, status};
 use crate::foreign::{CppObject, CppType};
-use crate::passed::RawText;
+use crate::passed::{RawText, require_place};
 use everbyte_media::{ErrorKind, Options, chosen, seeded};
 use everbyte_object::raw::{Raw, base_of, require_opener, running_number};
 use everbyte_object::{Journal, MemPool, Out, PBTreeMap, PMutex, PRefCell, PSafe, PString, PVec, Pool, PoolTag, Root};
@@ -162,6 +164,9 @@ pub unsafe extern "C" fn open<E: PSafe<Out<G>>, G: PoolTag>(
     base: *mut *const u8,
 ) -> u32 {
     guarded(|| {
+        require_place(options, "a set of options")?;
+        require_place(out, "a handle")?;
+        require_place(base, "a base")?;
         // SAFETY: the caller's.
         let options = unsafe { options.read() };
         let [path, name, backend, durability] =
@@ -181,8 +186,10 @@ pub unsafe extern "C" fn open<E: PSafe<Out<G>>, G: PoolTag>(
         let handle = Box::new(Handle::new(pool));
         // SAFETY: the caller's.
         unsafe { base.write(handle.base()) };
+        let handle: *const c_void = Box::into_raw(handle).cast_const().cast();
+        announce::<G>(handle);
         // SAFETY: the caller's.
-        unsafe { out.write(Box::into_raw(handle).cast_const().cast()) };
+        unsafe { out.write(handle) };
         Ok(())
     })
 }
@@ -208,6 +215,38 @@ fn open_pool<E: PSafe<Out<G>>, G: PoolTag>(
     Ok(Out::<G>::create_with(&store, name, &pool, |_| Roots::default())?)
 }
 
+/// The handles of open pools, with the names of their types (HANDLE-5).
+static OPEN: Mutex<Vec<(usize, &str)>> = Mutex::new(Vec::new());
+
+/// Adds a handle that C++ gets.
+pub(crate) fn announce<G: PoolTag>(handle: *const c_void) {
+    let one = (handle.addr(), G::NAME);
+    let mut open = OPEN.lock();
+    if !open.contains(&one) {
+        open.push(one);
+    }
+}
+
+/// Refuses what is no handle of an open pool of that type (HANDLE-5).
+pub(crate) fn require_open<G: PoolTag>(handle: *const c_void) -> Result<(), Fault> {
+    // Null has an error of its own: C++ has closed the pool.
+    match handle.is_null() || OPEN.lock().contains(&(handle.addr(), G::NAME)) {
+        true => Ok(()),
+        false => Err(Fault::invalid(format!("pool type `{}`: {handle:p} is no open pool of it", G::NAME))),
+    }
+}
+
+/// The handle of an open pool.
+///
+/// # Safety
+/// It is one that [`open`] has given out, or HANDLE-5 refuses it.
+unsafe fn known<'h, E: PSafe<Out<G>>, G: PoolTag>(handle: *const c_void) -> Result<&'h Handle<E, G>, Fault> {
+    require_open::<G>(handle)?;
+    // SAFETY: the caller's.
+    unsafe { handle.cast::<Handle<E, G>>().as_ref() }
+        .ok_or_else(|| Fault::invalid(format!("pool type `{}`: no pool is open: the handle is null", G::NAME)))
+}
+
 /// Handles that were closed inside of a transaction (HANDLE-4), so that leak checkers find them.
 static KEPT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
@@ -222,9 +261,10 @@ pub(crate) fn was_closed(handle: *const c_void) -> bool {
 /// `handle` is one of [`open`] that no call that begins later gets; its roots are closed.
 pub unsafe extern "C" fn close<E: PSafe<Out<G>>, G: PoolTag>(handle: *const c_void) -> u32 {
     guarded(|| {
-        let handle = handle.cast_mut().cast::<Handle<E, G>>();
         // SAFETY: the caller's.
-        let synced = unsafe { &*handle }.pool.sync();
+        let synced = unsafe { known::<E, G>(handle) }?.pool.sync();
+        OPEN.lock().retain(|one| *one != (handle.addr(), G::NAME));
+        let handle = handle.cast_mut().cast::<Handle<E, G>>();
         if running_number::<G>() != 0 {
             KEPT.lock().push(handle as usize);
             // SAFETY: the caller's; dropped once, since nothing else frees it. The pool is closed
@@ -255,8 +295,9 @@ pub unsafe fn root<E: PSafe<Out<G>>, G: PoolTag>(
     find: impl FnOnce(&Handle<E, G>, &str) -> Result<*const c_void, Fault>,
 ) -> u32 {
     guarded(|| {
+        require_place(out, "a root")?;
         // SAFETY: the caller's.
-        let handle = unsafe { &*handle.cast::<Handle<E, G>>() };
+        let handle = unsafe { known::<E, G>(handle) }?;
         // SAFETY: the caller's.
         let name = unsafe { name.read() }?;
         if running_number::<G>() != 0 {
@@ -284,7 +325,7 @@ pub unsafe fn root<E: PSafe<Out<G>>, G: PoolTag>(
 pub unsafe extern "C" fn sync<E: PSafe<Out<G>>, G: PoolTag>(handle: *const c_void) -> u32 {
     guarded(|| {
         // SAFETY: the caller's.
-        let handle = unsafe { &*handle.cast::<Handle<E, G>>() };
+        let handle = unsafe { known::<E, G>(handle) }?;
         handle.pool.sync()?;
         handle.pool.store().media().checkpoint().map_err(everbyte_store::Error::from)?;
         Ok(())
@@ -298,7 +339,7 @@ pub unsafe extern "C" fn sync<E: PSafe<Out<G>>, G: PoolTag>(handle: *const c_voi
 pub unsafe extern "C" fn close_root<E: PSafe<Out<G>>, G: PoolTag>(handle: *const c_void, root: *const c_void) -> u32 {
     guarded(|| {
         // SAFETY: the caller's.
-        let handle = unsafe { &*handle.cast::<Handle<E, G>>() };
+        let handle = unsafe { known::<E, G>(handle) }?;
         handle.open.lock().retain(|_, at| *at != root as usize);
         Ok(())
     })
@@ -321,9 +362,10 @@ fn end_of_child(error: &everbyte_object::Error) -> ! {
 ///
 /// # Safety
 /// `body` may be called once with `frame`; it does not unwind.
-pub unsafe extern "C" fn transaction<G: PoolTag>(frame: *mut c_void, body: Body) -> u32 {
+pub unsafe extern "C" fn transaction<G: PoolTag>(frame: *mut c_void, body: Option<Body>) -> u32 {
     let is_outermost = running_number::<G>() == 0;
     let run = || {
+        let body = body.ok_or_else(|| Fault::invalid("a transaction has a body, not a null pointer"))?;
         let ended = Out::<G>::try_transaction(|j| {
             require_opener(j)?; // CALL-3
             let number = running_number::<G>();

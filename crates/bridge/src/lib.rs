@@ -65,6 +65,7 @@
 extern crate self as everbyte_bridge; // the name of this crate in its macros
 
 mod calls;
+pub mod checker;
 mod classes;
 pub mod containers;
 mod description;
@@ -97,6 +98,6 @@ pub mod hidden {
     pub use crate::foreign::{CppObject, RawObject, change, classes, destroy, make};
     pub use crate::handle::{Handle, RawOptions, close, close_root, open, root, sync, transaction};
     pub use crate::library::{Builder, Entry, Library};
-    pub use crate::passed::{Call, RawOption, RawString, RawText};
+    pub use crate::passed::{Call, RawOption, RawString, RawText, require_place};
     pub use everbyte_object as object;
 }

@@ -80,7 +80,7 @@ impl Library {
     /// gets a sentence that is never freed.
     ///
     /// # Safety
-    /// `expected` can be read; `difference` may be written to.
+    /// `expected` can be read; `difference` is null, or may be written to.
     pub unsafe fn attach(&'static self, expected: RawText, difference: *mut RawText) -> *const Entry {
         // SAFETY: the caller's.
         let found = match unsafe { expected.read() } {
@@ -89,8 +89,10 @@ impl Library {
             Err(_) => "its description is no text".into(),
         };
         let text: &'static str = String::leak(found);
-        // SAFETY: the caller's.
-        unsafe { difference.write(RawText::of(text)) };
+        if !difference.is_null() && difference.is_aligned() {
+            // SAFETY: the caller's.
+            unsafe { difference.write(RawText::of(text)) };
+        }
         std::ptr::null()
     }
 

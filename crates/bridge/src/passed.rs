@@ -3,6 +3,8 @@
 //! Invariants
 //!   PASS-1  Everything that a method gets by reference lives as long as its [`Call`]: its object,
 //!           and the arguments that C++ lends. A method that would keep it does not compile.
+//!   PASS-2  A pointer that is null or not aligned is refused before anything is read or written
+//!           through it. (A handle, too, that is none of an open pool: HANDLE-5.)
 
 use crate::Fault;
 use std::ffi::c_void;
@@ -76,11 +78,16 @@ impl Call {
 
     /// The object of the call.
     ///
+    /// # Errors
+    /// If no object can lie there (PASS-2).
+    ///
     /// # Safety
-    /// `this` is a `T` that nothing but transactions changes while the call lasts.
-    pub unsafe fn object<T>(&self, this: *const c_void) -> &T {
+    /// `this` is null, not aligned, or a `T` that nothing but transactions changes while the call
+    /// lasts.
+    pub unsafe fn object<T>(&self, this: *const c_void) -> Result<&T, Fault> {
+        require_place(this.cast::<T>(), "an object")?;
         // SAFETY: the caller's.
-        unsafe { &*this.cast() }
+        Ok(unsafe { &*this.cast() })
     }
 
     /// An argument of the call.
@@ -117,6 +124,23 @@ pub unsafe trait Returned: Sized {
     /// # Errors
     /// The error that the method has returned.
     fn into_raw(self) -> Result<Self::Raw, Fault>;
+}
+
+/// Refuses a place where no `T` can lie (PASS-2).
+///
+/// # Errors
+/// If it is null, or is not aligned.
+#[inline]
+pub fn require_place<T>(at: *const T, what: &str) -> Result<(), Fault> {
+    match !at.is_null() && at.is_aligned() {
+        true => Ok(()),
+        false => Err(no_place(at.addr(), what)),
+    }
+}
+
+#[cold]
+fn no_place(at: usize, what: &str) -> Fault {
+    Fault::invalid(format!("{what} does not lie at {at:#x}, which is null or not aligned"))
 }
 
 macro_rules! numbers {
@@ -313,8 +337,11 @@ unsafe impl Returned for String {
 /// Frees a text that a method has returned.
 ///
 /// # Safety
-/// It was returned once and is not used again.
+/// It is null, or was returned once and is not used again.
 pub(crate) unsafe extern "C" fn free_string(text: RawString) {
+    if text.bytes.is_null() {
+        return; // PASS-2
+    }
     // SAFETY: the caller's: these are the parts of a vector.
     drop(unsafe { Vec::from_raw_parts(text.bytes, text.size, text.capacity) });
 }

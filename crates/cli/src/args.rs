@@ -14,7 +14,7 @@ mod store;
 mod top;
 
 pub(crate) use access::AccessArgs;
-pub(crate) use bridge::{BridgeArgs, BridgeCommand, BridgeCommands, BridgeNewArgs};
+pub(crate) use bridge::{BridgeArgs, BridgeCheckArgs, BridgeCommand, BridgeCommands, BridgeNewArgs};
 pub(crate) use domain::{BrokerArgs, DomainCommand, DomainCommands};
 pub(crate) use fs::{
     FsCommand, FsCommands, FsDumpArgs, FsGrowArgs, FsLsArgs, FsStatArgs, FsckArgs, GetArgs, MkfsArgs, MountArgs,

@@ -36,7 +36,7 @@ void a_full_pool_refuses_and_stays_whole(const std::string& path) {
       kept = prices.size();
     }
   });
-  REQUIRE(prices.size() == kept && kept > 0);
+  REQUIRE(prices.size() == kept && kept > 0 && kept < 10000);  // as much as the span of 2 MiB
   archive::txn([&](auto& t) { prices.push(t, 2.0); });
   REQUIRE(prices.size() == kept + 1 && prices.at(kept) == 2.0);
 }

@@ -5,6 +5,7 @@
 
 #include "require.hpp"
 
+#include <array>
 #include <cstring>
 #include <new>
 #include <stdexcept>
@@ -65,6 +66,18 @@ void a_roll_back_restores_every_byte(const everbyte::object<list, shop>& all) {
   REQUIRE(all->size == 3 && sum(all) == 6);
 }
 
+// A field of one byte is logged by itself.
+void a_roll_back_restores_a_small_field(const everbyte::object<list, shop>& all) {
+  try {
+    shop::txn([&](auto& t) {
+      *all->head.mut(t, &node::shade) = color::red;
+      throw std::runtime_error("no");
+    });
+  } catch (const std::runtime_error&) {
+  }
+  REQUIRE(all->head->shade == color::green);
+}
+
 void an_object_is_destroyed_once(const everbyte::object<list, shop>& all) {
   shop::txn([&](auto& t) {
     auto gone = all->head;
@@ -99,6 +112,33 @@ void padding_is_zero() {
     for (std::size_t at = sizeof(node::value) + 1; at < sizeof(node) - 8; ++at) REQUIRE(kept[at] == 0);
     REQUIRE(made->value == 5 && made->shade == color::green && !made->next);
     t.destroy(made);
+  });
+}
+
+// Every byte of an object is kept, the last one too.
+struct filled {
+  std::int16_t first;
+  std::int16_t last;
+};
+EVERBYTE_FIELDS(filled, first, last)
+
+// With padding, so that its fields are copied one by one.
+struct row {
+  std::uint8_t mark;
+  std::int32_t plain[2];
+  std::array<std::int16_t, 3> other;
+};
+EVERBYTE_FIELDS(row, mark, plain, other)
+
+void the_last_byte_is_kept() {
+  shop::txn([&](auto& t) {
+    auto made = t.make(filled{1, -1});
+    REQUIRE(made->first == 1 && made->last == -1);
+    t.destroy(made);
+    auto copied = t.make(row{1, {2, 3}, {4, 5, 6}});
+    REQUIRE(copied->mark == 1 && copied->plain[0] == 2 && copied->plain[1] == 3);
+    REQUIRE(copied->other == (std::array<std::int16_t, 3>{4, 5, 6}));
+    t.destroy(copied);
   });
 }
 
@@ -175,6 +215,7 @@ void destructors_run_once_for_each_committed_drop(const all_sessions& all) {
   everbyte::pointer_t<session, shop> first;
   shop::txn([&](auto& t) {
     auto child = t.make(std::in_place_type<session>, 2u, all->to, nullptr);
+    // everbyte: allow(kept) committed before it is used
     first = t.make(std::in_place_type<session>, 1u, all->to, child);
     all.mut(t)->second = t.make(std::in_place_type<session>, 5u, all->to, nullptr);
     all.mut(t)->last = t.make(std::in_place_type<session>, 13u, all->to, nullptr);
@@ -219,7 +260,8 @@ void a_long_chain_needs_no_deep_stack() {
   everbyte::pointer_t<counts, shop> counted;
   everbyte::pointer_t<session, shop> first;
   shop::txn([&](auto& t) {
-    counted = t.make(counts{0});
+    counted = t.make(counts{0});  // everbyte: allow(kept) committed before it is used
+    // everbyte: allow(kept) committed before it is used
     for (int number = 0; number < count; ++number) first = t.make(std::in_place_type<session>, 1u, counted, first);
   });
   shop::txn([&](auto& t) { t.destroy(first); });
@@ -267,12 +309,15 @@ int main(int, char** words) {
     for (int value : {1, 2, 3}) push(all, value);
     REQUIRE(all->size == 3 && all->head->shade == color::green);
     a_roll_back_restores_every_byte(all);
+    a_roll_back_restores_a_small_field(all);
     an_object_is_destroyed_once(all);
     must_refuse(busy, "root `list1`", [&] { pool.cpp_root<list>("list1"); });
     auto first = pool.cpp_root<node>("first node", {7, color::red, nullptr});
     REQUIRE(first->value == 7);
+    for (int round = 0; round < 2; ++round) REQUIRE(pool.cpp_root<node>("ended")->value == 0);  // a root that has ended
     a_null_pointer_reads_and_changes_nothing();
     padding_is_zero();
+    the_last_byte_is_kept();
 #ifndef CHANGED
     destructors_run_once_for_each_committed_drop(kept);
     a_destructor_may_throw(kept);

@@ -57,10 +57,10 @@ void an_exception_of_a_key_rolls_back(const Map& map) {
   must_throw([&] { shop::txn([&](auto& t) { map.emplace(t, key{1, 50}, 50); }); });
   must_throw([&] {
     shop::txn([&](auto& t) {
-      is_angry = false;
+      is_angry = false;  // everbyte: allow(volatile) it makes an order throw
       map.clear(t);
       map.insert_or_assign(t, key{2, 1}, 1);
-      is_angry = true;
+      is_angry = true;  // everbyte: allow(volatile) as above
       map.erase(t, key{2, 1});
     });
   });

@@ -275,6 +275,16 @@ EVERBYTE_FIELDS(of_the_shop, to)
 void an_object_of_the_other_pool_made() {
   archive::txn([](auto& t) { t.make(of_the_shop{nullptr}); });
 }
+//@ a field of this class cannot live in the pool
+struct holds_a_root { shop::counter of; };
+EVERBYTE_FIELDS(holds_a_root, of)
+void a_type_of_rust_in_a_class_of_cpp(const shop& pool, const holds_a_root& value) {
+  pool.cpp_root<holds_a_root>("x", value);
+}
+//@ no part of a template
+void a_type_of_rust_in_a_template(const shop& pool) {
+  pool.root<shop::kv_store<int, shop::counter>>("x");
+}
 //@ this class cannot live in the pool
 void a_plain_pointer_made_an_object(int* plain) {
   shop::txn([&](auto& t) { t.make(plain); });

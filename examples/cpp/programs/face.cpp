@@ -165,10 +165,11 @@ EVERBYTE_FIELDS(point, x, y)
 void a_pool_closed_in_its_own_lambda_refuses(const std::string& path) {
   std::optional<archive> pool(std::in_place, path + ".archive");
   everbyte::pointer_t<point, archive> kept;
+  // everbyte: allow(kept) it is used after its pool was closed, to be refused
   archive::txn([&](auto& t) { kept = t.make(point{1, 2}); });
   archive::txn([&](auto& t) {
     kept.mut(t)->x = 7;
-    pool.reset();
+    pool.reset();  // everbyte: allow(volatile) a pool that is closed too early
     must_refuse(invalid, "the pool was closed", [&] { t.make(point{3, 4}); });
     must_refuse(invalid, "the pool was closed", [&] { t.destroy(kept); });
     must_refuse(invalid, "its pool is closed", [&] { return kept->x; });
@@ -203,6 +204,8 @@ void threads_make_and_destroy_objects(const std::string& path) {
 void errors_of_opening_are_exceptions(const std::string& path) {
   must_refuse(io, "absent", [&] { archive pool(path + ".absent"); });
   must_refuse(invalid, "is none of auto", [&] { archive pool(path + ".archive", {.backend = "tape"}); });
+  must_refuse(invalid, "`soon` is none of always", [&] { archive pool(path + ".archive", {.durability = "soon"}); });
+  must_refuse(invalid, "too small", [&] { archive pool(path + ".small", {.create = true, .size_max = 4096}); });
   must_refuse(not_found, "nothing", [&] { archive pool(path + ".archive", {.name = "nothing"}); });
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iostream>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -56,6 +57,18 @@ void callbacks_may_throw(const table& all) {
     REQUIRE(false);
   } catch (const std::runtime_error&) {
   }
+  // It ends where it is caught.
+  struct counted {
+    std::shared_ptr<int> of;
+  };
+  auto alive = std::make_shared<int>(0);
+  shop::txn([&](auto& t) { all.put(t, key_text("one"), 1); });
+  try {
+    all.each([&](const key_text&, const int&) { throw counted{alive}; });
+    REQUIRE(false);
+  } catch (const counted&) {
+  }
+  REQUIRE(alive.use_count() == 1);
   // An exception of a callback dooms its transaction, even if it is caught.
   must_refuse(invalid, "nested transaction failed", [&] {
     shop::txn([&](auto& t) {

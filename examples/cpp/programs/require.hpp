@@ -14,6 +14,7 @@
     }                                                                                 \
   } while (0)
 
+#ifdef __cpp_exceptions
 // Runs `action`, which must fail with an error of that kind whose text has `part`.
 template <class Action>
 void must_refuse(everbyte::error_kind kind, std::string_view part, Action&& action) {
@@ -28,5 +29,6 @@ void must_refuse(everbyte::error_kind kind, std::string_view part, Action&& acti
   std::fprintf(stderr, "not refused: %.*s\n", static_cast<int>(part.size()), part.data());
   std::exit(1);
 }
+#endif
 
 #endif

@@ -7,8 +7,10 @@ use everbyte_bridge::{Extern, Passed, Returned, export, library};
 use everbyte_object::{Journal, MemPool, PBTreeMap, PCell, PRefCell, PSafe, PString, PVec, pool};
 
 mod kv_store;
+mod list;
 
 pub use kv_store::{KvStore, Slot};
+pub use list::{Link, List, Tally};
 
 pool!(pub Shop, pub Archive);
 
@@ -129,6 +131,6 @@ impl<T: PSafe<P> + Passed + Returned + Copy, P: MemPool> Series<T, P> {
 
 library! {
     name stock;
-    pool Shop { Counter, Inventory, Series<f64> as prices, Series<u32> as visits, template<K, V> KvStore<K, V>, std }
+    pool Shop { Counter, Inventory, Series<f64> as prices, Series<u32> as visits, template<K, V> KvStore<K, V>, template<K> List<K>, Tally, std }
     pool Archive { Counter, Series<f64> as prices }
 }

@@ -1,6 +1,6 @@
 //! C++ programs over the library of this crate, by every compiler that is installed.
 
-use everbyte_bridge::{Roots, RootsOf, headers};
+use everbyte_bridge::{Roots, RootsOf, checker, headers};
 use everbyte_object::{Pool, UntypedPool};
 use everbyte_store::Store;
 use std::path::{Path, PathBuf};
@@ -47,6 +47,7 @@ fn headers_are_made_of_a_library_and_compared_with_it() {
             "counter.hpp",
             "inventory.hpp",
             "kv_store.hpp",
+            "list.hpp",
             "prices.hpp",
             "std_deque.hpp",
             "std_hash_map.hpp",
@@ -54,6 +55,7 @@ fn headers_are_made_of_a_library_and_compared_with_it() {
             "std_map.hpp",
             "std_set.hpp",
             "std_vector.hpp",
+            "tally.hpp",
             "visits.hpp"
         ]
     );
@@ -218,7 +220,10 @@ fn open(path: &Path) -> Store {
 #[test]
 fn a_hash_table_holds_classes_that_only_cpp_knows() {
     for name in COMPILERS {
-        let Some(compiler) = compiler(name) else { continue };
+        let Some(mut compiler) = compiler(name) else { continue };
+        if name == "g++" {
+            compiler.args(["-fsanitize=address", "-fno-sanitize-recover=all"]); // copies are given back
+        }
         let dir = tempfile::tempdir().unwrap();
         let (program, store) = (build(compiler, "kv_store.cpp", dir.path()), dir.path().join("store"));
         assert_eq!(succeed(&program, &store, &["put", "one", "1", "put", "two", "2", "put", "one", "3"]), "");
@@ -244,6 +249,119 @@ fn an_inventory_outlives_its_program() {
         assert!(refused.status.code() == Some(1) && text_of(&refused) == "only 3 are left\n", "{}", text_of(&refused));
         assert_eq!(succeed(&program, &store, &[]), "1 kinds, 2 changes, first: pears\n");
     }
+}
+
+/// A list whose links are Rust's, as the root "list1", and a number that threads share; by libc++,
+/// too, without exceptions and RTTI, and in turns.
+#[test]
+fn a_list_of_rust_and_a_shared_number_by_every_library_of_std() {
+    let forms: [(&str, &[&str]); 3] = [
+        ("g++", &[]),
+        ("clang++", &["-stdlib=libc++"]),
+        ("clang++", &["-stdlib=libc++", "-fno-exceptions", "-fno-rtti"]),
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    let built = forms.iter().enumerate().filter_map(|(index, (name, words))| {
+        let mut compiler = compiler(name)?;
+        if words.contains(&"-stdlib=libc++") && !has_libcxx() {
+            return None;
+        }
+        let place = dir.path().join(index.to_string());
+        std::fs::create_dir(&place).unwrap();
+        compiler.args(*words);
+        Some(build(compiler, "list.cpp", &place))
+    });
+    let programs: Vec<PathBuf> = built.collect();
+    for (index, program) in programs.iter().enumerate() {
+        let store = dir.path().join(format!("store{index}"));
+        succeed(program, &store, &["first"]);
+        succeed(&programs[(index + 1) % programs.len()], &store, &["second"]);
+    }
+}
+
+fn has_libcxx() -> bool {
+    let mut asked = Command::new("clang++");
+    let found = asked.args(["-stdlib=libc++", "-x", "c++", "-E", "-include", "vector", "/dev/null"]).output();
+    let is_there = found.is_ok_and(|output| output.status.success());
+    if !is_there {
+        eprintln!("skipped: no libc++; ci/setup test installs it");
+    }
+    is_there
+}
+
+/// The persistent containers and classes of C++ over libc++.
+#[test]
+fn libcxx_keeps_the_promises_of_containers_and_classes() {
+    if !has_libcxx() {
+        return;
+    }
+    for source in ["containers.cpp", "classes.cpp"] {
+        let Some(mut compiler) = compiler("clang++") else { return };
+        compiler.arg("-stdlib=libc++");
+        let dir = tempfile::tempdir().unwrap();
+        let (program, store) = (build(compiler, source, dir.path()), dir.path().join("store"));
+        for part in ["first", "second"] {
+            succeed(&program, &store, &[part]);
+        }
+    }
+}
+
+/// Two libraries in one process, and libeverbyte where the workspace has built it.
+#[test]
+fn two_libraries_and_libeverbyte_share_a_process() {
+    let Some(mut compiler) = compiler("g++") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let headers = dir.path().join("depot");
+    std::fs::create_dir(&headers).unwrap();
+    for header in std::fs::read_dir(generated()).unwrap().map(Result::unwrap) {
+        let text = std::fs::read_to_string(header.path()).unwrap();
+        let text = text.replace("namespace stock", "namespace depot").replace("::stock::", "::depot::");
+        let text = text.replace("everbyte_bridge_stock", "everbyte_bridge_depot").replace("_5_stock_", "_5_depot_");
+        std::fs::write(headers.join(header.file_name()), text).unwrap();
+    }
+    let (second, everything) = (dir.path().join("libdepot.so"), library().with_file_name("libeverbyte_capi.so"));
+    std::fs::copy(library(), &second).unwrap();
+    compiler.arg("-I").arg(dir.path());
+    let (program, store) = (build(compiler, "together.cpp", dir.path()), dir.path().join("store"));
+    let mut run = command(&program, &store, &[]);
+    run.env("DEPOT", second).env("EVERBYTE_STORE", dir.path().join("words"));
+    match everything.exists() {
+        true => drop(run.arg(everything)),
+        false => eprintln!("without libeverbyte: it is not built"),
+    }
+    let output = run.output().unwrap();
+    assert!(output.status.success(), "{:?} {}", output.status, text_of(&output));
+}
+
+/// Pointers that are null, not aligned, or of nothing, given to the library's functions themselves.
+#[test]
+fn wrong_pointers_to_raw_functions_are_refused() {
+    let Some(mut compiler) = compiler("g++") else { return };
+    compiler.args(["-fsanitize=address", "-fno-sanitize-recover=all"]);
+    let dir = tempfile::tempdir().unwrap();
+    let (program, store) = (build(compiler, "raw.cpp", dir.path()), dir.path().join("store"));
+    succeed(&program, &store, &[]);
+}
+
+/// Programs that compile, and that the checker refuses, line by line; and right ones.
+#[test]
+fn the_checker_refuses_what_compilers_do_not() {
+    if compiler("clang++").is_none() {
+        return;
+    }
+    let (include, programs) = (root().join("include"), program(""));
+    let words = ["-isystem".as_ref(), include.as_os_str(), "-isystem".as_ref(), generated().as_os_str()];
+    let words = [&words[..], &["-I".as_ref(), programs.as_os_str()]].concat();
+    let found = |file: &str| {
+        let findings = checker::check("clang++".as_ref(), &words, &program(file)).unwrap();
+        findings.into_iter().map(|one| (one.line as usize, one.rule.to_string())).collect::<Vec<_>>()
+    };
+    let source = std::fs::read_to_string(program("refused.cpp")).unwrap();
+    let marked = |(line, at): (&str, usize)| Some((at, line.split_once("  //@ ")?.1.to_string()));
+    let expected: Vec<(usize, String)> = source.lines().zip(1..).filter_map(marked).collect();
+    assert!(expected.len() > 50);
+    assert_eq!(found("refused.cpp"), expected);
+    assert_eq!(found("classes.cpp"), []);
 }
 
 /// Each marked program is refused by both compilers, and the file without them compiles, without

@@ -38,7 +38,7 @@ unsafe extern "C" fn destruct(at: *mut c_void) -> u32 {
 /// This program has the destructor, or not.
 pub(super) fn registered(is_there: bool) {
     // SAFETY: texts and a function of this program.
-    assert_done(unsafe { register(RawText::of("guard"), RawText::of(GUARD), destruct, is_there.into()) });
+    assert_done(unsafe { register(RawText::of("guard"), RawText::of(GUARD), Some(destruct), is_there.into()) });
 }
 
 impl List {

@@ -8,7 +8,7 @@ mod threads;
 
 use crate::fault::{DONE, THROWN, assert_done, assert_failed};
 use crate::foreign::{CppObject, RawObject, change, destroy, make};
-use crate::handle::{Handle, Roots, root, transaction};
+use crate::handle::{Handle, Roots, announce, root, transaction};
 use crate::passed::RawText;
 use crate::{Fault, NamedRoot};
 use everbyte_object::{MemPool, PSafe, PString, Pool, pool};
@@ -95,6 +95,7 @@ fn list(handle: &OwnHandle, name: &'static str) -> List {
 /// Opens the root of that name, made if there is none: the function `cpp_root` of `library!`.
 fn open_list(handle: &OwnHandle, name: &'static str, at: &mut *const c_void) -> u32 {
     let handle: *const c_void = (&raw const *handle).cast();
+    announce::<ExploredTag>(handle);
     let find = |handle: &OwnHandle, name: &str| {
         let found = handle.pool.try_tx(|j, roots| {
             let first = ListClass { size: 0, head: 0 };
@@ -132,7 +133,7 @@ fn txn(mut body: impl FnMut(u64) -> bool) -> u32 {
     }
     let mut frame: &mut dyn FnMut(u64) -> bool = &mut body;
     // SAFETY: `run` reads the frame during the call, and does not unwind.
-    unsafe { transaction::<ExploredTag>((&raw mut frame).cast(), run) }
+    unsafe { transaction::<ExploredTag>((&raw mut frame).cast(), Some(run)) }
 }
 
 /// `mut`: logs a word, then stores it.

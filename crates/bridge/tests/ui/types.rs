@@ -1,5 +1,5 @@
-//! Types that cannot be exported (rows CB57, CB58).
-use everbyte_bridge::{Extern, export, library};
+//! Types that cannot be exported (rows CB57, CB58, CB61).
+use everbyte_bridge::{CppClass, Extern, export, library};
 use everbyte_object::{Journal, MemPool, PCell, PSafe, pool};
 
 pool!(P1, P2);
@@ -40,6 +40,26 @@ mod not_persistent {
     pub struct Volatile<P: MemPool> {
         count: PCell<u64, P>,
         text: String,
+    }
+}
+//@ a_class_kept_directly: "keep it in a `ByteArray<K, P>`"
+mod a_class_kept_directly {
+    use super::*;
+    #[derive(Extern)]
+    #[repr(C)]
+    pub struct Direct<K: CppClass, P: MemPool> {
+        count: PCell<u64, P>,
+        key: K,
+    }
+}
+//@ classes_kept_in_an_array: "keep it in a `ByteArray<K, P>`"
+mod classes_kept_in_an_array {
+    use super::*;
+    #[derive(Extern)]
+    #[repr(C)]
+    pub struct Many<K: CppClass, P: MemPool> {
+        count: PCell<u64, P>,
+        keys: [K; 4],
     }
 }
 //@ named_badly: "a name in C++ is an identifier"

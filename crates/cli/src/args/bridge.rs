@@ -1,6 +1,7 @@
 //! The arguments of `everbyte bridge ..`.
 
 use clap::{Args as ClapArgs, Subcommand};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// `everbyte bridge ..`.
@@ -18,8 +19,9 @@ pub(crate) enum BridgeCommand {
     New(BridgeNewArgs),
     /// Compiles the crate and writes its C++ headers
     Build(BridgeArgs),
-    /// Compares C++ headers with what the library exports now; exit code 1 if they differ
-    Check(BridgeArgs),
+    /// Compares C++ headers with what the library exports now, and checks programs that use them;
+    /// exit code 1 if the headers differ or a program is refused
+    Check(BridgeCheckArgs),
 }
 
 /// `everbyte bridge new`.
@@ -32,7 +34,23 @@ pub(crate) struct BridgeNewArgs {
     pub crates: Option<PathBuf>,
 }
 
-/// `everbyte bridge build` and `check`.
+/// `everbyte bridge check`.
+#[derive(ClapArgs)]
+pub(crate) struct BridgeCheckArgs {
+    #[command(flatten)]
+    pub bridge: BridgeArgs,
+    /// A C++ program to check for bugs that no compiler refuses; may be given again
+    #[arg(long = "program", value_name = "FILE")]
+    pub programs: Vec<PathBuf>,
+    /// The clang that reads programs
+    #[arg(long, value_name = "COMMAND", default_value = "clang++")]
+    pub clang: OsString,
+    /// Words for clang: paths of headers, definitions
+    #[arg(last = true, value_name = "WORDS")]
+    pub words: Vec<OsString>,
+}
+
+/// `everbyte bridge build`, and the first part of `check`.
 #[derive(ClapArgs)]
 pub(crate) struct BridgeArgs {
     /// The directory of the crate

@@ -1,11 +1,13 @@
 //! `everbyte bridge new|build|check`: C++ headers of a library of persistent Rust types.
 
-use crate::args::{BridgeArgs, BridgeCommand, BridgeCommands, BridgeNewArgs};
+use crate::args::{BridgeArgs, BridgeCheckArgs, BridgeCommand, BridgeCommands, BridgeNewArgs};
 use crate::failure::Failure;
 use crate::output::Output;
+use everbyte_bridge::checker::{self, CheckError};
 use everbyte_bridge::describe_library;
 use everbyte_bridge::headers::{self, Header};
 use serde_json::{Value, json};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -72,16 +74,45 @@ fn build(args: &BridgeArgs, output: &Output) -> Result<(), Failure> {
     )
 }
 
-fn check(args: &BridgeArgs, output: &Output) -> Result<(), Failure> {
-    let (library, made) = generate(args)?;
-    let directory = directory(args);
+fn check(args: &BridgeCheckArgs, output: &Output) -> Result<(), Failure> {
+    let (library, made) = generate(&args.bridge)?;
+    let directory = directory(&args.bridge);
     if let Some(difference) = headers::difference(&made, &directory) {
         return Err(Failure::No(format!("{difference}; run `everbyte bridge build`")));
     }
+    let mut said = format!("{}: {} headers are as the library", directory.display(), made.len());
+    let findings = check_programs(args, &directory)?;
+    if !findings.is_empty() {
+        return Err(Failure::No(findings.join("\n")));
+    }
+    for program in &args.programs {
+        said += &format!("\n{}: nothing is refused", program.display());
+    }
     output.say(
-        format!("{}: {} headers are as the library", directory.display(), made.len()),
-        json!({ "library": library, "directory": directory, "headers": made.len() }),
+        said,
+        json!({ "library": library, "directory": directory, "headers": made.len(), "programs": args.programs }),
     )
+}
+
+/// The findings of the checker in the programs, a line each.
+fn check_programs(args: &BridgeCheckArgs, headers: &Path) -> Result<Vec<String>, Failure> {
+    // Headers that are not the program's: the generated ones, and those beside this binary.
+    let mut words: Vec<OsString> = vec!["-isystem".into(), headers.into()];
+    let program = std::env::current_exe().ok();
+    let installed = program.and_then(|program| Some(program.parent()?.parent()?.join("include")));
+    if let Some(include) = installed.filter(|include| include.join("everbyte/bridge.hpp").exists()) {
+        words.extend(["-isystem".into(), include.into()]);
+    }
+    words.extend_from_slice(&args.words);
+    let mut findings = Vec::new();
+    for program in &args.programs {
+        let found = checker::check(&args.clang, &words, program).map_err(|error| match error {
+            CheckError::Program { .. } => Failure::No(error.to_string()),
+            CheckError::NoClang { .. } | CheckError::Tree { .. } => Failure::System(error.to_string()),
+        })?;
+        findings.extend(found.iter().map(ToString::to_string));
+    }
+    Ok(findings)
 }
 
 fn directory(args: &BridgeArgs) -> PathBuf {

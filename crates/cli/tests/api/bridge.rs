@@ -68,6 +68,31 @@ fn headers_are_made_of_a_crate_and_checked() {
     place.bad(&["bridge", "check", "--library", library, "--headers", "other"], 1, &["lib.h: it is absent"]);
 }
 
+/// `check --program` reads a program by clang, and refuses it with file, line and advice.
+#[test]
+fn programs_are_checked_beside_their_headers() {
+    if Command::new("clang++").arg("--version").output().is_err() {
+        eprintln!("skipped: no `clang++`; ci/setup test installs it");
+        return;
+    }
+    let place = Place::new();
+    std::fs::write(place.path("events.c"), DESCRIBED).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o"]).arg(place.path("libevents.so")).arg(place.path("events.c"));
+    assert!(compiler.status().expect("a C compiler").success());
+    place.good(&["bridge", "build", "--library", "libevents.so", "--headers", "include"]);
+    let check = ["bridge", "check", "--library", "libevents.so", "--headers", "include", "--program", "main.cpp"];
+    let program = "#ifdef WRONG\nextern \"C\" void everbyte_bridge_events();\n#endif\nint main() {}\n";
+    std::fs::write(place.path("main.cpp"), program).unwrap();
+    let said = place.good(&check);
+    assert_eq!(said, "include: 3 headers are as the library\nmain.cpp: nothing is refused\n");
+    let wrong = [&check[..], &["--", "-DWRONG"]].concat();
+    place.bad(&wrong, 1, &["main.cpp:2: [raw]", "call the methods of the generated headers"]);
+    std::fs::write(place.path("main.cpp"), "int main() { return nothing; }\n").unwrap();
+    place.bad(&check, 1, &["main.cpp: it does not compile", "nothing"]);
+    place.bad(&[&check[..], &["--clang", "no-such-clang"]].concat(), 5, &["`no-such-clang` cannot be run"]);
+}
+
 #[test]
 fn a_file_that_exports_no_types_is_refused() {
     let place = Place::new();
