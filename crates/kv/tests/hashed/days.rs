@@ -403,7 +403,7 @@ fn left_behind(reopens: bool, fails: bool) -> u64 {
     allocated(&store.object("t").unwrap())
 }
 
-/// What a failed commit was to give back is given back by later ones.
+/// Later commits give back the space that a failed one was to give back.
 #[test]
 fn a_commit_that_fails_keeps_nothing_from_being_given_back() {
     let expected = left_behind(false, false);
@@ -412,8 +412,8 @@ fn a_commit_that_fails_keeps_nothing_from_being_given_back() {
     }
 }
 
-/// Each commit, and each opening that applies a ledger again, lets the other of the two states count:
-/// the one that counts is not written to.
+/// Each commit, and each opening that applies a ledger again, lets the other of the two states
+/// count: the one that counts is not written to.
 #[test]
 fn a_commit_after_an_opening_spares_the_state_that_counts() {
     let store = store(16 << 20);
