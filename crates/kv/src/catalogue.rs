@@ -319,4 +319,20 @@ mod tests {
         let again = kv.create_table("again").unwrap();
         assert_eq!((again.open.number, kv.check()), (old.open.number, vec![]));
     }
+
+    /// Going back to a version keeps the highest number: the next table gets a number that no other
+    /// one has had.
+    #[test]
+    fn a_restored_version_gives_no_number_twice() {
+        let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+        let store = Store::format(media, &FormatOptions::default()).unwrap();
+        let kv = Kv::create(&store, "kv").unwrap();
+        kv.create_table("kept").unwrap();
+        kv.name_version("before").unwrap();
+        let gone = kv.create_table("gone").unwrap();
+        kv.restore_version("before").unwrap();
+        let next = kv.create_table("next").unwrap();
+        assert!(next.open.number > gone.open.number, "{:?} and {:?}", next.open, gone.open);
+        assert_eq!(kv.check(), []);
+    }
 }

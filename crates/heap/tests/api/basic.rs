@@ -419,3 +419,33 @@ fn a_disk_without_room_to_spare_still_gives_what_is_needed() {
     assert_eq!(heap.object().backed(), backed, "the heap has not grown");
     store.media().clone().abandon();
 }
+
+/// A block that was freed with the word that named it serves later allocations of this process.
+#[test]
+fn blocks_freed_from_a_word_are_allocated_again() {
+    let (_store, heap) = create(64 << 20, 1 << 20);
+    let target = heap.object().root_at();
+    for size in [8192, 20_000, 300_000] {
+        for _ in 0..200 {
+            heap.alloc_into(size, target).unwrap();
+            heap.free_from(target).unwrap();
+        }
+    }
+    assert_eq!(heap.check(None), []);
+}
+
+/// A free that was given up leaves its block to be freed by another one.
+#[test]
+fn a_free_that_was_given_up_can_be_made_again() {
+    let (_store, heap) = create(64 << 20, 1 << 20);
+    for size in [64, 20_000] {
+        let at = allocate(&heap, size);
+        for _ in 0..3 {
+            let op = heap.op_free(at).unwrap();
+            assert!(matches!(heap.op_free(at), Err(Error::BeingFreed { .. })));
+            heap.abandon(&[op]);
+        }
+        free(&heap, at);
+    }
+    assert_eq!((heap.usage().unwrap().allocated, heap.check(None)), (0, vec![]));
+}

@@ -65,3 +65,35 @@ fn room_asked_for_in_advance_is_backed_or_refused() {
     assert!(matches!(heap.expand(1 << 40), Err(Error::TooLarge { .. })));
     assert_eq!(store.info().backed, after, "nothing has changed");
 }
+
+/// A quota keeps released clusters from being backed again; once it is raised they are allocated,
+/// and the object does not grow.
+#[test]
+fn released_clusters_that_a_quota_refused_are_allocated_later() {
+    let store = store_of(64 << 20);
+    let heap = heap_in(&store, 16 << 20);
+    let large = allocate(&heap, 32 * CLUSTER);
+    free(&heap, large);
+    heap.shrink_all().unwrap();
+    let end = heap.object().backed();
+    store.set_quota("test", Some(store.info().backed / CLUSTER)).unwrap();
+    assert!(heap.reserve(24 * CLUSTER).unwrap_err().is_full());
+    store.set_quota("test", None).unwrap();
+    let again = allocate(&heap, 32 * CLUSTER);
+    assert_eq!((again.at, heap.object().backed()), (large.at, end));
+    assert_eq!(heap.check(None), []);
+}
+
+/// A range that holds a block is refused as a whole: its free clusters stay to be allocated.
+#[test]
+fn free_clusters_of_a_refused_range_are_allocated_later() {
+    let store = store_of(64 << 20);
+    let heap = heap_in(&store, 16 << 20);
+    let (first, second) = (allocate(&heap, 8 * CLUSTER), allocate(&heap, CLUSTER));
+    assert!(first.end() <= second.at);
+    free(&heap, first);
+    assert!(matches!(heap.shrink(first.at.get()..second.end().get()), Err(Error::NotFree { .. })));
+    let again = allocate(&heap, 8 * CLUSTER);
+    assert!(again.end() <= second.at, "{again:?} behind {second:?}");
+    assert_eq!(heap.check(None), []);
+}

@@ -85,6 +85,28 @@ fn a_leaked_batch_does_not_come_to_life_after_a_close() {
     assert_nothing_happened(&kv, "after an unrelated put");
 }
 
+/// Crashes one after the other, without a commit between them: the numbers that are given later are
+/// none of the void ones.
+#[test]
+fn crashes_without_a_commit_between_them_leave_numbers_that_count() {
+    let store = store();
+    let mut kv = filled(&store);
+    for _ in 0..3 {
+        let mut batch = kv.batch();
+        batch.put(b"never", b"happened").unwrap();
+        std::mem::forget(batch);
+        drop(kv);
+        kv = Kv::open(&store, "t").unwrap();
+        assert_nothing_happened(&kv, "after a crash");
+    }
+    kv.put(b"other", b"1").unwrap();
+    assert_eq!(kv.get(b"other").unwrap().as_deref(), Some(&b"1"[..]));
+    drop(kv);
+    let kv = Kv::open(&store, "t").unwrap();
+    assert_eq!(kv.get(b"other").unwrap().as_deref(), Some(&b"1"[..]));
+    assert_nothing_happened(&kv, "at the end");
+}
+
 /// A crash in the middle of a batch; then an opening that fails; then one that does not. The first
 /// must not say that the table was closed in good order, or the second commits what the crash cut
 /// short.

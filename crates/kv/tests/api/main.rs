@@ -4,5 +4,6 @@ mod given_up;
 mod max;
 mod parts;
 mod passed;
+mod prefetch;
 mod read_only;
 mod updates;

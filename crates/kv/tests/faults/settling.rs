@@ -104,8 +104,8 @@ fn block_on(mut future: Settled) -> everbyte_kv::Result<()> {
     }
 }
 
-/// Whether puts return before they are durable and their futures do not, and share syncs.
-fn futures_wait_for_the_disk() -> bool {
+/// A store on a disk whose gate is open.
+fn gated() -> (tempfile::TempDir, Arc<Gated>, Kv) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let media = Options { backend: BackendChoice::File, ..Options::default() };
@@ -115,6 +115,12 @@ fn futures_wait_for_the_disk() -> bool {
     let disk = Arc::new(Gated { file, gate: Mutex::default(), changed: Condvar::new(), syncs: AtomicUsize::new(0) });
     let store = Store::attach(OpenOptions::new(&path).on_disk(disk.clone()).open(&media).unwrap()).unwrap();
     let kv = Kv::open_or_create(&store, "kv").unwrap();
+    (folder, disk, kv)
+}
+
+/// Whether puts return before they are durable and their futures do not, and share syncs.
+fn futures_wait_for_the_disk() -> bool {
+    let (_folder, disk, kv) = gated();
     let settler = Settler::start(&kv).unwrap();
     disk.gate.lock().0 = true;
     let mut first = settler.put(b"first", b"1").unwrap();
@@ -208,4 +214,44 @@ fn futures_are_woken_whatever_the_others_are() {
     let puts: Vec<Settled> = (0..10_u8).map(|key| settler.put(&[key], b"1").unwrap()).collect();
     puts.into_iter().for_each(|put| block_on(put).unwrap());
     assert_eq!(kv.len(), 11);
+}
+
+/// SETTLER-2: the commit that is asked for last is the older one of two that wait; both are settled
+/// when their tickets are.
+#[test]
+fn an_older_commit_that_is_asked_for_later_keeps_none_back() {
+    let (_folder, disk, kv) = gated();
+    let settler = Settler::start(&kv).unwrap();
+    disk.gate.lock().0 = true;
+    let first = settler.put(b"first", b"1").unwrap();
+    disk.wait_for_a_sync();
+    let commit = |key: &[u8]| {
+        let mut batch = kv.batch();
+        batch.put(key, b"2").unwrap();
+        batch.commit().unwrap()
+    };
+    let (older, newer) = (commit(b"older"), commit(b"newer"));
+    let (newer, older) = (settler.future(newer), settler.future(older));
+    disk.open();
+    [first, older, newer].into_iter().for_each(|future| block_on(future).unwrap());
+    assert_eq!((kv.len(), kv.get(b"newer").unwrap().as_deref()), (3, Some(&b"2"[..])));
+}
+
+/// Commits that are settled together count one by one for the limit of readers.
+#[test]
+fn a_reader_is_behind_every_commit_of_those_settled_together() {
+    let (_folder, _disk, kv) = gated();
+    kv.put(b"key", &[1; 900]).unwrap();
+    let reader = kv.snapshot();
+    kv.set_reader_limit(std::num::NonZeroU64::new(2));
+    let commit = |value: u8| {
+        let mut batch = kv.batch();
+        batch.put(b"key", &[value; 900]).unwrap();
+        batch.commit().unwrap()
+    };
+    let _older = [commit(2), commit(3)];
+    kv.settle(commit(4)).unwrap();
+    assert!(reader.get(b"key").is_ok(), "no commit has reclaimed since");
+    kv.put(b"other", b"1").unwrap();
+    assert!(matches!(reader.get(b"key"), Err(Error::Expired { .. })), "three commits behind, and two are allowed");
 }

@@ -375,3 +375,57 @@ fn a_commit_whose_barrier_failed_is_applied_before_the_next() {
     let table = HashTable::open(&store, "t").unwrap();
     assert_eq!((all(&table), table.check()), (model, vec![]));
 }
+
+/// Bytes in use at the end, where entries died before the table was opened, or since; a commit that
+/// has no room for its ledger comes between, or none.
+fn left_behind(reopens: bool, fails: bool) -> u64 {
+    let store = store(16 << 20);
+    let mut table = HashTable::create(&store, "t").unwrap();
+    let key = |number: u32| number.to_be_bytes();
+    let snapshot = table.snapshot();
+    (0..200).for_each(|number| table.put(&key(number), &[1; 3000]).unwrap());
+    (0..200).step_by(2).for_each(|number| assert!(table.delete(&key(number)).unwrap()));
+    drop(snapshot);
+    if reopens {
+        drop(table);
+        table = HashTable::open(&store, "t").unwrap();
+    }
+    if fails {
+        let (mut batch, mut numbers) = (table.begin().unwrap(), 1000..);
+        for len in [60_000, 9_000, 4_097, 600, 60, 8] {
+            while batch.put(&key(numbers.next().unwrap()), &vec![2; len]).is_ok() {}
+        }
+        assert!(batch.commit().is_err(), "the ledger has no room");
+    }
+    while table.reclaim().unwrap() {}
+    table.put(b"last", b"x").unwrap();
+    assert_eq!((table.len(), table.check()), (101, vec![]));
+    allocated(&store.object("t").unwrap())
+}
+
+/// Later commits give back the space that a failed one was to give back.
+#[test]
+fn a_commit_that_fails_keeps_nothing_from_being_given_back() {
+    let expected = left_behind(false, false);
+    for (reopens, fails) in [(true, false), (false, true), (true, true)] {
+        assert_eq!(left_behind(reopens, fails), expected, "opened again: {reopens}, a commit fails: {fails}");
+    }
+}
+
+/// Each commit, and each opening that applies a ledger again, lets the other of the two states
+/// count: the one that counts is not written to.
+#[test]
+fn a_commit_after_an_opening_spares_the_state_that_counts() {
+    let store = store(16 << 20);
+    let mut table = HashTable::create(&store, "t").unwrap();
+    let commit_at = store.object("t").unwrap().prime() + 2048 + 64;
+    let state = || store.media().load(commit_at) & 1;
+    for round in 0..4_u8 {
+        let before = state();
+        table.put(&[round], b"value").unwrap();
+        assert_eq!(state(), 1 - before, "a commit");
+        drop(table);
+        table = HashTable::open(&store, "t").unwrap();
+        assert_eq!(state(), before, "an opening");
+    }
+}

@@ -1,6 +1,6 @@
 //! Tables whose entries have deadlines, beside a map with a clock that jumps both ways.
 
-use everbyte_kv::{Clock, Error, ExpiringSnapshot, ExpiringTable, Kv, ManualClock};
+use everbyte_kv::{Clock, Error, ExpiringSnapshot, ExpiringTable, Kv, ManualClock, Swept};
 use everbyte_media::{Media, Options, museum};
 use everbyte_store::{FormatOptions, Store};
 use everbyte_workload::{Keys, Random, programs};
@@ -215,4 +215,24 @@ fn a_clock_that_jumps_loses_nothing_that_it_does_not_call_expired() {
     let long = vec![0; everbyte_kv::KEY_MAX - 7];
     assert!(matches!(table.put_for(&long, b"", far), Err(Error::KeyTooLong { .. })));
     assert_eq!((table.check().unwrap(), kv.check()), (vec![], vec![]));
+}
+
+/// TTL-3: an entry of the index that no value has a deadline for removes nothing but itself.
+#[test]
+fn an_entry_of_the_index_alone_removes_no_key() {
+    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let (kv, clock) = (Kv::create(&store, "kv").unwrap(), ManualClock::default());
+    let table = ExpiringTable::open_or_create(&kv, "t", clock.clone()).unwrap();
+    table.put_until(b"later", b"1", time(2000)).unwrap();
+    table.put(b"never", b"2").unwrap();
+    let index = kv.open_table("t.expiry").unwrap();
+    for key in [&b"later"[..], b"never", b"none"] {
+        index.put(&[&500_u64.to_be_bytes()[..], key].concat(), b"").unwrap();
+    }
+    assert_eq!(table.check().unwrap().len(), 3);
+    clock.set(time(1000));
+    assert_eq!(table.expire(100).unwrap(), Swept { keys: 0, more: false });
+    assert_eq!((table.get(b"later").unwrap(), table.get(b"never").unwrap()), (Some(b"1".into()), Some(b"2".into())));
+    assert_eq!((table.len().unwrap(), table.check().unwrap()), (2, vec![]));
 }

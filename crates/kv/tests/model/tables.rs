@@ -450,3 +450,61 @@ fn a_commit_that_fails_takes_back_what_lies_before_a_savepoint() {
     };
     assert!((0..40).any(|step| fails(6000 - step * 50)), "no size at which the commit fails");
 }
+
+/// A batch that moves a key to another table leaves the sum of all keys as it was; each count is
+/// stored all the same.
+#[test]
+fn a_key_that_changes_its_table_is_counted_after_an_opening() {
+    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let kv = Kv::create(&store, "kv").unwrap();
+    let table = kv.create_table("t").unwrap();
+    [b"a", b"b", b"c"].iter().for_each(|key| kv.put(*key, b"value").unwrap());
+    let mut batch = kv.batch();
+    assert!(batch.delete(b"a").unwrap());
+    batch.table(&table).unwrap().put(b"a", b"value").unwrap();
+    kv.settle(batch.commit().unwrap()).unwrap();
+    drop((kv, table));
+    let kv = Kv::open(&store, "kv").unwrap();
+    assert_eq!((kv.len(), kv.open_table("t").unwrap().len().unwrap(), kv.check()), (2, 1, vec![]));
+}
+
+/// Going back to a version drops the tables that were made since: their handles are refused, also
+/// where a table of that name is there again.
+#[test]
+fn a_table_that_a_restored_version_does_not_have_is_refused() {
+    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let kv = Kv::create(&store, "kv").unwrap();
+    kv.create_table("old").unwrap().put(b"key", b"old").unwrap();
+    kv.name_version("before").unwrap();
+    kv.drop_table("old").unwrap();
+    let (other, new) = (kv.create_table("old").unwrap(), kv.create_table("new").unwrap());
+    other.put(b"key", b"other").unwrap();
+    kv.restore_version("before").unwrap();
+    for result in [other.get(b"key").map(drop), other.put(b"key", b"x"), new.put(b"key", b"x")] {
+        assert!(matches!(result, Err(Error::TableGone { .. })), "{result:?}");
+    }
+    assert_eq!(kv.open_table("old").unwrap().get(b"key").unwrap().as_deref(), Some(&b"old"[..]));
+    assert_eq!((kv.tables().unwrap(), kv.check()), (vec!["old".to_string()], vec![]));
+}
+
+/// A table that was made behind a savepoint to which its batch has gone back never was there.
+#[test]
+fn a_table_of_a_batch_that_went_back_is_refused() {
+    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let kv = Kv::create(&store, "kv").unwrap();
+    let mut batch = kv.batch();
+    let savepoint = batch.savepoint().unwrap();
+    let gone = batch.create_table("t").unwrap();
+    batch.table(&gone).unwrap().put(b"key", b"value").unwrap();
+    batch.roll_back(savepoint).unwrap();
+    assert!(matches!(batch.table(&gone), Err(Error::TableGone { .. })));
+    batch.put(b"key", b"value").unwrap();
+    kv.settle(batch.commit().unwrap()).unwrap();
+    for result in [gone.put(b"key", b"x"), gone.get(b"key").map(drop)] {
+        assert!(matches!(result, Err(Error::TableGone { .. })), "{result:?}");
+    }
+    assert_eq!((kv.tables().unwrap(), kv.check()), (vec![], vec![]));
+}

@@ -269,3 +269,21 @@ fn a_commit_tells_its_version() {
     transaction.put(b"b", b"new").unwrap();
     assert!(version(transaction.commit()) > before);
 }
+
+/// Going back takes a deleted range back also if no write of the transaction lay in it.
+#[test]
+fn a_deleted_range_is_taken_back_whatever_lay_in_it() {
+    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let kv = Kv::create(&store, "kv").unwrap();
+    [b"a", b"b"].iter().for_each(|key| kv.put(*key, b"value").unwrap());
+    let mut transaction = kv.transaction();
+    let savepoint = transaction.savepoint();
+    assert_eq!(transaction.delete_range(&b"a"[..]..&b"c"[..]).unwrap(), 2);
+    assert_eq!((transaction.get(b"a").unwrap(), transaction.len().unwrap()), (None, 0));
+    transaction.roll_back(savepoint).unwrap();
+    assert_eq!((transaction.get(b"a").unwrap(), transaction.len().unwrap()), (Some(b"value".into()), 2));
+    transaction.put(b"c", b"value").unwrap();
+    kv.settle(transaction.commit().unwrap()).unwrap();
+    assert_eq!((kv.len(), kv.check()), (3, vec![]));
+}

@@ -277,3 +277,49 @@ fn threads_beyond_the_lanes_wait_for_one() {
     assert_eq!(*undo.recovered(), Default::default());
     assert_eq!(undo.heap().check(Some(&reachable)), []);
 }
+
+/// A range that is overwritten without a log entry is flushed at the commit all the same.
+#[test]
+fn an_overwritten_range_is_flushed() {
+    let (_store, undo) = create(8 << 20, 4 << 20);
+    let at = table(&undo, 64);
+    let before = undo.media().counts();
+    undo.run(|tx| {
+        tx.overwrite(at, 64)?;
+        tx.media().write(at, &[7; 64]);
+        Ok::<_, Error>(())
+    })
+    .unwrap();
+    let costs = undo.media().counts() - before;
+    assert!(costs.lines >= 1 && costs.fences >= 1, "{costs:?}");
+}
+
+/// A block that its transaction allocates and frees is no other's before the end: it may be stored
+/// to until then.
+#[test]
+fn a_block_freed_by_its_transaction_is_kept_to_the_end() {
+    let (_store, undo) = create(8 << 20, 4 << 20);
+    let before = blocks(&undo);
+    let first = undo.run(|tx| {
+        let first = tx.allocate(100)?;
+        tx.free(first.at)?;
+        assert!((0..50).all(|_| tx.allocate(100).unwrap().at != first.at));
+        Ok::<_, Error>(first)
+    });
+    assert_eq!(blocks(&undo), before + 50);
+    let again =
+        undo.run(|tx| Ok::<_, Error>((0..200).any(|_| tx.allocate(100).unwrap().at == first.as_ref().unwrap().at)));
+    assert!(again.unwrap(), "afterwards it is allocated again");
+}
+
+/// No byte of the lanes may be changed, their first and last ones among them.
+#[test]
+fn the_ends_of_the_lanes_are_refused() {
+    let (_store, undo) = create(8 << 20, 4 << 20);
+    let at = undo.lanes_at();
+    let last = at + undo.heap().size_of(at).unwrap() - 8;
+    for place in [at, last] {
+        let told = undo.run(|tx| tx.store(place, 1));
+        assert!(matches!(told, Err(TxError::Aborted(Error::BadRange { .. }))), "{place:#x}: {told:?}");
+    }
+}

@@ -526,3 +526,53 @@ fn blocks_that_replayed_records_free_are_allocated_by_the_same_process() {
     assert_eq!(first, second, "blocks of 50 kB until the heap is full");
     assert!(first >= 5, "{first}");
 }
+
+/// A free that a checkpoint takes back is no part of the commit.
+#[test]
+fn a_checkpoint_takes_back_frees() {
+    let (_store, redo) = create(1 << 20);
+    let at = table(&redo, 16);
+    let mut worker = redo.worker();
+    worker.begin().unwrap();
+    let checkpoint = worker.checkpoint();
+    worker.free(at).unwrap();
+    worker.roll_back_to(checkpoint);
+    worker.store(at, 1).unwrap();
+    worker.commit().unwrap();
+    assert_eq!((redo.heap().size_of(at).unwrap() >= 128, redo.media().load(at)), (true, 1));
+    worker.begin().unwrap();
+    worker.free(at).unwrap();
+    worker.commit().unwrap();
+    assert!(redo.heap().size_of(at).is_err());
+}
+
+/// A full heap is asked again once the logs are truncated: freed blocks may wait for that.
+#[test]
+fn blocks_that_wait_for_truncation_serve_a_full_heap() {
+    let (_store, redo) = create(1 << 20);
+    redo.set_truncation(Truncation::Asynchronous);
+    let mut worker = redo.worker();
+    for _ in 0..5 {
+        worker.begin().unwrap();
+        let block = worker.allocate(600_000).unwrap();
+        worker.commit().unwrap();
+        worker.begin().unwrap();
+        worker.free(block.at).unwrap();
+        worker.commit().unwrap();
+    }
+}
+
+/// A thread that has read memory under a lock which another one took and gave back, by an abort,
+/// does not take what it read for unchanged.
+#[test]
+fn memory_that_an_abort_has_put_back_is_read_again() {
+    let (_store, redo) = create(1 << 20);
+    let (mut reader, mut writer, address) = (redo.worker(), redo.worker(), 0x1000);
+    reader.begin().unwrap();
+    assert_eq!(reader.load_foreign(address, |_| 7), Ok(7));
+    writer.begin().unwrap();
+    writer.lock_foreign(address).unwrap();
+    writer.abort();
+    assert!(reader.load_foreign(address, |_| 7).is_err(), "it may have seen the change");
+    reader.abort();
+}

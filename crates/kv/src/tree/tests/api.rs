@@ -156,3 +156,24 @@ fn a_limit_of_readers_counts_commits() {
     put(&tree, &[(b"key", b"newest")]);
     assert!(matches!(snapshot.get(MAIN, b"key"), Err(Error::Expired { .. })));
 }
+
+/// Opening applies the newest ledger again, and the version gets the other state, without one: the
+/// writer then spares the state that counts.
+#[test]
+fn the_writer_knows_the_state_that_counts_after_an_opening() {
+    use crate::tree::layout::COMMIT_AT;
+    let (store, object) = super::object();
+    let header = object.prime() + crate::tree::format::HEADER_AT;
+    let mut tree = Tree::open(object.clone()).unwrap();
+    for round in 0..4_u8 {
+        // A value in a block of its own, which the ledger marks.
+        put(&tree, &[(&[round], &[round; 900])]);
+        let before = store.media().load(header + COMMIT_AT);
+        drop(tree);
+        tree = Tree::open(object.clone()).unwrap();
+        let after = store.media().load(header + COMMIT_AT);
+        assert_eq!((after >> 1, after & 1), (before >> 1, 1 - (before & 1)), "the ledger was applied again");
+        assert_eq!(tree.shared.writer.lock().state as u64, after & 1);
+    }
+    assert_eq!(tree.check(), []);
+}

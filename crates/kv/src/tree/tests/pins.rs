@@ -43,3 +43,34 @@ fn pin_and_publish_race() {
         }
     });
 }
+
+/// PIN-2: a reader may be as many commits behind as the limit says, and not one more; commits from
+/// before the limit was set do not count.
+#[test]
+fn a_reader_may_be_as_far_behind_as_the_limit_says() {
+    let published = |version| Published { version: Version::new(version), root: 0, keys: KeyCounts::default() };
+    let pins = Pins::new(published(1));
+    let commit = |version| {
+        pins.publish(published(version));
+        pins.expire();
+    };
+    let is_expired = |version| pins.is_expired(Version::new(version));
+    pins.set_limit(3);
+    let _first = pins.pin();
+    commit(10);
+    let _second = pins.pin();
+    (11..=12).for_each(commit);
+    assert!(!is_expired(1), "three commits behind");
+    commit(13);
+    assert!(is_expired(1) && !is_expired(10), "four commits behind, and three");
+    assert_eq!(pins.oldest(), 10);
+    commit(14);
+    assert!(is_expired(10));
+    let _third = pins.pin();
+    (15..=16).for_each(commit);
+    pins.set_limit(2);
+    (17..=18).for_each(commit);
+    assert!(!is_expired(14), "two commits behind since the limit was set");
+    commit(19);
+    assert!(is_expired(14));
+}

@@ -54,3 +54,21 @@ fn keys_in_any_order_take_a_bounded_space() {
     tree.settle(batch.commit().unwrap()).unwrap();
     assert!(percent(&tree) <= 163);
 }
+
+/// The block of a ledger that is too long for its area is given back with a later one.
+#[test]
+fn long_ledgers_take_no_space_for_good() {
+    let tree = tree();
+    let round = |value: u8| {
+        let mut batch = tree.batch();
+        for number in 0..400 {
+            batch.put(MAIN, &key(number), &[value; 600]).unwrap();
+        }
+        tree.settle(batch.commit().unwrap()).unwrap();
+    };
+    (0..8).for_each(round);
+    let before = tree.heap().object().backed();
+    (0..24).for_each(round);
+    assert_eq!(tree.heap().object().backed(), before, "the same space serves every round");
+    assert_eq!(tree.check(), []);
+}
