@@ -3,6 +3,7 @@
 use everbyte_bridge::{Roots, RootsOf, headers};
 use everbyte_object::{Pool, UntypedPool};
 use everbyte_store::Store;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -44,17 +45,21 @@ fn headers_are_made_of_a_library_and_compared_with_it() {
             "lib.h",
             "shop.hpp",
             "archive.hpp",
+            "btree8.hpp",
             "counter.hpp",
             "inventory.hpp",
             "kv_store.hpp",
+            "list.hpp",
             "prices.hpp",
+            "search_tree.hpp",
             "std_deque.hpp",
             "std_hash_map.hpp",
             "std_hash_set.hpp",
             "std_map.hpp",
             "std_set.hpp",
             "std_vector.hpp",
-            "visits.hpp"
+            "visits.hpp",
+            "word_count.hpp"
         ]
     );
     let difference = || headers::difference(&made, dir.path());
@@ -243,6 +248,51 @@ fn an_inventory_outlives_its_program() {
         let refused = run(&program, &store, &["take", "pears", "4"]);
         assert!(refused.status.code() == Some(1) && text_of(&refused) == "only 3 are left\n", "{}", text_of(&refused));
         assert_eq!(succeed(&program, &store, &[]), "1 kinds, 2 changes, first: pears\n");
+    }
+}
+
+/// The structures of the dissertation: each program runs twice, and finds what it left.
+#[test]
+fn a_list_trees_and_a_word_count_outlive_their_programs() {
+    let text = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&text, "one two three two\nthree, Three!\n").unwrap();
+    let text = text.path().to_str().unwrap();
+    let programs: [(&str, &[&str], [&str; 2]); 5] = [
+        ("list.cpp", &["1", "2", "3"], ["3 numbers, sum 6\n", "6 numbers, sum 12\n"]),
+        ("search_tree.cpp", &[], ["1000 keys new, 500 removed, least 0\n", "500 keys new, 500 removed, least 0\n"]),
+        ("btree.cpp", &[], ["1000 keys new, 4 levels\n", "0 keys new, 4 levels\n"]),
+        ("lines.cpp", &[], ["", ""]),
+        ("word_count.cpp", &[text, text], ["3 words, `three` 6 times\n", "3 words, `three` 12 times\n"]),
+    ];
+    for name in COMPILERS {
+        let dir = tempfile::tempdir().unwrap();
+        for (index, (source, words, said)) in programs.iter().enumerate() {
+            let Some(mut compiler) = compiler(name) else { continue };
+            compiler.arg("-pthread");
+            let program = build(compiler, source, dir.path());
+            let store = dir.path().join(format!("store{index}"));
+            for said in said {
+                assert_eq!(succeed(&program, &store, words), *said, "{source}");
+            }
+            let store = open(&store);
+            let report = UntypedPool::open(&store, "shop").unwrap().examine(&|_| ());
+            assert!(report.findings().is_empty(), "{source}: {:?}", report.findings());
+        }
+    }
+}
+
+/// The program of the manual, twice: words of the input, and how often each came in both runs.
+#[test]
+fn the_program_of_the_manual_goes_on_where_it_was() {
+    let Some(compiler) = compiler("g++") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (program, store) = (build(compiler, "word_list.cpp", dir.path()), dir.path().join("store"));
+    for said in ["one 1\ntwo 2\n", "one 2\ntwo 4\n"] {
+        let mut command = command(&program, &store, &[]);
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut running = command.spawn().unwrap();
+        running.stdin.take().unwrap().write_all(b"two one two").unwrap();
+        assert_eq!(text_of(&running.wait_with_output().unwrap()), said);
     }
 }
 
