@@ -29,7 +29,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <memory>
 #include <new>
 #include <optional>
 #include <string_view>
@@ -177,7 +176,7 @@ class vessel {
  protected:
   using everbyte_library = typename Pool::library;
 
-  explicit vessel(std::shared_ptr<const void> self) : everbyte_self_(std::move(self)) {}
+  explicit vessel(const counted& self) : everbyte_self_(self) {}
 
   static std::array<raw_object, sizeof...(Classes)> everbyte_classes() {
     static_assert((!has_destructor<Classes> && ...),
@@ -213,7 +212,7 @@ class vessel {
  private:
   template <class, class, std::size_t>
   friend class pool;
-  std::shared_ptr<const void> everbyte_self_;
+  counted everbyte_self_;
 };
 
 /* An open pool of one type. At most one is open under its type. */
@@ -227,20 +226,7 @@ class pool {
   using make_persistent = everbyte::make_persistent<Std, Self>;
 
   /* Opens the pool of the store at `path`; recovers it first if its last program crashed. */
-  explicit pool(std::string_view path, const pool_options& options = {}) {
-    raw_options given{raw(path), raw(options.name.empty() ? std::string_view(Self::type_name) : options.name), raw(options.backend),
-                      raw(options.durability), options.size_max, options.span, options.create ? 1u : 0u, 0};
-    const void* opened = nullptr;
-    const char* base = nullptr;
-    require<Library>(table<Library>::template at<status(const raw_options*, const void**, const char**)>(First)(&given, &opened, &base));
-    base_.store(base, std::memory_order_release);
-    open_.store(opened, std::memory_order_release);
-    handle_ = std::shared_ptr<const void>(opened, [](const void* handle) noexcept {
-      open_.store(nullptr, std::memory_order_release);
-      base_.store(nullptr, std::memory_order_release);
-      table<Library>::template at<status(const void*)>(First + 1)(handle);
-    });
-  }
+  explicit pool(std::string_view path, const pool_options& options = {}) : handle_(open(path, options)) {}
   pool(const pool&) = delete;
   pool(pool&&) noexcept = default;
   pool& operator=(const pool&) = delete;
@@ -255,9 +241,7 @@ class pool {
     auto classes = Vessel::everbyte_classes();
     require<Library>(
         table<Library>::template at<function>(Vessel::everbyte_root_index)(opened(), raw(name), classes.data(), classes.size(), &at));
-    return Vessel(std::shared_ptr<const void>(at, [handle = handle_](const void* root) noexcept {
-      table<Library>::template at<status(const void*, const void*)>(First + 2)(handle.get(), root);
-    }));
+    return Vessel(opened_root(at));
   }
 
   /* The root of that name, of a C++ class; a copy of `first` if there is none. Fails as `root`
@@ -271,9 +255,7 @@ class pool {
     const void* at = nullptr;
     require<Library>(
         table<Library>::template at<status(const void*, raw_text, const raw_object*, const void**)>(First + 4)(opened(), raw(name), &value, &at));
-    return object<T, Self>(std::shared_ptr<const T>(static_cast<const T*>(at), [handle = handle_](const T* root) noexcept {
-      table<Library>::template at<status(const void*, const void*)>(First + 2)(handle.get(), root);
-    }));
+    return object<T, Self>(opened_root(at));
   }
 
   /* Makes every transaction that has returned durable, whatever the durability of the pool, and
@@ -309,15 +291,37 @@ class pool {
 
   static constexpr std::size_t first_ = First;
 
+  static counted open(std::string_view path, const pool_options& options) {
+    raw_options given{raw(path), raw(options.name.empty() ? std::string_view(Self::type_name) : options.name), raw(options.backend),
+                      raw(options.durability), options.size_max, options.span, options.create ? 1u : 0u, 0};
+    const void* opened = nullptr;
+    const char* base = nullptr;
+    require<Library>(table<Library>::template at<status(const raw_options*, const void**, const char**)>(First)(&given, &opened, &base));
+    base_.store(base, std::memory_order_release);
+    open_.store(opened, std::memory_order_release);
+    return counted(opened, [](const void*, const void* handle) noexcept {
+      open_.store(nullptr, std::memory_order_release);
+      base_.store(nullptr, std::memory_order_release);
+      table<Library>::template at<status(const void*)>(First + 1)(handle);
+    });
+  }
+
   const void* opened() const {
-    if (handle_ == nullptr) [[unlikely]] refuse<Self>("this pool object was moved from: use the one that it was moved to");
+    if (handle_.get() == nullptr) [[unlikely]] refuse<Self>("this pool object was moved from: use the one that it was moved to");
     return handle_.get();
+  }
+
+  counted opened_root(const void* at) const {
+    auto close = [](const void* handle, const void* root) noexcept {
+      table<Library>::template at<status(const void*, const void*)>(First + 2)(handle, root);
+    };
+    return counted(at, close, &handle_);
   }
 
   /* The address from which `pointer_t` counts, and the handle, while a pool is open. */
   static inline std::atomic<const char*> base_{nullptr};
   static inline std::atomic<const void*> open_{nullptr};
-  std::shared_ptr<const void> handle_;
+  counted handle_;
 };
 
 }  // namespace bridge
@@ -471,28 +475,28 @@ class object {
   static void* operator new(std::size_t) = delete;
   static void* operator new[](std::size_t) = delete;
 
-  const T& operator*() const { return *self_; }
-  const T* operator->() const { return self_.get(); }
+  const T& operator*() const { return *operator->(); }
+  const T* operator->() const { return static_cast<const T*>(self_.get()); }
   /* A pointer to it, to be kept in the pool. */
-  pointer_t<T, Pool> pointer() const { return pointer_t<T, Pool>(self_.get()); }
+  pointer_t<T, Pool> pointer() const { return pointer_t<T, Pool>(operator->()); }
   /* The object, to be changed; all of it is logged. */
   template <class Brand>
   changing<T, Pool, Brand> mut(transaction<Pool, Brand>& in) const {
-    return {in, *self_};
+    return {in, **this};
   }
   /* A field, to be changed; it alone is logged. */
   template <class Brand, class F, class C>
     requires std::is_same_v<C, T>
   changing<F, Pool, Brand> mut(transaction<Pool, Brand>& in, F C::*field) const {
-    return {in, (*self_).*field};
+    return {in, (**this).*field};
   }
 
  private:
   template <class, class, std::size_t>
   friend class bridge::pool;
 
-  explicit object(std::shared_ptr<const T> self) : self_(std::move(self)) {}
-  std::shared_ptr<const T> self_;
+  explicit object(const bridge::counted& self) : self_(self) {}
+  bridge::counted self_;
 };
 
 }  // namespace everbyte

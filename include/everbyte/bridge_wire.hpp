@@ -15,7 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <functional>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -158,7 +158,7 @@ struct table {
 
 /* Throws the fault of this thread's last call. */
 template <class Library>
-[[noreturn]] void raise() {
+[[noreturn, gnu::cold, gnu::noinline]] void raise() {
   raw_fault fault{0, "", 0};
   table<Library>::template at<void(raw_fault*)>(0)(&fault);
 #ifdef __cpp_exceptions
@@ -171,14 +171,18 @@ template <class Library>
 }
 
 /* Throws for a call that the library is not asked for. */
-template <class Pool>
-[[noreturn]] void refuse(const char* why) {
-  std::string message = std::string("pool type `") + Pool::type_name + "`: " + why;
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_in(std::string_view pool, const char* why) {
+  char message[256];
+  std::snprintf(message, sizeof message, "pool type `%.*s`: %s", static_cast<int>(pool.size()), pool.data(), why);
 #ifdef __cpp_exceptions
   throw error(error_kind::invalid, message);
 #else
-  end(std::string_view(message));
+  end(message);
 #endif
+}
+template <class Pool>
+[[noreturn]] void refuse(const char* why) {
+  refuse_in(Pool::type_name, why);
 }
 
 #ifdef __cpp_exceptions
@@ -194,6 +198,50 @@ void require(status of) {
 #endif
   raise<Library>();
 }
+
+/* A reference to what the library has opened, which is closed when the last one ends. It takes the
+ * place of std::shared_ptr, whose header takes compilers longer than all of this. */
+class counted {
+ public:
+  /* `within`: where it was opened, which stays open as long. */
+  using closing = void (*)(const void* within, const void* at) noexcept;
+
+  counted(const void* at, closing closes, const counted* within = nullptr)
+      : at_(at), of_(new (std::nothrow) block{{1}, at, closes, within == nullptr ? nullptr : within->of_}) {
+    if (of_ == nullptr) end("no memory is left");
+    if (of_->within != nullptr) of_->within->count.fetch_add(1, std::memory_order_relaxed);
+  }
+  counted(const counted& other) noexcept : at_(other.at_), of_(other.of_) {
+    if (of_ != nullptr) of_->count.fetch_add(1, std::memory_order_relaxed);
+  }
+  counted(counted&& other) noexcept : at_(std::exchange(other.at_, nullptr)), of_(std::exchange(other.of_, nullptr)) {}
+  counted& operator=(const counted&) = delete;
+  ~counted() {
+    if (of_ != nullptr && of_->count.fetch_sub(1, std::memory_order_acq_rel) == 1) close(of_);
+  }
+
+  /* Null if it was moved from. */
+  const void* get() const { return at_; }
+
+ private:
+  struct block {
+    std::atomic<std::size_t> count;
+    const void* at;
+    closing closes;
+    block* within;
+  };
+
+  [[gnu::noinline]] static void close(block* of) {
+    do {
+      block* within = of->within;
+      of->closes(within == nullptr ? nullptr : within->at, of->at);
+      delete std::exchange(of, within);
+    } while (of != nullptr && of->count.fetch_sub(1, std::memory_order_acq_rel) == 1);
+  }
+
+  const void* at_;
+  block* of_;
+};
 
 /* Runs a part of C++ that Rust calls. */
 template <class Part>

@@ -65,7 +65,8 @@ fn explore_whole() -> Result {
     Ok(())
 }
 
-/// Runs one bench case. One of them has a C program, which is linked with the library as it is now.
+/// Runs one bench case. Two of them have a program in C or C++, which is linked with a library as
+/// it is now.
 pub(crate) fn bench(words: &[&str]) -> Result {
     if let Some(at) = words.iter().position(|word| *word == "--against") {
         let commit = words.get(at + 1).ok_or("--against needs a commit")?;
@@ -73,6 +74,15 @@ pub(crate) fn bench(words: &[&str]) -> Result {
     }
     if words.contains(&"patomic") {
         shell::run(&mut cargo(&["build", "--release", "--quiet", "--locked", "--package", "everbyte-capi"]))?;
+    }
+    if words.contains(&"bridge") {
+        // The library that the bench depends on is replaced by one that is optimised as a whole, as
+        // a user's is.
+        let flags = ["--release", "--quiet", "--locked", "--package"];
+        shell::run(&mut cargo(&[&["build"], &flags[..], &["everbyte-bench"]].concat()))?;
+        shell::run(&mut cargo(
+            &[&["rustc"], &flags[..], &["everbyte-bench-bridge", "--crate-type", "cdylib"]].concat(),
+        ))?;
     }
     release("everbyte-bench", words)
 }

@@ -96,11 +96,14 @@ impl Unit {
 /// Does so many operations and says how long they took. Preparations inside are not timed.
 type Run<'a> = Box<dyn FnMut(u64) -> Duration + 'a>;
 
+/// Reads counters.
+type Count<'a> = Box<dyn Fn() -> Counts + 'a>;
+
 /// The systems measured.
 pub struct Runner<'a> {
     name: String,
     run: Run<'a>,
-    media: Option<Media>,
+    counts: Option<Count<'a>>,
 }
 
 impl<'a> Runner<'a> {
@@ -115,7 +118,7 @@ impl<'a> Runner<'a> {
 
     /// A runner that keeps its own time.
     pub fn timed(name: impl Into<String>, run: impl FnMut(u64) -> Duration + 'a) -> Runner<'a> {
-        Runner { name: name.into(), run: Box::new(run), media: None }
+        Runner { name: name.into(), run: Box::new(run), counts: None }
     }
 
     /// The runner under another name.
@@ -124,8 +127,14 @@ impl<'a> Runner<'a> {
     }
 
     /// Counters of this media are reported per operation.
-    pub fn counting(mut self, media: &Media) -> Runner<'a> {
-        self.media = Some(media.clone());
+    pub fn counting(self, media: &Media) -> Runner<'a> {
+        let media = media.clone();
+        self.counted_by(move || media.counts())
+    }
+
+    /// These counters are reported per operation.
+    pub fn counted_by(mut self, counts: impl Fn() -> Counts + 'a) -> Runner<'a> {
+        self.counts = Some(Box::new(counts));
         self
     }
 }
@@ -176,10 +185,10 @@ impl<'r> Bench<'r> {
             for turn in 0..runners.len() {
                 let index = (turn + round) % runners.len();
                 let (runner, size) = (&mut runners[index], sizes[index]);
-                let before = runner.media.as_ref().map(Media::counts);
+                let before = runner.counts.as_ref().map(|counts| counts());
                 values[index].push(unit.of((runner.run)(size), size));
-                if let (Some(before), Some(media), 0) = (before, &runner.media, index) {
-                    let more = media.counts() - before;
+                if let (Some(before), Some(after), 0) = (before, &runner.counts, index) {
+                    let more = after() - before;
                     counts = Counts {
                         lines: counts.lines + more.lines,
                         fences: counts.fences + more.fences,

@@ -5,19 +5,40 @@ use crate::host::host;
 use everbyte_media::Counts;
 use serde_json::{Map, Value, json};
 
-/// A figure that ours should reach: so many times as good as one rival.
+/// A figure that ours should reach.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// The rival's name.
+    /// The rival's name; empty if the figure stands alone.
     pub against: String,
+    /// The figure.
+    pub limit: Limit,
+}
+
+/// The figure of a bar.
+#[derive(Clone, Copy, Debug)]
+pub enum Limit {
     /// The least ratio, above 1 where ours must be better.
-    pub least: f64,
+    Ratio(f64),
+    /// At most so much above the rival's value.
+    Above(f64),
+    /// At most so much.
+    Most(f64),
 }
 
 impl Bar {
-    /// A bar against a rival.
+    /// So many times as good as a rival.
     pub fn new(against: impl Into<String>, least: f64) -> Bar {
-        Bar { against: against.into(), least }
+        Bar { against: against.into(), limit: Limit::Ratio(least) }
+    }
+
+    /// At most so much above a rival's value.
+    pub fn above(against: impl Into<String>, most: f64) -> Bar {
+        Bar { against: against.into(), limit: Limit::Above(most) }
+    }
+
+    /// At most so much, whatever rivals have.
+    pub fn most(most: f64) -> Bar {
+        Bar { against: String::new(), limit: Limit::Most(most) }
     }
 }
 
@@ -94,12 +115,23 @@ impl Outcome {
         if self.unit.more_is_better() { self.ours / rival } else { rival / self.ours }
     }
 
-    /// Each bar whose rival was measured, with the ratio, and whether it is met.
+    /// Each bar whose rival was measured, with what its limit is compared with, and whether it is
+    /// met.
     pub fn reached(&self) -> impl Iterator<Item = (&Bar, f64, bool)> {
         self.bars.iter().filter_map(|bar| {
-            let (_, rival) = self.rivals.iter().find(|(name, _)| *name == bar.against)?;
-            let ratio = self.ratio_to(*rival);
-            Some((bar, ratio, ratio >= bar.least))
+            let rival = || self.rivals.iter().find(|(name, _)| *name == bar.against).map(|(_, value)| *value);
+            let (value, met) = match bar.limit {
+                Limit::Ratio(least) => {
+                    let ratio = self.ratio_to(rival()?);
+                    (ratio, ratio >= least)
+                }
+                Limit::Above(most) => {
+                    let above = self.ours - rival()?;
+                    (above, above <= most)
+                }
+                Limit::Most(most) => (self.ours, self.ours <= most),
+            };
+            Some((bar, value, met))
         })
     }
 
@@ -118,7 +150,11 @@ impl Outcome {
             })
         });
         let rivals: Map<String, Value> = self.rivals.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-        let bar = |(bar, ratio, met): (&Bar, f64, bool)| json!({ "against": bar.against, "least": bar.least, "ratio": ratio, "met": met });
+        let bar = |(bar, value, met): (&Bar, f64, bool)| match bar.limit {
+            Limit::Ratio(least) => json!({ "against": bar.against, "least": least, "ratio": value, "met": met }),
+            Limit::Above(most) => json!({ "against": bar.against, "most": most, "above": value, "met": met }),
+            Limit::Most(most) => json!({ "most": most, "value": value, "met": met }),
+        };
         let bars: Vec<Value> = self.reached().map(bar).collect();
         let host = host();
         json!({
@@ -193,9 +229,14 @@ impl Reporter {
             ratio,
             rivals.join(", "),
         );
-        for (bar, ratio, met) in outcome.reached() {
-            let (least, word) = (bar.least, if met { "met" } else { "missed" });
-            println!("{:<8} {:<24} {word}: {ratio:.2}x of {}, at least {least:.2}x", "", "", bar.against);
+        for (bar, value, met) in outcome.reached() {
+            let (unit, against, word) = (outcome.unit.name(), &bar.against, if met { "met" } else { "missed" });
+            let said = match bar.limit {
+                Limit::Ratio(least) => format!("{value:.2}x of {against}, at least {least:.2}x"),
+                Limit::Above(most) => format!("{value:.2} {unit} above {against}, at most {most:.2}"),
+                Limit::Most(most) => format!("{value:.2} {unit}, at most {most:.2}"),
+            };
+            println!("{:<8} {:<24} {word}: {said}", "", "");
         }
     }
 
@@ -239,7 +280,9 @@ mod tests {
         let measured = [("ours".to_string(), vec![10.0]), ("slow".into(), vec![44.0]), ("fast".into(), vec![8.0])];
         let mut outcome = Outcome::new("case", "m", Unit::Nanoseconds, &measured, None, "shm", "dram");
         outcome.bars = vec![Bar::new("slow", 4.0), Bar::new("fast", 1.0), Bar::new("absent", 1.0)];
-        let reached: Vec<(f64, bool)> = outcome.reached().map(|(_, ratio, met)| (ratio, met)).collect();
-        assert_eq!(reached, [(4.4, true), (0.8, false)]);
+        let reached = |outcome: &Outcome| outcome.reached().map(|(_, value, met)| (value, met)).collect::<Vec<_>>();
+        assert_eq!(reached(&outcome), [(4.4, true), (0.8, false)]);
+        outcome.bars = vec![Bar::above("fast", 2.0), Bar::above("fast", 1.0), Bar::most(10.0), Bar::most(9.0)];
+        assert_eq!(reached(&outcome), [(2.0, true), (2.0, false), (10.0, true), (10.0, false)]);
     }
 }

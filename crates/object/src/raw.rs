@@ -40,6 +40,11 @@ pub fn require_opener<P: MemPool>(j: &Journal<P>) -> Result<()> {
     j.running().inner().media().require_opener().map_err(|error| everbyte_store::Error::from(error).into())
 }
 
+/// The cost of persistence so far, on the media of a transaction.
+pub fn counts<P: MemPool>(j: &Journal<P>) -> everbyte_media::Counts {
+    j.running().inner().media().counts()
+}
+
 /// Bytes from a pool's base that hold its header and the engines' words.
 const OWN_PAGE: usize = 4096;
 const _: () = assert!(OWN_PAGE >= crate::layout::HEADER as usize + size_of::<crate::layout::Header>());

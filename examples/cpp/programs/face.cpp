@@ -5,6 +5,7 @@
 
 #include "require.hpp"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>

@@ -1,16 +1,23 @@
-//! A library for C++ programs: a counter, an inventory of goods, a series of numbers, and a hash
-//! table over classes of C++, which may be the roots of two pools.
+//! A library for C++ programs: a counter, an inventory of goods, a series of numbers, a list, a
+//! search tree, a B+tree, a word count, and a hash table over classes of C++, which may be the
+//! roots of two pools.
 //!
 //! `everbyte bridge build` makes its headers; `programs/` holds C++ programs that use them.
 
 use everbyte_bridge::{Extern, Passed, Returned, export, library};
 use everbyte_object::{Journal, MemPool, PBTreeMap, PCell, PRefCell, PSafe, PString, PVec, pool};
 
+mod btree;
 mod kv_store;
 mod list;
+mod search_tree;
+mod word_count;
 
+pub use btree::{Btree, BtreeNode};
 pub use kv_store::{KvStore, Slot};
 pub use list::{Link, List, Tally};
+pub use search_tree::{SearchTree, TreeNode};
+pub use word_count::WordCount;
 
 pool!(pub Shop, pub Archive);
 
@@ -131,6 +138,10 @@ impl<T: PSafe<P> + Passed + Returned + Copy, P: MemPool> Series<T, P> {
 
 library! {
     name stock;
-    pool Shop { Counter, Inventory, Series<f64> as prices, Series<u32> as visits, template<K, V> KvStore<K, V>, template<K> List<K>, Tally, std }
+    pool Shop {
+        Counter, Inventory, Series<f64> as prices, Series<u32> as visits,
+        SearchTree, Btree<u64, u64, 8> as btree8, WordCount, template<K> List<K>, Tally,
+        template<K, V> KvStore<K, V>, std
+    }
     pool Archive { Counter, Series<f64> as prices }
 }

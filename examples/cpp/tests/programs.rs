@@ -3,6 +3,7 @@
 use everbyte_bridge::{Roots, RootsOf, checker, headers};
 use everbyte_object::{Pool, UntypedPool};
 use everbyte_store::Store;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -44,11 +45,13 @@ fn headers_are_made_of_a_library_and_compared_with_it() {
             "lib.h",
             "shop.hpp",
             "archive.hpp",
+            "btree8.hpp",
             "counter.hpp",
             "inventory.hpp",
             "kv_store.hpp",
             "list.hpp",
             "prices.hpp",
+            "search_tree.hpp",
             "std_deque.hpp",
             "std_hash_map.hpp",
             "std_hash_set.hpp",
@@ -56,7 +59,8 @@ fn headers_are_made_of_a_library_and_compared_with_it() {
             "std_set.hpp",
             "std_vector.hpp",
             "tally.hpp",
-            "visits.hpp"
+            "visits.hpp",
+            "word_count.hpp"
         ]
     );
     let difference = || headers::difference(&made, dir.path());
@@ -306,6 +310,35 @@ fn libcxx_keeps_the_promises_of_containers_and_classes() {
     }
 }
 
+/// The structures of the dissertation: each program runs twice, and finds what it left.
+#[test]
+fn trees_and_a_word_count_outlive_their_programs() {
+    let text = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&text, "one two three two\nthree, Three!\n").unwrap();
+    let text = text.path().to_str().unwrap();
+    let programs: [(&str, &[&str], [&str; 2]); 4] = [
+        ("search_tree.cpp", &[], ["1000 keys new, 500 removed, least 0\n", "500 keys new, 500 removed, least 0\n"]),
+        ("btree.cpp", &[], ["1000 keys new, 4 levels\n", "0 keys new, 4 levels\n"]),
+        ("lines.cpp", &[], ["", ""]),
+        ("word_count.cpp", &[text, text], ["3 words, `three` 6 times\n", "3 words, `three` 12 times\n"]),
+    ];
+    for name in COMPILERS {
+        let dir = tempfile::tempdir().unwrap();
+        for (index, (source, words, said)) in programs.iter().enumerate() {
+            let Some(mut compiler) = compiler(name) else { continue };
+            compiler.arg("-pthread");
+            let program = build(compiler, source, dir.path());
+            let store = dir.path().join(format!("store{index}"));
+            for said in said {
+                assert_eq!(succeed(&program, &store, words), *said, "{source}");
+            }
+            let store = open(&store);
+            let report = UntypedPool::open(&store, "shop").unwrap().examine(&|_| ());
+            assert!(report.findings().is_empty(), "{source}: {:?}", report.findings());
+        }
+    }
+}
+
 /// Two libraries in one process, and libeverbyte where the workspace has built it.
 #[test]
 fn two_libraries_and_libeverbyte_share_a_process() {
@@ -362,6 +395,21 @@ fn the_checker_refuses_what_compilers_do_not() {
     assert!(expected.len() > 50);
     assert_eq!(found("refused.cpp"), expected);
     assert_eq!(found("classes.cpp"), []);
+}
+
+/// The program of the manual, twice: words of the input, and how often each came in both runs.
+#[test]
+fn the_program_of_the_manual_goes_on_where_it_was() {
+    let Some(compiler) = compiler("g++") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (program, store) = (build(compiler, "word_list.cpp", dir.path()), dir.path().join("store"));
+    for said in ["one 1\ntwo 2\n", "one 2\ntwo 4\n"] {
+        let mut command = command(&program, &store, &[]);
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut running = command.spawn().unwrap();
+        running.stdin.take().unwrap().write_all(b"two one two").unwrap();
+        assert_eq!(text_of(&running.wait_with_output().unwrap()), said);
+    }
 }
 
 /// Each marked program is refused by both compilers, and the file without them compiles, without

@@ -1,5 +1,6 @@
 //! The cases, each a file: what is measured, on what, against whom.
 
+mod bridge;
 mod collections;
 mod files;
 mod files_barriers;
@@ -93,6 +94,11 @@ pub const ALL: &[BenchCase] = &[
         name: "workloads",
         about: "tree, hash table, B+tree and word count against the same in C on libpmemobj",
         run: workloads::run,
+    },
+    BenchCase {
+        name: "bridge",
+        about: "C++ over the bridge against the same in Rust, and in C on libpmemobj",
+        run: bridge::run,
     },
     BenchCase { name: "heap", about: "objects made, opened, grown and shrunk, against files and mmap", run: heap::run },
     BenchCase {

@@ -23,18 +23,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const STRUCTURES: [(&str, Structure); 3] =
     [("bst", Structure::Bst), ("kvstore", Structure::KvStore), ("btree8", Structure::Btree8)];
 /// Shards and buckets of the word count, and words that a thread takes at once.
-const SHARDS: usize = 64;
+pub(super) const SHARDS: usize = 64;
 const BUCKETS: usize = 256;
 const CHUNK: usize = 64;
 
 /// Words and their hashes.
-struct Text {
-    words: Vec<[u8; WORD]>,
-    hashes: Vec<u64>,
+pub(super) struct Text {
+    pub(super) words: Vec<[u8; WORD]>,
+    pub(super) hashes: Vec<u64>,
 }
 
 impl Text {
-    fn new(len: usize, vocabulary: usize) -> Text {
+    pub(super) fn new(len: usize, vocabulary: usize) -> Text {
         let mut random = Random::new(11);
         let all: Vec<[u8; WORD]> = (0..vocabulary)
             .map(|_| {

@@ -1,14 +1,12 @@
-//! The persistent structures of the `workloads` case, written as a program would write them: the
-//! same algorithms as in crates/bench-rivals/c/workloads.c, a transaction for each operation; and
-//! the tree of `rbtree`.
+//! The persistent structures of the `workloads` case (those of crates/bench-bridge, and the word
+//! count), written as a program would write them: the same algorithms as in
+//! crates/bench-rivals/c/workloads.c, a transaction for each operation; and the tree of `rbtree`.
 
-pub mod bst;
-pub mod btree8;
-pub mod kvstore;
 pub mod plain;
 pub mod rbtree;
 pub mod words;
 
+use everbyte_bench_bridge::{bst, btree8, kvstore};
 use everbyte_bench_rivals::{Structure, WorkKind};
 use everbyte_object::{PSafe, Root, pool};
 use everbyte_workload::{mix, step};
