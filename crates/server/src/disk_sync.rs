@@ -108,3 +108,45 @@ impl Drop for DiskSync {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everbyte_kv::Kv;
+    use everbyte_media::{BackendChoice, Durability, Options};
+    use everbyte_store::{CreateOptions, Store};
+
+    /// The thread has not come yet to the first request when the second one is made: the sync that
+    /// answers both covers what was written between them.
+    #[test]
+    fn a_request_that_joins_another_covers_all_that_was_written_before_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let media = Options {
+            backend: BackendChoice::File,
+            durability: Durability::Process,
+            background: false,
+            ..Options::default()
+        };
+        let options = CreateOptions { media, max: 64 << 20, ..CreateOptions::default() };
+        let store = Store::create(&dir.path().join("store"), &options).unwrap();
+        let kv = Kv::create(&store, "kv").unwrap();
+        let shared = Handoff {
+            media: store.media().clone(),
+            waker: None,
+            task: Mutex::default(),
+            changed: Condvar::new(),
+            synced: AtomicU64::new(0),
+        };
+        let mut sync = DiskSync { shared: Arc::new(shared), thread: None, ticket: 0 };
+        let mut asked = |key: &[u8]| {
+            kv.put(key, b"value").unwrap();
+            let ticket = sync.ask();
+            let wanted = sync.shared.task.lock().wanted;
+            (ticket, wanted.unwrap())
+        };
+        let (first, one) = asked(b"one");
+        let (second, other) = asked(b"other");
+        assert_eq!((first, one.0, second, other.0), (1, 1, 2, 2));
+        assert!(other.1 > one.1, "the second request has the mark of the first one");
+    }
+}

@@ -188,6 +188,23 @@ fn a_pause_of_writers_holds_messages_of_transactions() {
     assert_eq!(left, "*1\r\n:0\r\n");
 }
 
+/// A client that leaves while its command waits for the end of a pause is counted no more.
+#[test]
+fn a_client_that_leaves_in_a_pause_is_no_longer_blocked() {
+    let mut turns = Turns::new();
+    turns.ask(1, &["CLIENT PAUSE 100000 WRITE"]);
+    assert_eq!(turns.ask(0, &["SET k v"]), "");
+    let blocked = |turns: &mut Turns, count: u32| {
+        let told = turns.ask(1, &["INFO clients"]);
+        assert!(told.contains(&format!("blocked_clients:{count}\r\n")), "{told}");
+    };
+    blocked(&mut turns, 1);
+    turns.ask(2, &["CLIENT KILL ID 1"]);
+    blocked(&mut turns, 0);
+    turns.ask(1, &["CLIENT UNPAUSE"]);
+    assert_eq!(turns.ask(2, &["SET k v", "GET k"]), "+OK\r\n$1\r\nv\r\n");
+}
+
 /// A client that waits for entries of an expired stream hears of it as databases are exchanged.
 #[test]
 fn an_exchange_ends_those_who_wait_for_an_expired_stream() {

@@ -35,6 +35,7 @@ impl Iterations {
             } else {
                 self.pool.reclaim(&mut connection.out);
                 self.count_input(&mut connection, 0);
+                self.shared.postponed -= usize::from(connection.client.postponed);
                 if connection.queued {
                     self.queue.retain(|slot| *slot != served.slot); // the slot's next client is served once
                 }
