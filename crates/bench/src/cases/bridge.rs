@@ -205,7 +205,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
         bench.skipped(RIVAL, "it was not installed when this was built; `cargo xtask rivals` does that");
     }
     bench.on(store.media());
-    let top = Direct::create::<Top<Direct>>(&store, "direct", |j| Top::new(j))?;
+    let top = Direct::create::<Top<Direct>>(&store, "direct", Top::new)?;
 
     host::pin(0); // the program's thread runs where this one does
     let started = Program::start(&program, &memory.path().join("cpp"), &words)?;
@@ -215,7 +215,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     drop(sides);
     host::unpin();
     let program = Program::start(&program, &memory.path().join("cpp"), &words)?;
-    let counts = DirectWords::create::<WordCounts<DirectWords>>(&store, "words", |j| WordCounts::new(j))?;
+    let counts = DirectWords::create::<WordCounts<DirectWords>>(&store, "words", WordCounts::new)?;
     count_words(bench, &counts, &RefCell::new(program), &text);
     let times = bench.plan.pick(7, 5, 1);
     if bench.wants("compile") {
@@ -246,9 +246,9 @@ struct Sides {
 }
 
 /// The program's side of an operation.
-fn ours(program: &RefCell<Program>, what: &'static str) -> Runner<'_> {
-    let run = |count| program.borrow_mut().ask(what, count).0;
-    Runner::timed(NAME, run).counted_by(|| program.borrow_mut().counts())
+fn ours<'p>(program: &'p RefCell<Program>, what: &'static str) -> Runner<'p> {
+    let run = move |count| program.borrow_mut().ask(what, count).0;
+    Runner::timed(NAME, run).counted_by(move || program.borrow_mut().counts())
 }
 
 fn timed(body: impl FnOnce()) -> Duration {
@@ -261,6 +261,9 @@ fn done<T>(outcome: everbyte_object::Result<T>) -> T {
     outcome.expect("a transaction that must succeed")
 }
 
+/// An operation on libpmemobj.
+type On<'a> = &'a dyn Fn(&Pmemobj, u64) -> Duration;
+
 impl Sides {
     /// One operation: through the bridge, in Rust, and on libpmemobj if that has it.
     fn single(
@@ -269,7 +272,7 @@ impl Sides {
         what: &'static str,
         bars: Vec<Bar>,
         rust: impl FnMut(u64) -> Duration,
-        rival: Option<&dyn Fn(&Pmemobj, u64) -> Duration>,
+        rival: Option<On<'_>>,
     ) {
         bench.bars = bars;
         let mut runners = vec![ours(&self.program, what), Runner::timed(RUST, rust)];
