@@ -10,9 +10,9 @@
 //!   4. on failure: walk again to that point, try the image alone, shrink it, tell the story
 //!
 //! A batch of images shares one child, each undone before the next: a fork costs more than a
-//! recovery. Points wait for each other only while memory does not grow (QUEUE-1). An image that fails is confirmed in a child of its own; where that passes, or where a
-//! check leaves threads running, images get a child each from then on, and what was tried together
-//! is tried again.
+//! recovery. Points wait for each other only while memory does not grow (QUEUE-1). An image that
+//! fails is confirmed in a child of its own; where that passes, or where a check leaves threads
+//! running, images get a child each from then on, and what was tried together is tried again.
 
 use crate::again::{Again, End, Starts};
 use crate::child::{Child, Death, Outcome, wait_any};

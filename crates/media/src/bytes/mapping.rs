@@ -4,7 +4,7 @@
 //!   MAP-1  `base..base+reserve` is mapped until drop: readable and writable, except where
 //!          `Media::protect` has set other rights, and outside of write windows.
 //!   MAP-2  Only `0..limit` is backed by the file, and no byte beyond it is ever touched. `limit`
-//!          only grows.
+//!          only grows, but of recorded media between two images.
 //!   MAP-3  Memory is touched through atomics of 8 bytes (and 1 byte at ragged ends), or by
 //!          instructions that take and put each word whole, so concurrent access by threads and
 //!          processes is a race of words, never undefined, and no word is ever torn.
@@ -25,7 +25,6 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::time::Duration;
 
 /// The mapped chunks of a file whose offsets differ from the store's.
 struct Pieces {
@@ -467,7 +466,7 @@ impl Mapping {
     }
 
     #[inline(always)]
-    fn check(&self, at: u64, len: u64) {
+    pub(super) fn check(&self, at: u64, len: u64) {
         if !self.holds(at, len) {
             out_of_range(at, len, self.limit());
         }
@@ -486,7 +485,7 @@ impl Mapping {
     }
 
     #[inline(always)]
-    fn pointer(&self, at: u64) -> *mut u8 {
+    pub(super) fn pointer(&self, at: u64) -> *mut u8 {
         // In bounds for every caller: each has checked `at` against `limit`, and `limit <= reserve`
         // (MAP-1).
         self.base.as_ptr().wrapping_add(at as usize)
@@ -687,27 +686,6 @@ impl Mapping {
     #[inline(always)]
     pub(crate) fn prefetch(&self, at: u64) {
         isa::prefetch(self.base.as_ptr().wrapping_add(at as usize));
-    }
-
-    /// Waits until [`Mapping::wake`] is called for this word, in any process that maps the file.
-    /// Returns at once if its lower half is not `expected`, at the latest after `most`, and
-    /// spuriously.
-    pub(crate) fn wait(&self, at: u64, expected: u32, most: Duration) {
-        self.check(at, WORD);
-        let most = libc::timespec { tv_sec: most.as_secs() as _, tv_nsec: most.subsec_nanos() as _ };
-        // SAFETY:
-        // - in bounds: the kernel reads the lower half of a mapped word (checked), and a time;
-        // - alive: the mapping and the local time live through the call;
-        // - no writer: the kernel reads the word atomically;
-        // - valid: any bits are a u32, and the caller loads the word again on return.
-        unsafe { libc::syscall(libc::SYS_futex, self.pointer(at), libc::FUTEX_WAIT, expected, &raw const most) };
-    }
-
-    /// Wakes one thread that waits for this word.
-    pub(crate) fn wake(&self, at: u64) {
-        self.check(at, WORD);
-        // SAFETY: the address of a mapped word (checked), whose content the kernel does not read.
-        unsafe { libc::syscall(libc::SYS_futex, self.pointer(at), libc::FUTEX_WAKE, 1) };
     }
 
     /// Drops the private copies of whole pages, so that the file's content shows again.

@@ -10,4 +10,5 @@ pub(crate) mod line_words;
 pub(crate) mod mapping;
 pub mod sealed;
 pub(crate) mod sizes;
+mod waits;
 pub(crate) mod window;
