@@ -208,7 +208,14 @@ class counted {
 
   counted(const void* at, closing closes, const counted* within = nullptr)
       : at_(at), of_(new (std::nothrow) block{{1}, at, closes, within == nullptr ? nullptr : within->of_}) {
-    if (of_ == nullptr) end("no memory is left");
+    if (of_ == nullptr) {
+      closes(within == nullptr ? nullptr : within->at_, at);
+#ifdef __cpp_exceptions
+      throw std::bad_alloc();
+#else
+      end("no memory is left");
+#endif
+    }
     if (of_->within != nullptr) of_->within->count.fetch_add(1, std::memory_order_relaxed);
   }
   counted(const counted& other) noexcept : at_(other.at_), of_(other.of_) {

@@ -261,9 +261,22 @@ macro_rules! callback {
         #[derive(Clone, Copy)]
         pub struct $Raw {
             context: *const c_void,
-            call: $call,
+            call: Option<$call>,
+        }
+
+        impl $Raw {
+            /// Itself, unless its function is null (PASS-2).
+            fn checked(self) -> Result<$Raw, Fault> {
+                self.call.map(|_| self).ok_or_else(null_function)
+            }
         }
     };
+}
+
+const CHECKED: &str = "PASS-2: null functions are refused as arguments";
+
+fn null_function() -> Fault {
+    Fault::invalid("a function that C++ passes is null: pass one that can be called")
 }
 
 callback!(
@@ -288,7 +301,7 @@ unsafe impl<'c, T: CppClass> Argument<'c> for Hash<'c, T> {
     const NAME: &'static str = T::NAMES.hash;
 
     unsafe fn from_raw(raw: RawHash) -> Result<Self, Fault> {
-        Ok(Hash { raw, marker: PhantomData })
+        Ok(Hash { raw: raw.checked()?, marker: PhantomData })
     }
 }
 
@@ -298,7 +311,7 @@ unsafe impl<'c, T: CppClass> Argument<'c> for Equal<'c, T> {
     const NAME: &'static str = T::NAMES.equal;
 
     unsafe fn from_raw(raw: RawEqual) -> Result<Self, Fault> {
-        Ok(Equal { raw, marker: PhantomData })
+        Ok(Equal { raw: raw.checked()?, marker: PhantomData })
     }
 }
 
@@ -308,7 +321,7 @@ unsafe impl<'c, T: CppClass> Argument<'c> for Order<'c, T> {
     const NAME: &'static str = T::NAMES.order;
 
     unsafe fn from_raw(raw: RawOrder) -> Result<Self, Fault> {
-        Ok(Order { raw, marker: PhantomData })
+        Ok(Order { raw: raw.checked()?, marker: PhantomData })
     }
 }
 
@@ -331,7 +344,7 @@ impl RawHash {
     pub(crate) unsafe fn of(self, value: &[u8]) -> u64 {
         let mut hash = 0;
         // SAFETY: the caller's.
-        let status = unsafe { (self.call)(self.context, RawText::lent(value), &mut hash) };
+        let status = unsafe { self.call.expect(CHECKED)(self.context, RawText::lent(value), &mut hash) };
         require_returned(status);
         hash
     }
@@ -343,7 +356,8 @@ impl RawEqual {
     pub(crate) unsafe fn of(self, one: &[u8], other: &[u8]) -> bool {
         let mut is_equal = 0;
         // SAFETY: the caller's.
-        let status = unsafe { (self.call)(self.context, RawText::lent(one), RawText::lent(other), &mut is_equal) };
+        let status =
+            unsafe { self.call.expect(CHECKED)(self.context, RawText::lent(one), RawText::lent(other), &mut is_equal) };
         require_returned(status);
         is_equal != 0
     }
@@ -355,7 +369,8 @@ impl RawOrder {
     pub(crate) unsafe fn of(self, one: &[u8], other: &[u8]) -> Ordering {
         let mut order = 0;
         // SAFETY: the caller's.
-        let status = unsafe { (self.call)(self.context, RawText::lent(one), RawText::lent(other), &mut order) };
+        let status =
+            unsafe { self.call.expect(CHECKED)(self.context, RawText::lent(one), RawText::lent(other), &mut order) };
         require_returned(status);
         order.cmp(&0)
     }
@@ -391,7 +406,7 @@ pub struct Visit<'a, K: CppClass, V: CppClass> {
 #[derive(Clone, Copy)]
 pub struct RawVisit {
     context: *const c_void,
-    call: unsafe extern "C" fn(*const c_void, RawText, RawText) -> u32,
+    call: Option<unsafe extern "C" fn(*const c_void, RawText, RawText) -> u32>,
 }
 
 // SAFETY: two words, as C++ passes them.
@@ -406,6 +421,7 @@ unsafe impl<'c, K: CppClass, V: CppClass> Argument<'c> for Visit<'c, K, V> {
     };
 
     unsafe fn from_raw(raw: RawVisit) -> Result<Self, Fault> {
+        raw.call.ok_or_else(null_function)?;
         Ok(Visit { raw, marker: PhantomData })
     }
 }
@@ -415,7 +431,7 @@ impl<K: CppClass, V: CppClass> Visit<'_, K, V> {
     pub fn call(&self, key: &impl ClassValue<K>, value: &impl ClassValue<V>) {
         let (key, value) = (RawText::lent(key.bytes()), RawText::lent(value.bytes()));
         // SAFETY: as in `Hash::of`.
-        let status = unsafe { (self.raw.call)(self.raw.context, key, value) };
+        let status = unsafe { self.raw.call.expect(CHECKED)(self.raw.context, key, value) };
         require_returned(status);
     }
 }

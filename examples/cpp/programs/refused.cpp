@@ -37,6 +37,12 @@ void changes_behind_the_log(const things& root, const numbers& all) {
   const std::int64_t* at = &root->value;
   *const_cast<std::int64_t*>(at) = 1;                               //@ cast
   for (const auto& one : all) const_cast<std::int64_t&>(one) = 1;   //@ cast
+  const auto& [value, next] = *root;
+  const_cast<std::int64_t&>(value) = 1;                             //@ cast
+  [[maybe_unused]] const auto& unused = root->value;
+  const_cast<std::int64_t&>(unused) = 1;                            //@ cast
+  std::int64_t own = 0;
+  const_cast<std::int64_t&>(at ? own : root->value) = 1;            //@ cast
   shop::txn([&](auto& t) {
     auto made = t.make(thing{1, nullptr});
     const_cast<thing&>(*made).value = 2;                            //@ cast
@@ -94,6 +100,7 @@ void changes_variables(const shop::counter& counter, int* given) {
     ++calls;                                                        //@ volatile
     int* to = &number;
     *to = 5;                                                        //@ volatile
+    (to ? number : pair.second) = 6;                                //@ volatile
   });
   shop::txn([&]<class Brand>(everbyte::transaction<shop, Brand>& t) {
     number = static_cast<int>(counter.add(t, 1));                   //@ volatile
@@ -103,8 +110,13 @@ template <class T>
 void a_part_of_a_transaction(T& t, const shop::counter& counter) {
   counted = counter.add(t, 1);                                      //@ volatile
 }
+using everbyte::transaction;
+template <class Brand>
+void another_part(transaction<shop, Brand>& t, const shop::counter& counter) {
+  counted = counter.add(t, 1);                                      //@ volatile
+}
 void calls_it(const shop::counter& counter) {
-  shop::txn([&](auto& t) { a_part_of_a_transaction(t, counter); });
+  shop::txn([&](auto& t) { a_part_of_a_transaction(t, counter), another_part(t, counter); });
 }
 
 // Kept past the lambda.

@@ -97,7 +97,8 @@ pub fn check(clang: &OsStr, words: &[impl AsRef<OsStr>], program: &Path) -> Resu
     let mut findings = rules::findings(&tree, &own);
     for file in &own {
         let text = std::fs::read(file).map_err(broken)?;
-        allow(&mut findings, file, &String::from_utf8_lossy(&text));
+        let is_program = Path::new(file) == program.strip_prefix("./").unwrap_or(program);
+        allow(&mut findings, (file, is_program), &String::from_utf8_lossy(&text));
     }
     Ok(findings)
 }
@@ -117,14 +118,16 @@ fn own_files(clang: &OsStr, words: &[impl AsRef<OsStr>], program: &Path) -> Resu
     Ok(files.map(|file| file.trim_start_matches("./").replace('\0', " ")).collect())
 }
 
-/// Takes out what the comments of a file allow, and adds the comments that are wrong.
-fn allow(findings: &mut BTreeSet<Finding>, file: &str, text: &str) {
+/// Takes out what the comments of a file allow, and adds the comments that are wrong. A header may
+/// allow what another program's instances of its templates do: only of the program's own file is a
+/// comment without a finding wrong.
+fn allow(findings: &mut BTreeSet<Finding>, (file, is_program): (&str, bool), text: &str) {
     const MARK: &str = "everbyte: allow(";
     let lines: Vec<&str> = text.lines().collect();
     for (index, line) in lines.iter().enumerate() {
         let Some((before, (rule, reason))) = line
-            .split_once("//")
-            .and_then(|(before, comment)| Some((before, comment.trim_start().strip_prefix(MARK)?.split_once(')')?)))
+            .split_once(MARK)
+            .and_then(|(before, words)| Some((before.trim_end().strip_suffix("//")?, words.split_once(')')?)))
         else {
             continue;
         };
@@ -143,7 +146,7 @@ fn allow(findings: &mut BTreeSet<Finding>, file: &str, text: &str) {
             findings.insert(wrong("say the reason behind it, as in `allow(cast) read by a test alone`".into()));
         } else {
             findings.retain(|one| !is_about(one));
-            if findings.len() == before {
+            if is_program && findings.len() == before {
                 findings.insert(wrong(format!("nothing in line {} is refused by `{rule}`: take it out", about + 1)));
             }
         }
@@ -161,7 +164,7 @@ mod tests {
     /// The findings that are left of two in lines 2 and 4.
     fn left(text: &str) -> Vec<(u32, &'static str, String)> {
         let mut findings = BTreeSet::from([finding(2, "cast"), finding(4, "kept")]);
-        allow(&mut findings, "a.cpp", text);
+        allow(&mut findings, ("a.cpp", true), text);
         findings.into_iter().map(|one| (one.line, one.rule, one.text)).collect()
     }
 

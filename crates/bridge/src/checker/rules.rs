@@ -26,7 +26,7 @@ const FIELDS: &str = "the description of a class is made by hand, so it may hide
 const NUMBER: &str = "a field that holds an address as a number means nothing in the next run: use a `pointer_t`";
 
 /// Members of std's classes that change their object.
-const CHANGES: [&str; 34] = [
+const CHANGES: [&str; 43] = [
     "push_back",
     "push_front",
     "emplace_back",
@@ -36,10 +36,16 @@ const CHANGES: [&str; 34] = [
     "push",
     "pop",
     "emplace",
+    "emplace_hint",
     "insert",
+    "insert_after",
     "insert_or_assign",
     "try_emplace",
     "erase",
+    "erase_after",
+    "remove",
+    "remove_if",
+    "unique",
     "clear",
     "assign",
     "append",
@@ -47,6 +53,9 @@ const CHANGES: [&str; 34] = [
     "replace",
     "swap",
     "reset",
+    "release",
+    "set",
+    "flip",
     "merge",
     "extract",
     "splice",
@@ -271,6 +280,12 @@ impl<'n> Walk<'n> {
         if target.of.starts_with("const ") && !target.of.ends_with('*') {
             return false;
         }
+        if let ("ConditionalOperator", [_, one, other]) = (&*target.kind, &target.inner[..]) {
+            return self.is_outside(one, within) || self.is_outside(other, within);
+        }
+        if target.kind == "ParenExpr" {
+            return target.inner.first().is_some_and(|inner| self.is_outside(inner, within));
+        }
         match self.root(target, false) {
             Root::Variable(one) if is_static(one) || self.globals.contains(&*one.id) => true,
             // A function does not know whose the references are that it is given.
@@ -305,7 +320,9 @@ impl<'n> Walk<'n> {
                 let Some(one) = self.variables.get(&*refers.id) else { return Root::Other };
                 let is_followed =
                     one.of.ends_with('&') || one.kind == "BindingDecl" || is_read && one.of.ends_with('*');
-                match one.inner.last() {
+                // What a variable is made from comes before its bindings, attributes and comments.
+                let made = if one.kind == "BindingDecl" { one.inner.last() } else { one.inner.first() };
+                match made {
                     Some(made) if is_followed && one.kind != "ParmVarDecl" && !made.kind.is_empty() => {
                         self.root(made, is_read)
                     }
@@ -318,7 +335,10 @@ impl<'n> Walk<'n> {
             "ArraySubscriptExpr" => first(0, true),
             "BinaryOperator" if node.opcode == "," => first(1, is_read),
             "BinaryOperator" | "CompoundAssignOperator" => first(0, is_read),
-            "ConditionalOperator" => first(1, is_read),
+            "ConditionalOperator" => match first(1, is_read) {
+                Root::Pool => Root::Pool,
+                _ => first(2, is_read),
+            },
             "CXXOperatorCallExpr" => match node.inner.get(1) {
                 Some(object)
                     if is_of_pool(&object.of) && matches!(called(node), "operator*" | "operator->" | "operator[]") =>
@@ -361,7 +381,9 @@ impl<'n> Walk<'n> {
 
 /// The transaction of a function or a lambda that takes one.
 fn transaction<'n>(function: &'n Node, lambda: Option<&'n Node>) -> Option<Within<'n>> {
-    let takes = |one: &Node| one.kind == "ParmVarDecl" && one.of.contains("everbyte::transaction<");
+    // Behind a reference clang prints a type as it is written: qualified or not.
+    let is_named = |of: &str| of.match_indices("transaction<").any(|(at, _)| at == 0 || of[..at].ends_with([' ', ':']));
+    let takes = |one: &Node| one.kind == "ParmVarDecl" && is_named(&one.of);
     if !function.inner.iter().any(takes) {
         return None;
     }
