@@ -206,8 +206,8 @@ fn run_child(pipe: File, parent: Pid, count: usize, job: &dyn Fn(usize) -> Resul
                     break;
                 }
             }
-            if index == 0 && threads() > 1 {
-                send(THREADS, &[]); // its jobs are run again, each in a child of its own
+            if threads() > 1 {
+                send(THREADS, &[]); // all its jobs are run again, each in a child of its own
                 break;
             }
         }
@@ -275,5 +275,12 @@ mod tests {
             Ok(vec![])
         });
         assert!(threads.threads && threads.failure.is_none(), "{threads:?}");
+        let later = run(3, &|index| {
+            if index == 1 {
+                std::thread::spawn(|| std::thread::sleep(Duration::from_secs(9)));
+            }
+            Ok(vec![])
+        });
+        assert!(later.threads && later.failure.is_none() && later.passed.len() == 2, "{later:?}");
     }
 }

@@ -25,7 +25,11 @@ use std::cell::Cell;
 use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// Stores that wait: they bound the memory of [`Queue`].
+const MOST_STORES: usize = 1 << 20;
 
 /// How much to try.
 #[derive(Clone, Debug)]
@@ -100,6 +104,8 @@ struct Waiting {
 #[derive(Default)]
 struct Queue {
     images: Vec<Waiting>,
+    /// Undecided stores of their points, which each point lists anew.
+    stores: usize,
     /// Since the first of their points, in order.
     settled: Vec<Settled>,
 }
@@ -114,6 +120,9 @@ pub(crate) struct ImageEngine<'e> {
     pub again: Option<&'e Again<'e>>,
     pub stage: Stage,
     pub tried: Tried,
+    /// The names of all operations, and those acknowledged, in order.
+    names: Arc<Vec<String>>,
+    acked: Arc<Vec<usize>>,
     running: Vec<(Child, Vec<Waiting>)>,
     queue: Queue,
     /// The changes of `queue.settled` that the stage shows: all, but for a moment.
@@ -144,6 +153,7 @@ impl<'e> ImageEngine<'e> {
     ) -> ImageEngine<'e> {
         let isolate = budget.batch <= 1;
         let (tried, running, known) = (Tried::default(), Vec::new(), HashSet::new());
+        let (names, acked) = (Arc::new(recording.ops.clone()), Arc::new(recording.acked()));
         let (queue, shown, found) = (Queue::default(), Cell::new(0), None);
         let (again, point_every, starts) = (None, 1, Starts::default());
         ImageEngine {
@@ -155,6 +165,8 @@ impl<'e> ImageEngine<'e> {
             again,
             stage,
             tried,
+            names,
+            acked,
             running,
             queue,
             shown,
@@ -258,6 +270,18 @@ impl<'e> ImageEngine<'e> {
         })
     }
 
+    /// The state that the check of a point may demand.
+    fn seen(&self, point: &Point) -> crate::Seen {
+        crate::Seen {
+            names: Arc::clone(&self.names),
+            begun: point.begun,
+            acked: Arc::clone(&self.acked),
+            acked_count: point.acked,
+            died: false,
+            tape: self.stage.tape.clone(),
+        }
+    }
+
     /// Lets the images of a point wait, and tries all that wait if they are many.
     fn point(&mut self, point: Point, budget: &Budget) -> Option<Waiting> {
         if let Some(found) = self.found.take() {
@@ -280,12 +304,14 @@ impl<'e> ImageEngine<'e> {
             self.admit(&point, Trial { choice, holes: false, death: false }, &mut trials);
         }
         if !trials.is_empty() {
-            let seen = self.stage.seen(&point, self.recording);
+            let seen = self.seen(&point);
+            self.queue.stores += point.units.iter().map(|unit| unit.stores.len()).sum::<usize>();
             let place = Rc::new(Place { point, seen, settled: self.queue.settled.len() });
             self.queue.images.extend(trials.into_iter().map(|trial| Waiting { place: Rc::clone(&place), trial }));
         }
-        let enough = self.queue.images.len() >= self.budget.batch.saturating_mul(self.budget.jobs);
-        if enough { self.dispatch() } else { None }
+        let many = self.budget.batch.saturating_mul(self.budget.jobs);
+        let is_full = self.queue.images.len() >= many || self.queue.stores >= MOST_STORES;
+        if is_full { self.dispatch() } else { None }
     }
 
     /// The settled image changes.
@@ -394,7 +420,7 @@ impl<'e> ImageEngine<'e> {
     /// Tries one image in its own child, twice where it hangs: what failed and, inside recovery,
     /// where.
     fn alone(&mut self, point: &Point, trial: &Trial, chain: &[Deviation]) -> Option<(String, Vec<Deviation>)> {
-        let seen = self.stage.seen(point, self.recording);
+        let seen = self.seen(point);
         let mut children = Vec::new();
         for _ in 0..2 {
             let job = |_| self.try_here(point, trial, &seen, chain).map(|inner| inner.to_le_bytes().to_vec());
@@ -642,7 +668,7 @@ impl<'e> ImageEngine<'e> {
         let _ = self.at(event, |engine, point| {
             let recording = engine.recording;
             let fate = |store: usize, word: u64| recording.fate(store, word, point.event);
-            let seen = engine.stage.seen(point, recording);
+            let seen = engine.seen(point);
             story = format!(
                 "power failed before event {} of {} ({}), after {} fence(s); {seen:?}\n{}",
                 point.event,

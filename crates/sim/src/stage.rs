@@ -21,7 +21,6 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 /// The check of a crash image that a user writes.
 pub(crate) type Check<'c> = &'c dyn Fn(Media, &Seen) -> Result<(), String>;
@@ -180,18 +179,6 @@ impl Stage {
         undo.into_iter().for_each(|(word, value)| self.poke(word, value));
         self.media.take_back(len);
         result
-    }
-
-    /// The state that the check of `point` may demand.
-    pub(crate) fn seen(&self, point: &Point, recording: &Recording) -> Seen {
-        Seen {
-            names: Arc::new(recording.ops.clone()),
-            begun: point.begun,
-            acked: Arc::new(recording.acked()),
-            acked_count: point.acked,
-            died: false,
-            tape: self.tape.clone(),
-        }
     }
 }
 

@@ -236,7 +236,7 @@ impl<P: MemPool> Link<P> {
 }
 
 /// Chains through every collection, and one through all of them, are dropped and checked on a stack
-/// of 64 KiB.
+/// of 256 KiB.
 #[test]
 fn long_chains_of_every_kind_are_dropped_on_a_small_stack() {
     pool!(P);
