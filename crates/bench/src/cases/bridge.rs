@@ -205,7 +205,8 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
         bench.skipped(RIVAL, "it was not installed when this was built; `cargo xtask rivals` does that");
     }
     bench.on(store.media());
-    let top = Direct::create::<Top<Direct>>(&store, "direct", Top::new)?;
+    #[expect(clippy::redundant_closure, reason = "`new` of one lifetime is not general enough")]
+    let top = Direct::create::<Top<Direct>>(&store, "direct", |j| Top::new(j))?;
 
     host::pin(0); // the program's thread runs where this one does
     let started = Program::start(&program, &memory.path().join("cpp"), &words)?;
@@ -215,7 +216,8 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     drop(sides);
     host::unpin();
     let program = Program::start(&program, &memory.path().join("cpp"), &words)?;
-    let counts = DirectWords::create::<WordCounts<DirectWords>>(&store, "words", WordCounts::new)?;
+    #[expect(clippy::redundant_closure, reason = "as above")]
+    let counts = DirectWords::create::<WordCounts<DirectWords>>(&store, "words", |j| WordCounts::new(j))?;
     count_words(bench, &counts, &RefCell::new(program), &text);
     let times = bench.plan.pick(7, 5, 1);
     if bench.wants("compile") {
