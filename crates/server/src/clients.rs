@@ -88,6 +88,8 @@ pub(crate) struct Client {
     pub transaction: Option<Box<Transaction>>,
     /// Whether it watches keys.
     pub watches: bool,
+    /// Bytes of memory that the keys hold which it has watched since it watched none, about.
+    pub watches_memory: usize,
     /// Whether it sees all commands.
     pub monitors: bool,
     /// Whether it is a replica, which is sent the stream.
@@ -153,6 +155,7 @@ impl Client {
             transaction: None,
             watches: false,
             monitors: false,
+            watches_memory: 0,
             replica: false,
             executing: false,
             scripting: false,
@@ -174,7 +177,7 @@ impl Client {
 
     /// Forgets what the client said about itself, but for its library.
     pub(crate) fn reset(&mut self) {
-        self.name.clear();
+        self.name = Vec::new();
         self.database = 0;
         self.durability = None;
         self.reply_mode = ReplyMode::On;

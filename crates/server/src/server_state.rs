@@ -19,7 +19,7 @@ use crate::pinned_cursors::PinnedCursors;
 use crate::replication::{PrimaryAddress, Replication, Request, Target};
 use crate::resp::parse::Args;
 use crate::saves::Saves;
-use crate::slowlog::{Latency, SlowCommand, Slowlog};
+use crate::slowlog::{Latency, SlowCommand, Slowlog, cut};
 use crate::tls::{configure, configure_client};
 use crate::tracking::Tracking;
 use crate::waiting::Waiters;
@@ -291,7 +291,7 @@ impl ServerState {
         let duration = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
         let slow = u64::try_from(self.options.slowlog_threshold).is_ok_and(|threshold| duration >= threshold);
         if slow && self.options.slowlog_len > 0 && !command.flags.contains(Flags::SKIP_SLOWLOG) {
-            let (time, peer, name) = (self.clock() / 1000, client.peer.to_string(), client.name.clone());
+            let (time, peer, name) = (self.clock() / 1000, client.peer.to_string(), cut(&client.name));
             let entry = SlowCommand { id: 0, time, duration, args: Vec::new(), peer, name };
             self.slowlog.add(entry, args, self.options.slowlog_len);
         }

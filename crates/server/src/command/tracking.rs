@@ -8,7 +8,7 @@ use crate::outbox::Parcel;
 use crate::resp::number::parse_integer;
 use crate::resp::parse::Args;
 use crate::server_state::ServerState;
-use crate::tracking::{Tracker, TrackingMode};
+use crate::tracking::{EACH_PREFIX, Tracker, TrackingMode};
 
 /// Notes the keys that a client has read by a request, if it keeps copies.
 pub(crate) fn remember(client: &Client, shared: &mut ServerState, row: usize, args: &Args<'_>) {
@@ -139,6 +139,7 @@ pub(super) fn tracking(call: &mut Call<'_, '_>) -> Outcome {
         mode.prefixes.extend(old.map(|old| old.prefixes.clone()).unwrap_or_default());
     }
     mode.caching = old.is_some_and(|old| old.caching);
+    mode.prefixes_memory = mode.prefixes.iter().map(|prefix| EACH_PREFIX + 2 * prefix.len()).sum();
     let tracker = Tracker { client: call.client.id, slot: call.client.slot };
     call.shared.tracking.add(tracker, &mode.prefixes);
     call.client.tracking = Some(Box::new(mode));
