@@ -110,7 +110,8 @@ pub(crate) struct Client {
     /// Bytes of memory that they hold, about.
     pub subscriptions_memory: usize,
     /// Whether it has changed in the iteration under way what it gets, and how: subscriptions,
-    /// MONITOR, CLIENT TRACKING, the protocol. It ends if that is taken back.
+    /// MONITOR, CLIENT TRACKING, the protocol; or its database, or its user. It ends if that is
+    /// taken back.
     pub switching: bool,
     /// Whether it wants replies.
     pub reply_mode: ReplyMode,
@@ -154,8 +155,8 @@ impl Client {
             database: 0,
             transaction: None,
             watches: false,
-            monitors: false,
             watches_memory: 0,
+            monitors: false,
             replica: false,
             executing: false,
             scripting: false,

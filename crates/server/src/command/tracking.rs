@@ -106,6 +106,7 @@ pub(super) fn tracking(call: &mut Call<'_, '_>) -> Outcome {
     let mut mode = options(call)?;
     let word = call.args.get(2);
     if is_word(word, "off") {
+        call.client.switching |= call.client.tracking.is_some();
         end(call.client, call.shared);
         call.out.ok();
         return Ok(());
@@ -138,8 +139,8 @@ pub(super) fn tracking(call: &mut Call<'_, '_>) -> Outcome {
         }
         mode.prefixes.extend(old.map(|old| old.prefixes.clone()).unwrap_or_default());
     }
-    mode.caching = old.is_some_and(|old| old.caching);
     mode.prefixes_memory = mode.prefixes.iter().map(|prefix| EACH_PREFIX + 2 * prefix.len()).sum();
+    mode.caching = old.is_some_and(|old| old.caching);
     let tracker = Tracker { client: call.client.id, slot: call.client.slot };
     call.shared.tracking.add(tracker, &mode.prefixes);
     call.client.tracking = Some(Box::new(mode));

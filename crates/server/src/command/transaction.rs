@@ -191,6 +191,7 @@ pub(super) fn exec(call: &mut Call<'_, '_>) -> Outcome {
     if result.is_err() {
         call.client.database = database;
     }
+    call.client.switching |= call.client.database != database;
     result.map_err(|fail| discarded(&fail))
 }
 

@@ -1,6 +1,6 @@
 //! The end of an iteration: replies leave, connections end, and those with more to do are queued.
 
-use super::{FAREWELL, Iterations};
+use super::{FAREWELL, Iterations, Served};
 use crate::clients::Closing;
 use crate::connection::Connection;
 use std::time::{Duration, Instant};
@@ -15,15 +15,16 @@ impl Iterations {
             connection.listed = false;
             let covered = std::mem::take(&mut connection.covered);
             if !covered && connection.client.closing != Closing::Now && self.waits_for_disk(&connection) {
-                self.park_for_disk(&mut connection, served.slot, served.position, served.commands);
-                self.clients.restore(served.slot, connection);
+                let slot = served.slot;
+                self.park_for_disk(&mut connection, served);
+                self.clients.restore(slot, connection);
                 continue;
             }
             if self.send(&mut connection) {
                 if covered && !connection.held.is_empty() {
                     let (position, held) = (connection.out.position(), std::mem::take(&mut connection.held));
                     connection.out.raw(&held);
-                    self.park_for_disk(&mut connection, served.slot, position, 0);
+                    self.park_for_disk(&mut connection, Served::none(served.slot, position));
                     self.clients.restore(served.slot, connection);
                     continue;
                 }
