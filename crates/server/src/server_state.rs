@@ -111,10 +111,12 @@ pub(crate) struct ServerState {
     /// Keys of which the client that is served keeps copies, and which it has changed itself;
     /// `None`: all keys.
     pub own_stale: Vec<Option<Vec<u8>>>,
-    /// Set while clients are paused.
+    /// Set while clients are paused by CLIENT PAUSE. A FAILOVER pauses those that write by itself.
     pub pause: Option<Pause>,
-    /// Clients whose requests wait for its end.
+    /// Clients whose requests wait for its end, or for that of a FAILOVER.
     pub postponed: usize,
+    /// Set as CLIENT PAUSE or a FAILOVER ends: these requests are looked at again.
+    pub pause_ended: bool,
     /// Users.
     pub users: Users,
     /// Connections to be ended once the command under way has ended: slots and clients.
@@ -168,6 +170,7 @@ impl ServerState {
             own_stale: Vec::new(),
             pause: None,
             postponed: 0,
+            pause_ended: false,
             users: Users::new(options.password.as_ref()),
             ends: Vec::new(),
             backups: Backups::new(options.backups.clone()),

@@ -12,7 +12,8 @@ impl Iterations {
         if now < self.shared.sweep_next && self.shared.sweep_next <= now + EVERY {
             return;
         }
-        if self.shared.pause.is_some() || self.shared.replication.is_replica() {
+        if self.shared.is_paused() || self.shared.replication.is_replica() {
+            self.shared.sweep_next = now + EVERY; // the loop sleeps until then
             return;
         }
         keys.track(self.shared.follows_changes());

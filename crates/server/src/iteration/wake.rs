@@ -201,8 +201,9 @@ impl Iterations {
         let now = self.shared.clock();
         let next = self.shared.waiters.next_deadline().map(|next| Duration::from_millis(next.saturating_sub(now)));
         let sweep = Duration::from_millis(self.shared.sweep_next.saturating_sub(now));
-        let until = self.shared.pause.map_or(0, |pause| pause.until);
-        let pause = (self.shared.postponed > 0).then(|| Duration::from_millis(until.saturating_sub(now)));
+        let until = if self.shared.pause_ended { Some(0) } else { self.shared.pause.map(|pause| pause.until) };
+        let until = until.filter(|_| self.shared.postponed > 0);
+        let pause = until.map(|until| Duration::from_millis(until.saturating_sub(now)));
         next.into_iter().chain(pause).fold(most.min(sweep).min(self.replication_sleep()), Duration::min)
     }
 }
