@@ -88,6 +88,8 @@ pub(crate) struct Client {
     pub transaction: Option<Box<Transaction>>,
     /// Whether it watches keys.
     pub watches: bool,
+    /// Bytes of memory that the keys hold which it has watched since it watched none, about.
+    pub watches_memory: usize,
     /// Whether it sees all commands.
     pub monitors: bool,
     /// Whether it is a replica, which is sent the stream.
@@ -108,7 +110,8 @@ pub(crate) struct Client {
     /// Bytes of memory that they hold, about.
     pub subscriptions_memory: usize,
     /// Whether it has changed in the iteration under way what it gets, and how: subscriptions,
-    /// MONITOR, CLIENT TRACKING, the protocol. It ends if that is taken back.
+    /// MONITOR, CLIENT TRACKING, the protocol; or its database, or its user. It ends if that is
+    /// taken back.
     pub switching: bool,
     /// Whether it wants replies.
     pub reply_mode: ReplyMode,
@@ -152,6 +155,7 @@ impl Client {
             database: 0,
             transaction: None,
             watches: false,
+            watches_memory: 0,
             monitors: false,
             replica: false,
             executing: false,
@@ -174,7 +178,7 @@ impl Client {
 
     /// Forgets what the client said about itself, but for its library.
     pub(crate) fn reset(&mut self) {
-        self.name.clear();
+        self.name = Vec::new();
         self.database = 0;
         self.durability = None;
         self.reply_mode = ReplyMode::On;

@@ -140,12 +140,15 @@ impl Connection {
         self.input.len() + self.parser.memory() + self.queued_memory()
     }
 
-    /// Bytes of memory that the commands queued since MULTI hold, a command that waits, and its
-    /// subscriptions.
+    /// Bytes of memory that the commands queued since MULTI hold, a command that waits, its
+    /// subscriptions, the keys that it watches, the prefixes that it tracks, and its names.
     pub(crate) fn queued_memory(&self) -> usize {
         let queued = self.client.transaction.as_ref().map_or(0, |transaction| transaction.memory());
         let waiting = if self.client.waiting { self.client.waiting_memory } else { 0 };
-        queued + waiting + self.client.subscriptions_memory
+        let client = &self.client;
+        let tracked = client.tracking.as_ref().map_or(0, |mode| mode.prefixes_memory);
+        let names = client.name.capacity() + client.library_name.capacity() + client.library_version.capacity();
+        queued + waiting + client.subscriptions_memory + client.watches_memory + tracked + names
     }
 
     /// Forgets its requests, for a connection that is about to end.

@@ -121,16 +121,33 @@ struct Served {
     position: Position,
     /// Commands executed for it in this iteration.
     commands: usize,
+    /// How many of them have a reply that leaves, now or later.
+    replies: usize,
     /// Whether its replies may tell of what is not settled.
     waits: bool,
 }
 
+impl Served {
+    /// Of no command so far.
+    fn none(slot: usize, position: Position) -> Served {
+        Served { slot, position, commands: 0, replies: 0, waits: false }
+    }
+}
+
 /// The end of a request.
 enum Done {
-    /// It has its reply.
-    Kept,
-    /// All earlier writes of the iteration are lost, for this reason.
-    Lost(Vec<u8>),
+    /// It was executed.
+    Kept {
+        /// Whether a reply to it leaves: CLIENT REPLY may have said that none does.
+        replied: bool,
+    },
+    /// All earlier writes of the iteration are lost.
+    Lost {
+        /// The reason.
+        reason: Vec<u8>,
+        /// As above.
+        replied: bool,
+    },
     /// It is not executed yet: clients are paused.
     Postponed,
     /// It is executed in the client's next iteration, when all before it is settled.
@@ -164,9 +181,7 @@ fn take_back(connection: &mut Connection, served: &Served, waiters: &mut Waiters
     if let Some(transaction) = connection.client.transaction.as_mut().filter(|_| served.commands > 0) {
         transaction.spoiled = true;
     }
-    if connection.client.reply_mode != ReplyMode::Off {
-        (0..served.commands).for_each(|_| connection.out.error(text));
-    }
+    (0..served.replies).for_each(|_| connection.out.error(text));
 }
 
 /// Prefetches the memory for the next puts; returns the number of requests covered.
@@ -453,7 +468,7 @@ impl Iterations {
     fn serve(&mut self, slot: usize, connection: &mut Connection, keys: &mut Keyspace<'_>, budget: &mut Budget) {
         connection.queued = false;
         (connection.client.switching, connection.client.turn_over) = (false, false);
-        let mut served = Served { slot, position: connection.out.position(), commands: 0, waits: false };
+        let mut served = Served::none(slot, connection.out.position());
         let soft = self.shared.options.output_size_soft;
         if connection.out.pending() > soft {
             // Full: first see whether the socket takes something (CONN-1).
@@ -536,8 +551,12 @@ impl Iterations {
                     }
                     connection.advance(used);
                     match done {
-                        Done::Lost(reason) => self.lost(connection, served, &reason),
-                        Done::Kept | Done::Postponed | Done::Later => served.commands += 1,
+                        Done::Lost { reason, replied } => self.lost(connection, served, &reason, replied),
+                        Done::Kept { replied } => {
+                            served.commands += 1;
+                            served.replies += usize::from(replied);
+                        }
+                        Done::Postponed | Done::Later => {}
                     }
                     budget.commands -= 1;
                     budget.size = budget.size.saturating_sub(used);
@@ -558,7 +577,7 @@ impl Iterations {
     /// iteration.
     fn command(&mut self, connection: &mut Connection, keys: &mut Keyspace<'_>, first: bool) -> Done {
         let (args, client, out) = connection.request();
-        let position = out.position();
+        let (position, pending) = (out.position(), out.pending());
         if client.reply_mode == ReplyMode::SkipNext {
             client.reply_mode = ReplyMode::Skip;
         }
@@ -670,6 +689,8 @@ impl Iterations {
         client.switching |= switching;
         end_command(client, &args);
         client.resp = if out.protocol == Protocol::Resp3 { 3 } else { 2 };
+        let silent = matches!(client.reply_mode, ReplyMode::Off | ReplyMode::Skip);
+        let replied = !silent && (client.waiting || out.pending() > pending);
         match client.reply_mode {
             ReplyMode::On | ReplyMode::SkipNext => {}
             ReplyMode::Off if told => {}
@@ -682,7 +703,10 @@ impl Iterations {
             }
         }
         Iterations::tell_own(std::mem::take(&mut self.shared.own_stale), out);
-        reason.map_or(Done::Kept, Done::Lost)
+        match reason {
+            Some(reason) => Done::Lost { reason, replied },
+            None => Done::Kept { replied },
+        }
     }
 
     /// Ends another client than the one served, at the end of this iteration.
@@ -697,22 +721,22 @@ impl Iterations {
     /// A command has spoiled the iteration's batch: everything executed before it in this iteration
     /// is answered with an error, as it may have written, or read what was written. Then the
     /// iteration goes on, carefully from the next one on.
-    fn lost(&mut self, connection: &mut Connection, served: &mut Served, reason: &[u8]) {
+    fn lost(&mut self, connection: &mut Connection, served: &mut Served, reason: &[u8], replied: bool) {
         self.careful = CAREFUL_ITERATIONS;
         self.take_back(LOST);
         self.recall(LOST);
         for earlier in &mut self.served {
             if let Some(connection) = self.clients.get_mut(earlier.slot) {
                 earlier.position = connection.out.position();
-                earlier.commands = 0;
+                (earlier.commands, earlier.replies) = (0, 0);
             }
         }
         take_back(connection, served, &mut self.shared.waiters, LOST);
-        if connection.client.reply_mode != ReplyMode::Off {
+        if replied {
             connection.out.error(reason);
         }
         served.position = connection.out.position();
-        served.commands = 0;
+        (served.commands, served.replies) = (0, 0);
     }
 
     /// No client reads the iteration's replies; every client reads that it failed.

@@ -19,7 +19,7 @@ use crate::pinned_cursors::PinnedCursors;
 use crate::replication::{PrimaryAddress, Replication, Request, Target};
 use crate::resp::parse::Args;
 use crate::saves::Saves;
-use crate::slowlog::{Latency, SlowCommand, Slowlog};
+use crate::slowlog::{Latency, SlowCommand, Slowlog, cut};
 use crate::tls::{configure, configure_client};
 use crate::tracking::Tracking;
 use crate::waiting::Waiters;
@@ -111,10 +111,12 @@ pub(crate) struct ServerState {
     /// Keys of which the client that is served keeps copies, and which it has changed itself;
     /// `None`: all keys.
     pub own_stale: Vec<Option<Vec<u8>>>,
-    /// Set while clients are paused.
+    /// Set while clients are paused by CLIENT PAUSE. A FAILOVER pauses those that write by itself.
     pub pause: Option<Pause>,
-    /// Clients whose requests wait for its end.
+    /// Clients whose requests wait for its end, or for that of a FAILOVER.
     pub postponed: usize,
+    /// Set as CLIENT PAUSE or a FAILOVER ends: these requests are looked at again.
+    pub pause_ended: bool,
     /// Users.
     pub users: Users,
     /// Connections to be ended once the command under way has ended: slots and clients.
@@ -168,6 +170,7 @@ impl ServerState {
             own_stale: Vec::new(),
             pause: None,
             postponed: 0,
+            pause_ended: false,
             users: Users::new(options.password.as_ref()),
             ends: Vec::new(),
             backups: Backups::new(options.backups.clone()),
@@ -291,7 +294,7 @@ impl ServerState {
         let duration = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
         let slow = u64::try_from(self.options.slowlog_threshold).is_ok_and(|threshold| duration >= threshold);
         if slow && self.options.slowlog_len > 0 && !command.flags.contains(Flags::SKIP_SLOWLOG) {
-            let (time, peer, name) = (self.clock() / 1000, client.peer.to_string(), client.name.clone());
+            let (time, peer, name) = (self.clock() / 1000, client.peer.to_string(), cut(&client.name));
             let entry = SlowCommand { id: 0, time, duration, args: Vec::new(), peer, name };
             self.slowlog.add(entry, args, self.options.slowlog_len);
         }

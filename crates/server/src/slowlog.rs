@@ -27,7 +27,7 @@ pub(crate) struct SlowCommand {
     pub args: Vec<Vec<u8>>,
     /// The client's address.
     pub peer: String,
-    /// The client's name.
+    /// The first bytes of the client's name.
     pub name: Vec<u8>,
 }
 
@@ -58,8 +58,8 @@ pub(crate) fn shown_args<'b>(args: &Args<'b>) -> impl Iterator<Item = &'b [u8]> 
     args.from(0).enumerate().map(move |(at, arg)| if at >= hidden { HIDDEN } else { arg })
 }
 
-/// The first bytes of an argument.
-fn cut(arg: &[u8]) -> Vec<u8> {
+/// The first bytes of an argument, or of a name.
+pub(crate) fn cut(arg: &[u8]) -> Vec<u8> {
     let mut shown = arg[..arg.len().min(ARG_SIZE_MAX)].to_vec();
     if shown.len() < arg.len() {
         shown.extend_from_slice(format!("... ({} more bytes)", arg.len() - shown.len()).as_bytes());

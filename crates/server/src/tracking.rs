@@ -26,6 +26,8 @@ const SIZE_MAX: usize = 256 << 20;
 /// Bytes that a key costs beside its name, and that a client costs there, about.
 const EACH_KEY: usize = 96;
 const EACH_READER: usize = 16;
+/// Bytes that a prefix of a client costs beside its name, about.
+pub(crate) const EACH_PREFIX: usize = 160;
 
 /// A client that tracks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +57,8 @@ pub(crate) struct TrackingMode {
     pub broken: bool,
     /// Prefixes, in broadcast mode.
     pub prefixes: BTreeSet<Vec<u8>>,
+    /// Bytes of memory that they hold, here and in the table, about.
+    pub prefixes_memory: usize,
 }
 
 /// A change that clients are to be told of.

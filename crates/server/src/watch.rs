@@ -8,27 +8,33 @@
 //!
 //! Threads: the event loop alone.
 
+use crate::clients::Client;
 use crate::keyspace::Touch;
 use everbyte_media::seeded;
 use std::collections::HashMap;
 
 type Key = (u8, Vec<u8>);
 
-/// A watched key of one client, as it was at its WATCH. It has not changed since, or the client is
-/// doomed.
+/// Bytes of memory that a watched key costs beside its name, about.
+const EACH: usize = 160;
+
+/// One client's watch of a key, as the key was at its WATCH. It has not changed since, or the
+/// client is doomed.
 struct Watched {
-    key: Key,
+    client: u64,
     /// Whether it was there.
     present: bool,
-    /// Its deadline in milliseconds since 1970; 0: none.
-    deadline: u64,
     /// The iteration of its WATCH.
     iteration: u64,
 }
 
+/// A client that watches.
 #[derive(Default)]
 struct Watcher {
-    keys: Vec<Watched>,
+    /// Each once; none once it is doomed.
+    keys: Vec<Key>,
+    /// The first of their deadlines in milliseconds since 1970.
+    deadline: Option<u64>,
     doomed: bool,
 }
 
@@ -36,8 +42,8 @@ struct Watcher {
 #[derive(Default)]
 pub(crate) struct Watches {
     watchers: HashMap<u64, Watcher>,
-    /// The clients of each watched key.
-    by_key: HashMap<Key, Vec<u64>>,
+    /// The watches of each key, at most one of a client.
+    by_key: HashMap<Key, Vec<Watched>>,
 }
 
 impl Watches {
@@ -46,15 +52,20 @@ impl Watches {
         self.watchers.is_empty()
     }
 
-    /// A client watches a key, whose deadline is given if it is there.
-    pub(crate) fn watch(&mut self, client: u64, key: Key, deadline: Option<u64>, iteration: u64) {
-        let clients = self.by_key.entry(key.clone()).or_default();
-        if clients.contains(&client) {
+    /// A client watches a key, whose deadline (0: none) is given if it is there.
+    pub(crate) fn watch(&mut self, client: &mut Client, key: Key, deadline: Option<u64>, iteration: u64) {
+        client.watches = true;
+        let watcher = self.watchers.entry(client.id).or_default();
+        // One key more changes nothing for a client that is doomed.
+        let known = |list: &Vec<Watched>| list.iter().any(|watched| watched.client == client.id);
+        if watcher.doomed || self.by_key.get(&key).is_some_and(known) {
             return;
         }
-        clients.push(client);
-        let (present, deadline) = (deadline.is_some(), deadline.unwrap_or(0));
-        self.watchers.entry(client).or_default().keys.push(Watched { key, present, deadline, iteration });
+        client.watches_memory += EACH + 2 * key.1.len();
+        let watched = Watched { client: client.id, present: deadline.is_some(), iteration };
+        watcher.deadline = watcher.deadline.into_iter().chain(deadline.filter(|deadline| *deadline != 0)).min();
+        watcher.keys.push(key.clone());
+        self.by_key.entry(key).or_default().push(watched);
     }
 
     /// The keys of a database that clients watch.
@@ -64,12 +75,17 @@ impl Watches {
 
     /// A client watches nothing any more.
     pub(crate) fn forget(&mut self, client: u64) {
-        let Some(watcher) = self.watchers.remove(&client) else { return };
-        for watched in watcher.keys {
-            if let Some(clients) = self.by_key.get_mut(&watched.key) {
-                clients.retain(|other| *other != client);
-                if clients.is_empty() {
-                    self.by_key.remove(&watched.key);
+        if let Some(watcher) = self.watchers.remove(&client) {
+            self.forget_keys(client, &watcher.keys);
+        }
+    }
+
+    fn forget_keys(&mut self, client: u64, keys: &[Key]) {
+        for key in keys {
+            if let Some(list) = self.by_key.get_mut(key) {
+                list.retain(|watched| watched.client != client);
+                if list.is_empty() {
+                    self.by_key.remove(key);
                 }
             }
         }
@@ -77,37 +93,85 @@ impl Watches {
 
     /// Whether a key that the client watches has changed, or has expired by `now`.
     pub(crate) fn is_doomed(&self, client: u64, now: u64) -> bool {
-        self.watchers.get(&client).is_some_and(|watcher| {
-            let expired = |watched: &Watched| watched.deadline != 0 && watched.deadline < now;
-            watcher.doomed || watcher.keys.iter().any(expired)
-        })
+        self.watchers
+            .get(&client)
+            .is_some_and(|watcher| watcher.doomed || watcher.deadline.is_some_and(|deadline| deadline < now))
     }
 
     /// A command of this iteration has changed something.
     pub(crate) fn touch(&mut self, touch: &Touch, iteration: u64) {
-        let fits = |watched: &Watched| match touch {
-            Touch::Changed(space, key) | Touch::Evicted(space, key) => watched.key.0 == *space && watched.key.1 == *key,
-            Touch::Swept(space, key) => watched.present && watched.key.0 == *space && watched.key.1 == *key,
-            Touch::Cleared(space) => watched.present && watched.key.0 == *space,
-            Touch::Told(..) | Touch::Stream(..) => false,
+        if self.by_key.is_empty() {
+            return;
+        }
+        let absent_too = matches!(touch, Touch::Changed(..) | Touch::Evicted(..));
+        let fits = |watched: &&Watched| {
+            (watched.present || absent_too)
+                && !(seeded("server-watch-same-iteration") && watched.iteration == iteration)
         };
-        let fits = |watched: &Watched| {
-            fits(watched) && !(seeded("server-watch-same-iteration") && watched.iteration == iteration)
-        };
-        let key = match touch {
-            Touch::Changed(space, key) | Touch::Swept(space, key) | Touch::Evicted(space, key) => (*space, key.clone()),
+        let doomed: Vec<u64> = match touch {
+            Touch::Changed(space, key) | Touch::Swept(space, key) | Touch::Evicted(space, key) => {
+                let list = self.by_key.get(&(*space, key.clone()));
+                list.into_iter().flatten().filter(fits).map(|watched| watched.client).collect()
+            }
             Touch::Told(..) | Touch::Stream(..) => return,
-            Touch::Cleared(_) => {
-                for watcher in self.watchers.values_mut() {
-                    watcher.doomed |= watcher.keys.iter().any(fits);
-                }
-                return;
+            Touch::Cleared(space) => {
+                let lists = self.by_key.iter().filter(|(key, _)| key.0 == *space).map(|(_, list)| list);
+                lists.flatten().filter(fits).map(|watched| watched.client).collect()
             }
         };
-        for client in self.by_key.get(&key).into_iter().flatten() {
-            if let Some(watcher) = self.watchers.get_mut(client) {
-                watcher.doomed |= watcher.keys.iter().any(fits);
+        for client in doomed {
+            // Its keys decide nothing any more.
+            if let Some(watcher) = self.watchers.get_mut(&client) {
+                watcher.doomed = true;
+                let keys = std::mem::take(&mut watcher.keys);
+                self.forget_keys(client, &keys);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+    use std::time::Instant;
+
+    fn client(id: u64) -> Client {
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        Client::new(id, address, address, 0, Instant::now())
+    }
+
+    fn key(number: usize) -> Key {
+        (0, format!("k{number}").into_bytes())
+    }
+
+    /// WATCHED-1. A change looks at the watches of its own key alone, so the time for many keys of
+    /// one client, all of which change, grows with their number.
+    #[test]
+    fn a_doomed_client_keeps_no_keys() {
+        let (mut watches, mut one, mut other) = (Watches::default(), client(1), client(2));
+        for number in 0..100_000 {
+            watches.watch(&mut one, key(number), None, 0);
+        }
+        watches.watch(&mut one, key(7), None, 0);
+        watches.watch(&mut other, key(7), Some(50), 0);
+        assert_eq!((watches.by_key.len(), watches.by_key[&key(7)].len()), (100_000, 2));
+        assert!(one.watches && one.watches_memory > 100_000 * EACH);
+        assert!(!watches.is_doomed(1, 100) && watches.is_doomed(2, 100) && !watches.is_doomed(2, 50));
+        // A key that was absent is not one that has expired, or was flushed.
+        watches.touch(&Touch::Swept(0, key(3).1), 1);
+        watches.touch(&Touch::Cleared(1), 1);
+        for number in 10..100_000 {
+            watches.touch(&Touch::Changed(0, key(number).1), 1);
+        }
+        assert!(watches.is_doomed(1, 0) && !watches.is_doomed(2, 0));
+        assert_eq!(watches.by_key.len(), 1, "the other client's alone");
+        let before = one.watches_memory;
+        watches.watch(&mut one, key(3), None, 2);
+        assert_eq!((watches.by_key.len(), one.watches_memory), (1, before));
+        watches.touch(&Touch::Cleared(0), 1);
+        assert!(watches.is_doomed(2, 0) && watches.by_key.is_empty());
+        [1, 2].into_iter().for_each(|client| watches.forget(client));
+        assert!(watches.is_empty());
     }
 }

@@ -8,7 +8,7 @@ const ENTRIES_MAX: usize = 128;
 const COMPARED_MAX: usize = 10;
 /// Milliseconds within which equal refusals are one entry.
 const TOGETHER: u64 = 60_000;
-/// Bytes of a key or name that an entry keeps.
+/// Bytes that an entry keeps of a key or name, and of the client.
 const OBJECT_SIZE_MAX: usize = 4096;
 
 /// The right that was missing.
@@ -62,8 +62,12 @@ pub(crate) struct Log {
 impl Log {
     /// Notes a refusal.
     pub(crate) fn add(&mut self, mut entry: LogEntry) {
-        entry.object.truncate(OBJECT_SIZE_MAX);
-        entry.user.truncate(OBJECT_SIZE_MAX);
+        for name in [&mut entry.object, &mut entry.user] {
+            name.truncate(OBJECT_SIZE_MAX);
+            name.shrink_to_fit();
+        }
+        entry.client.truncate(entry.client.floor_char_boundary(OBJECT_SIZE_MAX));
+        entry.client.shrink_to_fit();
         let equal = |known: &LogEntry| {
             known.reason == entry.reason
                 && known.context == entry.context

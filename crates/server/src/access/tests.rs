@@ -95,6 +95,13 @@ fn the_log_joins_equal_refusals_and_is_bounded() {
         log.add(entry(&format!("{number}"), 0));
     }
     assert_eq!(log.iter().len(), 128);
+    let long = "\u{e9}n".repeat(1 << 20);
+    log.add(LogEntry { user: long.clone().into_bytes(), client: long.clone(), ..entry(&long, 0) });
+    let newest = log.iter().next().unwrap();
+    assert!(
+        [newest.object.capacity(), newest.user.capacity(), newest.client.capacity()].iter().all(|size| *size < 5000)
+    );
+    assert!(newest.client.len() > 4000 && long.starts_with(&newest.client));
     log.clear();
     assert_eq!(log.iter().len(), 0);
 }

@@ -67,6 +67,7 @@ pub(super) fn auth(call: &mut Call<'_, '_>) -> Outcome {
         3 => acl::authenticate(call, call.args.get(1), call.args.get(2))?,
         _ => return Err(SYNTAX),
     }
+    call.client.switching = true;
     call.out.ok();
     Ok(())
 }
@@ -82,12 +83,12 @@ pub(super) fn hello(call: &mut Call<'_, '_>) -> Outcome {
             None => return Err(Fail::text("ERR Protocol version is not an integer or out of range")),
         };
     }
-    let mut index = 2;
+    let (mut index, mut logs_in) = (2, false);
     while index < call.args.len() {
         let (option, left) = (call.args.get(index), call.args.len() - 1 - index);
         if is_word(option, "auth") && left >= 2 {
             acl::authenticate(call, call.args.get(index + 1), call.args.get(index + 2))?;
-            index += 3;
+            (index, logs_in) = (index + 3, true);
         } else if is_word(option, "setname") && left >= 1 {
             client::rename(call, index + 1)?;
             index += 2;
@@ -98,6 +99,7 @@ pub(super) fn hello(call: &mut Call<'_, '_>) -> Outcome {
     if call.shared.lacks_password(call.client) {
         return Err(NO_AUTH_HELLO);
     }
+    call.client.switching |= logs_in;
     if let Some(protocol) = protocol {
         call.client.switching |= protocol != call.out.protocol;
         call.out.protocol = protocol;
@@ -122,7 +124,10 @@ pub(super) fn hello(call: &mut Call<'_, '_>) -> Outcome {
 
 /// `SELECT database`
 pub(super) fn select(call: &mut Call<'_, '_>) -> Outcome {
-    call.client.database = keys::database(call.args.get(1))?;
+    let database = keys::database(call.args.get(1))?;
+    // EXEC and scripts take it back themselves if they fail.
+    call.client.switching |= database != call.client.database && !call.client.executing && !call.client.scripting;
+    call.client.database = database;
     call.out.ok();
     Ok(())
 }
@@ -143,6 +148,7 @@ pub(super) fn reset(call: &mut Call<'_, '_>) -> Outcome {
     call.client.reset();
     acl::log_out(call.client, call.shared);
     call.out.protocol = Protocol::Resp2;
+    call.client.switching = true;
     call.out.simple("RESET");
     Ok(())
 }

@@ -7,12 +7,32 @@ use crate::clients::{Client, Closing};
 use crate::resp::number::parse_integer;
 use crate::server_state::Pause;
 
+/// A type of clients, as CLIENT KILL and CLIENT LIST name them.
+#[derive(Clone, Copy)]
+enum ClientType {
+    Normal,
+    Subscriber,
+    Replica,
+    /// The link to a primary is no client.
+    Primary,
+}
+
+impl ClientType {
+    fn fits(self, client: &Client) -> bool {
+        match self {
+            ClientType::Normal => !client.replica && !client.subscribes(),
+            ClientType::Subscriber => client.subscribes(),
+            ClientType::Replica => client.replica,
+            ClientType::Primary => false,
+        }
+    }
+}
+
 /// The clients to be ended; what is absent does not matter.
 #[derive(Default)]
 struct Filter {
     id: Option<u64>,
-    /// Whether they subscribe; the inner `None`: there are none of that type.
-    subscribers: Option<Option<bool>>,
+    type_: Option<ClientType>,
     peer: Option<String>,
     local: Option<String>,
     user: Option<UserId>,
@@ -36,10 +56,11 @@ impl Filter {
                     filter.id = Some(id.ok_or(Fail::text("ERR client-id should be greater than 0"))?);
                 }
                 _ if is_word(word, "type") => {
-                    filter.subscribers = Some(match value {
-                        _ if is_word(value, "normal") => Some(false),
-                        _ if is_word(value, "pubsub") => Some(true),
-                        _ if ["master", "replica", "slave"].iter().any(|kind| is_word(value, kind)) => None,
+                    filter.type_ = Some(match value {
+                        _ if is_word(value, "normal") => ClientType::Normal,
+                        _ if is_word(value, "pubsub") => ClientType::Subscriber,
+                        _ if is_word(value, "replica") || is_word(value, "slave") => ClientType::Replica,
+                        _ if is_word(value, "master") => ClientType::Primary,
                         _ => return Err(Fail::made([b"ERR Unknown client type '", value, b"'"].concat())),
                     });
                 }
@@ -64,7 +85,7 @@ impl Filter {
 
     fn fits(&self, client: &Client) -> bool {
         self.id.is_none_or(|id| id == client.id)
-            && self.subscribers.is_none_or(|subscribers| subscribers == Some(client.subscribes()))
+            && self.type_.is_none_or(|type_| type_.fits(client))
             && self.peer.as_ref().is_none_or(|peer| *peer == client.peer.to_string())
             && self.local.as_ref().is_none_or(|local| *local == client.local.to_string())
             && self.user.is_none_or(|user| user == client.user)
@@ -116,9 +137,10 @@ fn syntax(call: &Call<'_, '_>) -> Fail {
     Fail::made([b"ERR unknown subcommand or wrong number of arguments for '", word, b"'. Try CLIENT HELP."].concat())
 }
 
-/// `CLIENT UNPAUSE`
+/// `CLIENT UNPAUSE`: a FAILOVER goes on.
 pub(super) fn unpause(call: &mut Call<'_, '_>) -> Outcome {
     call.shared.pause = None;
+    call.shared.pause_ended = true;
     call.out.ok();
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::fail::{NOT_INTEGER, SYNTAX};
 use super::range::{span, write_pair};
 use super::snapshots::{NO_SNAPSHOT, snapshot_name};
 use super::{Call, Fail, Outcome, is_word};
-use crate::keyspace::{KeySpan, Keyspace, Visited, after_prefix};
+use crate::keyspace::{KEY_SIZE_MAX, KeySpan, Keyspace, Visited, after_prefix};
 use crate::pinned_cursors::PinnedCursor;
 use crate::resp::number::parse_integer;
 use crate::resp::reply::{Protocol, Replies};
@@ -44,8 +44,10 @@ fn options<'a>(call: &Call<'a, '_>, place: usize, may_be_at: bool) -> Result<(u6
     Ok((limit.unwrap_or(LIMIT), at))
 }
 
+/// The bound that a cursor keeps. No key is longer than [`KEY_SIZE_MAX`], so the first bytes of a
+/// longer bound have the same keys before them.
 fn owned(bound: Bound<&[u8]>) -> Bound<Vec<u8>> {
-    bound.map(<[u8]>::to_vec)
+    bound.map(|bytes| bytes[..bytes.len().min(KEY_SIZE_MAX + 1)].to_vec())
 }
 
 fn parse_number(text: &[u8]) -> Option<u64> {

@@ -7,7 +7,7 @@ use super::{Call, Command, Fail, Flags, Outcome, is_word};
 use crate::clients::Client;
 use crate::replication::{Failover, PROTOCOL, PrimaryAddress, ReplicaOrigin, Request};
 use crate::resp::number::parse_integer;
-use crate::server_state::{Pause, ServerState};
+use crate::server_state::ServerState;
 use crate::stream::Address;
 use crate::waiting::ReplicaWait;
 
@@ -196,7 +196,7 @@ pub(super) fn failover(call: &mut Call<'_, '_>) -> Outcome {
         if replication.failover.take().is_none() {
             return Err(Fail::text("ERR No failover in progress."));
         }
-        call.shared.pause = Some(Pause { until: now, all: false });
+        call.shared.pause_ended = true;
         call.out.ok();
         return Ok(());
     }
@@ -219,7 +219,6 @@ pub(super) fn failover(call: &mut Call<'_, '_>) -> Outcome {
     }
     let deadline = timeout.map(|timeout| now.saturating_add(timeout));
     replication.failover = Some(Failover { to, force, deadline });
-    call.shared.pause = Some(Pause { until: u64::MAX, all: false });
     call.out.ok();
     Ok(())
 }

@@ -182,7 +182,7 @@ pub(super) fn load(call: &mut Call<'_, '_>) -> Outcome {
 pub(super) fn exists(call: &mut Call<'_, '_>) -> Outcome {
     call.out.array(call.args.len() - 2);
     for name in call.args.from(2) {
-        let name = String::from_utf8_lossy(name);
+        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
         call.out.integer(i64::from(call.shared.scripts.get(&name).is_some()));
     }
     call.room()

@@ -8,7 +8,7 @@ use crate::outbox::Parcel;
 use crate::resp::number::parse_integer;
 use crate::resp::parse::Args;
 use crate::server_state::ServerState;
-use crate::tracking::{Tracker, TrackingMode};
+use crate::tracking::{EACH_PREFIX, Tracker, TrackingMode};
 
 /// Notes the keys that a client has read by a request, if it keeps copies.
 pub(crate) fn remember(client: &Client, shared: &mut ServerState, row: usize, args: &Args<'_>) {
@@ -106,6 +106,7 @@ pub(super) fn tracking(call: &mut Call<'_, '_>) -> Outcome {
     let mut mode = options(call)?;
     let word = call.args.get(2);
     if is_word(word, "off") {
+        call.client.switching |= call.client.tracking.is_some();
         end(call.client, call.shared);
         call.out.ok();
         return Ok(());
@@ -138,6 +139,7 @@ pub(super) fn tracking(call: &mut Call<'_, '_>) -> Outcome {
         }
         mode.prefixes.extend(old.map(|old| old.prefixes.clone()).unwrap_or_default());
     }
+    mode.prefixes_memory = mode.prefixes.iter().map(|prefix| EACH_PREFIX + 2 * prefix.len()).sum();
     mode.caching = old.is_some_and(|old| old.caching);
     let tracker = Tracker { client: call.client.id, slot: call.client.slot };
     call.shared.tracking.add(tracker, &mode.prefixes);

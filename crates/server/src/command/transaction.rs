@@ -28,6 +28,7 @@ pub(crate) fn end(client: &mut Client, shared: &mut ServerState) {
 
 fn unwatch_all(client: &mut Client, shared: &mut ServerState) {
     if std::mem::take(&mut client.watches) {
+        client.watches_memory = 0;
         shared.watches.forget(client.id);
     }
 }
@@ -147,11 +148,12 @@ pub(super) fn watch(call: &mut Call<'_, '_>) -> Outcome {
         return Err(Fail::text("ERR WATCH inside MULTI is not allowed"));
     }
     for key in call.args.from(1) {
+        call.keys.check_key(key)?;
+    }
+    for key in call.args.from(1) {
         let deadline = call.keys.deadline(key)?;
-        let (id, key, iteration) =
-            (call.client.id, (call.keys.database(), key.to_vec()), call.shared.metrics.iterations);
-        call.shared.watches.watch(id, key, deadline, iteration);
-        call.client.watches = true;
+        let (key, iteration) = ((call.keys.database(), key.to_vec()), call.shared.metrics.iterations);
+        call.shared.watches.watch(call.client, key, deadline, iteration);
     }
     call.out.ok();
     Ok(())
@@ -189,6 +191,7 @@ pub(super) fn exec(call: &mut Call<'_, '_>) -> Outcome {
     if result.is_err() {
         call.client.database = database;
     }
+    call.client.switching |= call.client.database != database;
     result.map_err(|fail| discarded(&fail))
 }
 

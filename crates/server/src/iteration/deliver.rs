@@ -130,5 +130,5 @@ pub(super) fn push(
 /// Lists a connection to be sent to.
 fn list(connection: &mut Connection, slot: usize, served: &mut Vec<Served>) {
     connection.listed = true;
-    served.push(Served { slot, position: connection.out.position(), commands: 0, waits: false });
+    served.push(Served::none(slot, connection.out.position()));
 }

@@ -18,7 +18,6 @@
 
 use super::{Iterations, Served, take_back};
 use crate::connection::Connection;
-use crate::resp::reply::Position;
 use everbyte_kv::raw::Raw as _;
 use everbyte_media::{Durability, seeded};
 use std::collections::VecDeque;
@@ -55,19 +54,13 @@ impl Iterations {
         self.shared.kv.stats().version.get()
     }
 
-    /// Parks a connection whose replies since `position` are those of so many commands (DISK-2).
-    pub(super) fn park_for_disk(
-        &mut self,
-        connection: &mut Connection,
-        slot: usize,
-        position: Position,
-        commands: usize,
-    ) {
+    /// Parks a connection with its replies (DISK-2).
+    pub(super) fn park_for_disk(&mut self, connection: &mut Connection, served: Served) {
         connection.parked = true;
         if std::mem::take(&mut connection.queued) {
-            self.queue.retain(|queued| *queued != slot);
+            self.queue.retain(|queued| *queued != served.slot);
         }
-        self.disk.parked.push((self.newest(), Served { slot, position, commands, waits: true }));
+        self.disk.parked.push((self.newest(), Served { waits: true, ..served }));
     }
 
     /// The replies of an iteration were sent: asks for a sync if one is needed.

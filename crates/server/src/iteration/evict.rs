@@ -80,7 +80,7 @@ impl Iterations {
     }
 
     fn is_over(&self, keys: &Keyspace<'_>) -> bool {
-        let rests = self.shared.replication.is_replica() || self.shared.pause.is_some();
+        let rests = self.shared.replication.is_replica() || self.shared.is_paused();
         !rests && keys.used().0 > self.shared.data_bound.limit(&self.shared.options)
     }
 

@@ -1,9 +1,12 @@
 //! Commands that meet in one iteration, or in one EXEC: waiting, tracking, events, MONITOR, rights
 //! and pauses of clients, expired keys, and what is taken back. `rights` has key rights by the
-//! words of requests, `replies` the output limit, `words` option words and numbers at their bounds.
+//! words of requests, `replies` the output limit, `words` option words and numbers at their bounds,
+//! `lost` the replies of iterations that are taken back, `pauses` pauses of several reasons.
 
 mod data_bound;
 mod durability;
+mod lost;
+mod pauses;
 mod pending;
 mod replies;
 mod rights;

@@ -39,7 +39,11 @@ impl Iterations {
     }
 
     /// Whether a client has to go, because too much waits for it, or much for too long.
+    /// A replica is none that has: frames are written for it up to the soft limit alone.
     pub(super) fn is_over_limit(&self, connection: &mut Connection) -> bool {
+        if connection.client.replica {
+            return false;
+        }
         let options = &self.shared.options;
         let (hard, soft) = match connection.client.subscribes() {
             true => (options.push_size_max, options.push_soft),

@@ -8,7 +8,6 @@ use crate::keyspace::{Keyspace, Verdict};
 use crate::outbox::Answer;
 use crate::outbox::Parcel;
 use crate::replication::{Patch, ReplicaOrigin, Request};
-use crate::server_state::Pause;
 use everbyte_media::seeded;
 use std::time::Duration;
 
@@ -236,8 +235,8 @@ impl Iterations {
             return;
         }
         self.shared.replication.failover = None;
-        // A replica refuses what the pause has held back.
-        self.shared.pause = Some(Pause { until: now, all: false });
+        // A replica refuses what has waited.
+        self.shared.pause_ended = true;
         if let Some(address) = next {
             self.shared.replication.ask_to_follow(address, true);
         }

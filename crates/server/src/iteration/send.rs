@@ -1,6 +1,6 @@
 //! The end of an iteration: replies leave, connections end, and those with more to do are queued.
 
-use super::{FAREWELL, Iterations};
+use super::{FAREWELL, Iterations, Served};
 use crate::clients::Closing;
 use crate::connection::Connection;
 use std::time::{Duration, Instant};
@@ -15,15 +15,16 @@ impl Iterations {
             connection.listed = false;
             let covered = std::mem::take(&mut connection.covered);
             if !covered && connection.client.closing != Closing::Now && self.waits_for_disk(&connection) {
-                self.park_for_disk(&mut connection, served.slot, served.position, served.commands);
-                self.clients.restore(served.slot, connection);
+                let slot = served.slot;
+                self.park_for_disk(&mut connection, served);
+                self.clients.restore(slot, connection);
                 continue;
             }
             if self.send(&mut connection) {
                 if covered && !connection.held.is_empty() {
                     let (position, held) = (connection.out.position(), std::mem::take(&mut connection.held));
                     connection.out.raw(&held);
-                    self.park_for_disk(&mut connection, served.slot, position, 0);
+                    self.park_for_disk(&mut connection, Served::none(served.slot, position));
                     self.clients.restore(served.slot, connection);
                     continue;
                 }
@@ -62,7 +63,8 @@ impl Iterations {
         let Ok(flushed) = connection.stream.flush_all() else { return false };
         let before = connection.out.pending();
         if before > 0 && flushed {
-            if before > self.shared.options.output_size_max.saturating_mul(2) {
+            let max = self.shared.options.output_size_max.saturating_mul(2);
+            if before > max && !connection.client.replica {
                 self.shared.metrics.connections_over_limit += 1;
                 return false;
             }

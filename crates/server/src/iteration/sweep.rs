@@ -12,15 +12,22 @@ impl Iterations {
         if now < self.shared.sweep_next && self.shared.sweep_next <= now + EVERY {
             return;
         }
-        if self.shared.pause.is_some() || self.shared.replication.is_replica() {
+        if self.shared.is_paused() || self.shared.replication.is_replica() {
+            self.shared.sweep_next = now + EVERY; // the loop sleeps until then
             return;
         }
         keys.track(self.shared.follows_changes());
         keys.begin_command(false);
         let swept = keys.sweep(SWEPT_MAX);
         // A failure takes back what the sweep has removed before it.
-        let kept = matches!(keys.end_command(swept.is_err()), Verdict::Kept) && swept.is_ok();
+        let verdict = keys.end_command(swept.is_err());
         let places = self.touched(keys, None);
+        if matches!(verdict, Verdict::Lost) {
+            // Patches and evictions before it in this iteration have gone with it.
+            self.careful = CAREFUL_ITERATIONS;
+            self.recall(LOST);
+        }
+        let kept = matches!(verdict, Verdict::Kept) && swept.is_ok();
         if !kept {
             self.shared.outbox.drop_command();
         } else if self.wake(places, keys).is_some() {

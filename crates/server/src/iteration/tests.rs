@@ -176,6 +176,55 @@ fn queued_commands_count_as_input() {
     assert!(test_loop.iterations.shared.input_memory < 1 << 20);
 }
 
+/// A request of these words.
+fn request(words: &[&str]) -> Vec<u8> {
+    let words = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+    [format!("*{}\r\n", words.len()), words.collect()].concat().into_bytes()
+}
+
+/// Whether a client that sends these requests is ended by its input limit of 128 KiB.
+fn ends_by_input(requests: impl IntoIterator<Item = Vec<u8>>) -> bool {
+    let mut test_loop = TestLoop::new(Options { input_size_max: 128 << 10, ..Options::default() });
+    let client = test_loop.connect();
+    for request in requests {
+        if test_loop.iterations.clients.get(client).is_none() {
+            break;
+        }
+        test_loop.send(client, &request);
+        while !test_loop.iterations.idle() {
+            test_loop.iterations.iteration().unwrap();
+        }
+    }
+    let ended = test_loop.iterations.clients.get(client).is_none();
+    assert_eq!(test_loop.iterations.shared.metrics.connections_over_limit, u64::from(ended));
+    assert!(test_loop.iterations.shared.input_memory <= 512 << 10);
+    ended
+}
+
+/// The server keeps some words of a client from one command to the next. They count as its input.
+#[test]
+fn words_that_are_kept_for_a_client_count_as_input() {
+    let keys = |number: usize| Vec::from_iter((0..10).map(|key| format!("{number}-{key}-{}", "k".repeat(1000))));
+    let of_keys = |number: usize, head: &[&str]| {
+        let keys = keys(number);
+        request(&[head, &Vec::from_iter(keys.iter().map(String::as_str))].concat())
+    };
+    assert!(ends_by_input((0..100).map(|number| of_keys(number, &["WATCH"]))));
+    let unwatched = |number| [of_keys(number, &["WATCH"]), request(&["UNWATCH"])].concat();
+    assert!(!ends_by_input((0..100).map(unwatched)));
+    assert!(!ends_by_input((0..100).map(|_| of_keys(1, &["WATCH"]))), "a key is watched once");
+    let prefixes = (0..1000).map(|number| {
+        let prefix = format!("{number:04}{}", "p".repeat(1000));
+        request(&["CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", &prefix])
+    });
+    assert!(ends_by_input(prefixes));
+    let name = "n".repeat(60_000);
+    let names = [&["CLIENT", "SETNAME"][..], &["CLIENT", "SETINFO", "LIB-NAME"], &["CLIENT", "SETINFO", "LIB-VER"]];
+    let named = |words: &[&str]| request(&[words, &[&name]].concat());
+    assert!(ends_by_input(names.map(named)));
+    assert!(!ends_by_input((0..10).map(|_| [named(names[0]), request(&["RESET"])].concat())));
+}
+
 /// One client's EXEC writes a key, and another's, which watches it, is served before that is
 /// settled; a third one begins to watch then, and reads. Whether all of their replies wait.
 fn transactions_wait(bug: &'static str) -> bool {

@@ -10,7 +10,7 @@ use crate::resp::reply::Replies;
 use crate::waiting::{Place, Waiter};
 use everbyte_media::seeded;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 /// The result of an attempt.
@@ -41,7 +41,7 @@ impl Iterations {
     /// (WATCHED-1), and has copies of it forgotten; returns the changed keys for which clients
     /// wait.
     pub(super) fn touched(&mut self, keys: &mut Keyspace<'_>, author: Option<&Client>) -> Vec<Place> {
-        let mut places = Vec::new();
+        let (mut places, mut seen) = (Vec::new(), HashSet::new());
         self.shared.note_changes(keys.new_changes(), author);
         let touches = keys.take_touched();
         for touch in touches {
@@ -55,7 +55,7 @@ impl Iterations {
                 Touch::Cleared(database) => self.shared.waiters.tried_absent(database),
             };
             for place in touched {
-                if self.shared.waiters.of(&place).is_some() && !places.contains(&place) {
+                if self.shared.waiters.of(&place).is_some() && seen.insert(place.clone()) {
                     places.push(place);
                 }
             }
@@ -201,8 +201,9 @@ impl Iterations {
         let now = self.shared.clock();
         let next = self.shared.waiters.next_deadline().map(|next| Duration::from_millis(next.saturating_sub(now)));
         let sweep = Duration::from_millis(self.shared.sweep_next.saturating_sub(now));
-        let until = self.shared.pause.map_or(0, |pause| pause.until);
-        let pause = (self.shared.postponed > 0).then(|| Duration::from_millis(until.saturating_sub(now)));
+        let until = if self.shared.pause_ended { Some(0) } else { self.shared.pause.map(|pause| pause.until) };
+        let until = until.filter(|_| self.shared.postponed > 0);
+        let pause = until.map(|until| Duration::from_millis(until.saturating_sub(now)));
         next.into_iter().chain(pause).fold(most.min(sweep).min(self.replication_sleep()), Duration::min)
     }
 }

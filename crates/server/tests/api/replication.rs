@@ -409,6 +409,46 @@ fn clients_of_a_replica_hear_of_changes() {
     assert_eq!(waiter.reply().list().len(), 1);
 }
 
+/// The limits of what may wait for a client to be read are none of a replica: a frame is as large
+/// as a value.
+#[test]
+fn a_replica_gets_values_above_the_limits_of_clients() {
+    let primary = Node::with(Options { reply_size_max: 64 << 10, ..Options::default() });
+    let replica = Node::start();
+    replica.follow(&primary);
+    settle_on(&primary, "1");
+    const SIZE: usize = 16 << 20;
+    assert_eq!(primary.client().call(&["SET", "large", &"v".repeat(SIZE)]), Reply::Simple("OK".into()));
+    await_reply(&replica, &["STRLEN", "large"], Reply::Integer(SIZE as i64));
+    assert_eq!(figure(&mut primary.client(), "over_limit_connections"), 0);
+}
+
+/// CLIENT KILL by type finds the links of replicas under their own type alone.
+#[test]
+fn links_of_replicas_are_ended_by_their_type_alone() {
+    let (primary, replica) = (Node::start(), Node::start());
+    replica.follow(&primary);
+    settle_on(&primary, "1");
+    let mut client = primary.client();
+    let link = |client: &mut Client| {
+        let line = String::from_utf8(client.call(&["CLIENT", "LIST", "TYPE", "replica"]).bytes()).unwrap();
+        line.split(' ').next().unwrap_or_default().to_string()
+    };
+    let mut id = link(&mut client);
+    assert!(id.starts_with("id="), "{id}");
+    client.call(&["CLIENT", "KILL", "TYPE", "normal"]);
+    assert_eq!(client.call(&["CLIENT", "KILL", "TYPE", "master"]), Reply::Integer(0));
+    assert_eq!(client.call(&["CLIENT", "KILL", "TYPE", "pubsub"]), Reply::Integer(0));
+    assert_eq!(link(&mut client), id);
+    for kind in ["replica", "slave"] {
+        assert_eq!(client.call(&["CLIENT", "KILL", "TYPE", kind]), Reply::Integer(1), "{kind}");
+        await_that("it comes back", || link(&mut client).starts_with("id=") && link(&mut client) != id);
+        id = link(&mut client);
+    }
+    settle_on(&primary, "1");
+    assert_eq!(contents(&replica.kv), contents(&primary.kv));
+}
+
 /// Evictions reach a replica with the commands that needed the room; it makes none of its own, even
 /// under a smaller bound.
 #[test]

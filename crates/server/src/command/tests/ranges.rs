@@ -126,3 +126,36 @@ fn ranges_of_keys_do_what_an_ordered_map_does() {
     assert!(agrees(seed, b"3", 3, "none"), "another database, seed {seed}");
     assert!(!agrees(seed, b"0", 3, "server-range-cut"), "the seeded bug is found");
 }
+
+/// A bound that is longer than any key costs a cursor no more than a key, and means what it says.
+#[test]
+fn a_cursor_keeps_no_more_of_a_bound_than_a_key_can_have() {
+    let mut desk = Desk::new(Options::default());
+    let keys: [&[u8]; 4] = [b"a", b"b", b"bb", b"c"];
+    keys.into_iter().for_each(|key| drop(replies(&mut desk, &[b"SET", key, key])));
+    let long = vec![b'b'; crate::keyspace::KEY_SIZE_MAX + 1000];
+    let (above, below) = ([b"[", &long[..]].concat(), [b"(", &long[..]].concat());
+    for (words, found) in [
+        ([&b"RANGE"[..], b"-", &above], "a b bb"),
+        ([b"RANGE", &below, b"+"], "c"),
+        ([b"REVRANGE", &above, b"-"], "bb b a"),
+    ] {
+        let mut reply = bulks(&replies(&mut desk, &[&[&b"CURSOR"[..]], &words[..], &[b"LIMIT", b"1"]].concat()));
+        let (mut number, mut seen) = (reply.remove(0), vec![reply.remove(0)]);
+        while number != "0" {
+            let cursor = desk.shared.pinned.take(number.parse().unwrap()).unwrap();
+            for bound in [&cursor.from, &cursor.to] {
+                let (Bound::Included(bytes) | Bound::Excluded(bytes)) = bound else { continue };
+                assert!(bytes.capacity() <= crate::keyspace::KEY_SIZE_MAX + 1);
+            }
+            desk.shared.pinned.restore(number.parse().unwrap(), cursor, desk.shared.now);
+            reply = bulks(&replies(&mut desk, &[b"CURSOR", b"NEXT", number.as_bytes(), b"LIMIT", b"1"]));
+            number = reply.remove(0);
+            seen.extend(reply.into_iter().step_by(2));
+        }
+        assert_eq!(seen.join(" "), found);
+    }
+    // No key is as long, so none is watched.
+    let refused = desk.iteration(&[&[b"WATCH", b"a", &long]]);
+    assert!(refused[0].is_err() && !desk.client.watches, "{refused:?}");
+}

@@ -245,3 +245,33 @@ fn a_lower_bound_is_reached_in_steps() {
     (0..10).for_each(|_| drop(turns.ask(0, &["PING"])));
     assert!(figure(&mut turns, "used_memory_dataset") <= 10_000);
 }
+
+/// PUSH-3: the sweep of an iteration fails and takes its evictions along. No client is told of
+/// them, and those of later iterations are told as they have happened.
+#[test]
+fn evictions_that_a_failed_sweep_takes_back_are_not_told() {
+    let mut turns = bounded(1 << 30, EvictionPolicy::AllKeysRandom);
+    for batch in 0..4 {
+        let lines = (0..500).map(|key| format!("SET k{batch}-{key} 0123456789")).collect::<Vec<_>>();
+        turns.ask(0, &lines.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    let expire = |key: &str, time: u64| format!("SET {key} v PXAT {}", START + time);
+    turns.ask(0, &["CONFIG SET notify-keyspace-events KEA", &expire("first", 1000), &expire("second", 1001)]);
+    turns.ask(1, &["PSUBSCRIBE __keyevent@*__:evicted"]);
+    let used = figure(&mut turns, "used_memory_dataset");
+    turns.ask(0, &[&format!("CONFIG SET maxmemory {}", used - 100)]);
+    // The record of the second key is damaged: the first one's removal goes with the failure.
+    let records = turns.kv.open_table("server/keys").unwrap();
+    let all = records.range::<[u8]>(..).unwrap().map(|pair| pair.unwrap().0);
+    let key = all.into_iter().find(|key| key.ends_with(b"second")).unwrap();
+    records.put(&key, b"damaged").unwrap();
+    let mut told = 0;
+    for turn in 0..10 {
+        let heard = turns.at(1100 + 200 * turn, &[]).swap_remove(1);
+        for key in heard.split("\r\n").filter(|word| word.starts_with('k')) {
+            assert_eq!(turns.kv.get(key.as_bytes()).unwrap(), None, "turn {turn}: {key} was told as evicted");
+            told += 1;
+        }
+    }
+    assert!(told > 0, "they are evicted in the end");
+}

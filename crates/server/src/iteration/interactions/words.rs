@@ -146,3 +146,13 @@ fn many_random_members_are_drawn_of_one_reading_or_refused() {
     let reply = turns.ask(0, &["ZRANDMEMBER z -5 WITHSCORES"]);
     assert_eq!(reply, format!("*10\r\n{}", "$1\r\na\r\n$1\r\n1\r\n".repeat(5)));
 }
+
+/// An entry of the log of slow commands keeps the first bytes of a name.
+#[test]
+fn a_slow_command_of_a_client_with_a_long_name_keeps_little_of_it() {
+    let mut turns = Turns::new();
+    turns.ask(0, &[&format!("CLIENT SETNAME {}", "n".repeat(50_000))]);
+    turns.ask(0, &["CONFIG SET slowlog-log-slower-than 0", "PING"]);
+    let log = turns.ask(0, &["SLOWLOG GET"]);
+    assert!(log.len() < 2000 && log.contains(&"n".repeat(128)) && log.contains("... (49872 more bytes)"), "{log}");
+}

@@ -1,0 +1,80 @@
+//! An iteration that another client's command spoils: each client reads as many errors as it
+//! expects replies, and one that does not know its own state any more is disconnected.
+
+use super::{FULL, Turns};
+
+/// The lines that two clients read whose commands share an iteration, which the second one spoils;
+/// and what the first one reads as it sends PING then.
+fn spoiled(first: &[&str], second: &[&str]) -> (Vec<String>, Vec<String>, String) {
+    let mut turns = Turns::nearly_full();
+    let replies = turns.at(0, &[(0, first), (1, second)]);
+    let lines = |client: usize| replies[client].lines().map(str::to_string).collect();
+    let ping = turns.ask(0, &["PING"]);
+    assert_eq!(turns.ask(2, &["EXISTS a b", "STRLEN big"]), ":0\r\n:1\r\n", "nothing was done");
+    (lines(0), lines(1), ping)
+}
+
+#[test]
+fn each_reply_that_was_due_is_an_error_and_no_other_is() {
+    let pong = "+PONG\r\n";
+    for (first, second, counts, then) in [
+        (&["SET a 1", "GET a"][..], &[FULL][..], [2, 1], pong),
+        (&["CLIENT REPLY SKIP", "SET a 1", "GET a"], &[FULL], [1, 1], pong),
+        (&["SET a 1", "CLIENT REPLY SKIP", "BLPOP q 0"], &[FULL], [1, 1], pong),
+        (&["SET a 1", "BLPOP q 0"], &[FULL], [2, 1], pong),
+        (&["SET a 1", "GET a", "CLIENT REPLY OFF"], &[FULL], [2, 1], ""),
+        (&["CLIENT REPLY OFF", "SET a 1", "PUBLISH c m"], &[FULL], [0, 1], ""),
+        (&["CLIENT REPLY OFF", "SET a 1", "CLIENT REPLY ON", "GET a"], &[FULL], [2, 1], pong),
+        (&["SET a 1"], &["CLIENT REPLY SKIP", FULL], [1, 0], pong),
+        (&["SET a 1"], &["SET b 1", "CLIENT REPLY SKIP", FULL, "PING"], [1, 1], pong),
+        (&["SET a 1"], &["SET b 1", "CLIENT REPLY SKIP", "GET b", FULL], [1, 2], pong),
+    ] {
+        let (one, other, ping) = spoiled(first, second);
+        let errors = |lines: &[String]| lines.iter().filter(|line| line.starts_with("-ERR store")).count();
+        assert_eq!([errors(&one), errors(&other)], counts, "{first:?} {second:?}: {one:?} {other:?}");
+        let others = usize::from(second.last() == Some(&"PING"));
+        assert_eq!([one.len(), other.len()], [counts[0], counts[1] + others], "{first:?} {second:?}");
+        assert_eq!(ping, then, "{first:?}");
+    }
+}
+
+/// Whether a client is still connected that has sent these lines, the last one in an iteration
+/// which another client spoils.
+fn stays(prepare: &[&str], line: &str) -> bool {
+    let mut turns = Turns::nearly_full();
+    turns.ask(0, prepare);
+    let replies = turns.at(0, &[(2, &["SET before 1"]), (0, &[line]), (1, &[FULL])]);
+    assert!(replies[0].starts_with("-ERR store: nothing was done"), "{line}: {replies:?}");
+    turns.server.iterations.clients.get(0).is_some()
+}
+
+/// The user, the database and tracking are those after a command which, as the client reads, was
+/// not done.
+#[test]
+fn a_client_whose_state_is_not_what_it_reads_is_disconnected() {
+    const USER: &str = "ACL SETUSER u on nopass ~* +@all";
+    assert!(!stays(&[], "RESET"));
+    assert!(!stays(&["CLIENT TRACKING ON"], "CLIENT TRACKING OFF"));
+    assert!(!stays(&[], "SELECT 1"));
+    assert!(!stays(&[USER], "AUTH u p"));
+    assert!(!stays(&[USER], "HELLO 2 AUTH u p"));
+    assert!(!stays(&["MULTI", "SELECT 1"], "EXEC"));
+    // These change nothing.
+    assert!(stays(&[], "SELECT 0"));
+    assert!(stays(&[], "CLIENT TRACKING OFF"));
+    assert!(stays(&[], "HELLO 2"));
+    assert!(stays(&["MULTI", "SELECT 1", "SELECT 0"], "EXEC"));
+    assert!(stays(&[], "EVAL \"return redis.call('SELECT','1')\" 0"));
+}
+
+/// A transaction or script that is taken back alone takes its SELECT back too.
+#[test]
+fn a_refused_transaction_leaves_its_client_in_its_database() {
+    let script = "EVAL \"redis.call('SELECT','1') return redis.call('SETRANGE','big','3500000','x')\" 0";
+    for lines in [&["MULTI", "SELECT 1", FULL, "EXEC"][..], &[script]] {
+        let mut turns = Turns::nearly_full();
+        let replies = turns.ask(0, lines);
+        assert!(replies.lines().last().unwrap().starts_with('-'), "{replies}");
+        assert_eq!(turns.ask(0, &["STRLEN big"]), ":1\r\n", "{lines:?}");
+    }
+}
