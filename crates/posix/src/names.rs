@@ -389,11 +389,7 @@ fn is_above(volume: &Volume, directory: &Owner, other: &Owner) -> Result<bool> {
     if directory.kind != FileKind::Directory {
         return Ok(false);
     }
-    let mut at = other.ino;
-    while at != directory.ino && at != Ino::ROOT {
-        at = volume.parent(at).map_err(gone_directory)?;
-    }
-    Ok(at == directory.ino)
+    volume.is_above(directory.ino, other.ino).map_err(gone_directory)
 }
 
 fn default_list(volume: &Volume, directory: Ino) -> Result<Option<Vec<u8>>> {
