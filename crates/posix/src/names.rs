@@ -177,15 +177,20 @@ impl Process {
     pub fn remove<'a>(&self, at: impl Into<At<'a>>) -> Result<()> {
         let at = at.into();
         self.files().change(at.path, |volume| {
-            let walked = self.walk(volume, at, LastLink::Name)?;
-            let Last::Name(name) = &walked.last else { return Err(Errno::EISDIR.into()) };
-            let file = walked.found.ok_or(Errno::ENOENT)?;
-            if walked.has_slash {
-                let is_directory = file.kind == FileKind::Directory;
-                return Err(if is_directory { Errno::EISDIR } else { Errno::ENOTDIR }.into());
+            loop {
+                let walked = self.walk(volume, at, LastLink::Name)?;
+                let Last::Name(name) = &walked.last else { return Err(Errno::EISDIR.into()) };
+                let file = walked.found.ok_or(Errno::ENOENT)?;
+                if walked.has_slash {
+                    let is_directory = file.kind == FileKind::Directory;
+                    return Err(if is_directory { Errno::EISDIR } else { Errno::ENOTDIR }.into());
+                }
+                self.require_removal(volume, &walked.directory, &file)?;
+                // The rights are to this file: one that has the name since is looked at anew.
+                if volume.unlink_found(walked.directory.ino, name, &file)? {
+                    return Ok(());
+                }
             }
-            self.require_removal(volume, &walked.directory, &file)?;
-            Ok(volume.unlink(walked.directory.ino, name)?)
         })
     }
 
