@@ -182,6 +182,8 @@ fn on_a_disk_calls_are_durable_when_they_say_so() {
         process.rename("second", "third", RenameFlags::empty()).unwrap();
         let (old, new) = if sync { (None, Some(3)) } else { (Some(3), None) };
         cuts.expect(&[("second", old), ("third", new)]);
+        drop(process.open_handle(&process.handle("first").unwrap(), OpenFlags::RDWR | OpenFlags::TRUNC).unwrap());
+        cuts.expect(&[("first", if sync { Some(0) } else { Some(2) })]);
         drop((first, second, process, files));
         drop(store);
         cuts.check();
