@@ -123,7 +123,7 @@ impl Volume {
     /// The directory that holds a directory; the root holds itself.
     ///
     /// # Errors
-    /// [`Error::NotADirectory`], [`Error::Stale`].
+    /// [`Error::NotADirectory`], [`Error::Stale`], [`Error::Damaged`].
     pub fn parent(&self, directory: Ino) -> Result<Ino> {
         let core = &*self.core;
         let node = core.node(directory)?;
@@ -132,9 +132,37 @@ impl Volume {
             FileKind::Directory if directory == Ino::ROOT => Ok(Ino::ROOT),
             // Its parent may be gone, too.
             FileKind::Directory if node.word(core, inode::LINKS) == 0 => Err(Error::Stale { ino: directory }),
-            FileKind::Directory => Ok(Ino(node.inode(core).parent)),
+            FileKind::Directory => Ok(Ino(whole(core, &node)?.parent)),
             _ => Err(Error::NotADirectory { ino: directory }),
         }
+    }
+
+    /// Whether a directory is another one, or holds it over any number of others. The root of a
+    /// snapshot holds itself.
+    ///
+    /// # Errors
+    /// As [`Volume::parent`]; [`Error::Damaged`] for directories that hold each other in a circle.
+    pub fn is_above(&self, directory: Ino, other: Ino) -> Result<bool> {
+        let (mut at, mut passed) = (other, other);
+        for step in 1_u64.. {
+            if at == directory {
+                return Ok(true);
+            }
+            let up = self.parent(at)?;
+            if up == at {
+                return Ok(false);
+            }
+            if up == passed {
+                break;
+            }
+            if step.is_power_of_two() {
+                passed = up;
+            }
+            at = up;
+        }
+        let node = self.core.node(at)?;
+        let damage = Damage::at(node.at + inode::PARENT, format!("directory {at} lies below itself"));
+        Err(damage.of_object(self.core.name()).into())
     }
 
     /// The entries of a directory from `cookie` on, at most `count`; 0 begins. Entries that are

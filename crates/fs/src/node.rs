@@ -292,7 +292,8 @@ impl NodeState {
         let ordered = media.fence_after_unless("fs-page-unfenced", added);
         let at = (node.at + inode::SIZE).into();
         everbyte_media::PublishWord::new(at).publish(media, size + PAGE, &ordered);
-        // Not fenced: each change of the directory flushes this line again, with its times.
+        // The caller may be refused, and then flushes this line no more; another one goes on.
+        media.fence_unless("fs-names-left");
         charge.keep();
         let names = self.names(space, node)?;
         names.add_page(page);

@@ -13,7 +13,8 @@ use crate::names::require_name;
 use crate::node::{Node, NodeState};
 use crate::volume::Volume;
 use crate::xattr::run as xattr;
-use crate::{Error, FileKind, Ino, Result};
+use crate::{Error, FileKind, Found, Ino, Result};
+use std::sync::Arc;
 
 impl Volume {
     /// Withdraws the name of a file that is no directory. The file is freed with its last name, or
@@ -23,6 +24,19 @@ impl Volume {
     /// [`Error::NotFound`], [`Error::IsADirectory`], [`Error::NotADirectory`], [`Error::Stale`]:
     /// nothing has changed.
     pub fn unlink(&self, directory: Ino, name: &[u8]) -> Result<()> {
+        self.unlink_if(directory, name, |_| true).map(drop)
+    }
+
+    /// [`Volume::unlink`] of the name of a file that a call has found. `false`: another file has
+    /// the name now, and keeps it.
+    ///
+    /// # Errors
+    /// As [`Volume::unlink`].
+    pub fn unlink_found(&self, directory: Ino, name: &[u8], found: &Found) -> Result<bool> {
+        self.unlink_if(directory, name, |node| Arc::ptr_eq(node, &found.node))
+    }
+
+    fn unlink_if(&self, directory: Ino, name: &[u8], is_meant: impl FnOnce(&Arc<Node>) -> bool) -> Result<bool> {
         let core = &*self.core;
         let _change = core.freeze.enter();
         require_name(name)?;
@@ -31,6 +45,9 @@ impl Volume {
         let mut names = parent.write(core)?;
         let named = names.names(core, &parent)?.get(core, name).ok_or(Error::NotFound)?;
         let node = core.node(named.ino)?;
+        if !is_meant(&node) {
+            return Ok(false);
+        }
         if node.kind(core)? == FileKind::Directory {
             return Err(Error::IsADirectory { ino: node.ino });
         }
@@ -42,7 +59,7 @@ impl Volume {
         change.commit()?;
         names.names(core, &parent)?.remove(core, name);
         finish(core, &node, &mut file, freed);
-        Ok(())
+        Ok(true)
     }
 
     /// Removes an empty directory. Ordered on return; whole or absent after a crash.

@@ -156,7 +156,8 @@ impl Saved {
             return None;
         }
         let (words, is_free) = (&self.inodes, |ino: u64| self.inodes[(ino / 64) as usize] >> (ino % 64) & 1 == 1);
-        if words.len() as u64 * 64 != table.len() * GROUP_INODES || is_free(0) || is_free(Ino::ROOT.0) {
+        let is_of_table = words.len() as u64 * 64 == table.len() * GROUP_INODES && !words.is_empty();
+        if !is_of_table || is_free(0) || is_free(Ino::ROOT.0) {
             return None;
         }
         let of_word = |(index, &word): (usize, &u64)| {

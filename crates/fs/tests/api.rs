@@ -21,6 +21,24 @@ fn content(volume: &Volume, ino: Ino) -> Vec<u8> {
     bytes
 }
 
+/// A name that another file has got since it was found keeps that file.
+#[test]
+fn a_found_file_loses_its_name_and_a_later_one_does_not() {
+    let (_store, volume) = volume(8 << 20);
+    let old = volume.make(Ino::ROOT, b"file", &FILE).unwrap();
+    let found = volume.find(Ino::ROOT, b"file").unwrap().unwrap();
+    volume.unlink(Ino::ROOT, b"file").unwrap();
+    assert!(matches!(volume.unlink_found(Ino::ROOT, b"file", &found), Err(Error::NotFound)));
+    let new = volume.make(Ino::ROOT, b"file", &FILE).unwrap();
+    assert_eq!(new, old, "a file of the same number");
+    assert!(!volume.unlink_found(Ino::ROOT, b"file", &found).unwrap());
+    assert_eq!(volume.lookup(Ino::ROOT, b"file").unwrap(), Some(new));
+    let found = volume.find(Ino::ROOT, b"file").unwrap().unwrap();
+    assert!(volume.unlink_found(Ino::ROOT, b"file", &found).unwrap());
+    assert_eq!(volume.lookup(Ino::ROOT, b"file").unwrap(), None);
+    assert_eq!(volume.check(), []);
+}
+
 #[test]
 fn a_file_without_a_name_lives_while_it_is_held() {
     let (_store, volume) = volume(8 << 20);

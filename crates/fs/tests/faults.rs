@@ -290,6 +290,42 @@ fn the_check_finds_each_contradiction() {
     });
 }
 
+/// Directories that hold each other, with whole checksums, are found and end a walk upwards.
+#[test]
+fn a_circle_of_directories_is_damage() {
+    let image = image();
+    let (media, start) = (image.media(), start(&image));
+    let volume = open(&media).unwrap();
+    let new = NewFile::new(FileKind::Directory, 0o755);
+    let mut at = volume.lookup(Ino::ROOT, b"directory").unwrap().unwrap();
+    let chain: Vec<Ino> = (0..6)
+        .map(|_| {
+            at = volume.make(at, b"below", &new).unwrap();
+            at
+        })
+        .collect();
+    let other = volume.make(Ino::ROOT, b"other", &new).unwrap();
+    assert!(volume.is_above(chain[0], at).unwrap() && volume.is_above(Ino::ROOT, at).unwrap());
+    assert!(!volume.is_above(at, chain[0]).unwrap() && !volume.is_above(other, at).unwrap());
+    let group = start + (layout::LANES_PAGE + 2 + 2) * layout::PAGE;
+    for (held, below) in chain.iter().enumerate() {
+        let at = group + chain[0].0 * layout::INODE;
+        let mut inode: layout::Inode = media.get(at);
+        inode.parent = below.0;
+        inode.checksum = inode.owner_sum();
+        let section = media.section();
+        media.put(at, &inode);
+        drop(section);
+        for from in &chain {
+            match (volume.is_above(other, *from), held) {
+                (Ok(false), 0) => (), // as the root of a snapshot
+                (Err(Error::Damaged(damage)), 1..) => assert!(damage.to_string().contains("below itself")),
+                (found, _) => panic!("{held}: {found:?}"),
+            }
+        }
+    }
+}
+
 /// A changed byte of extended attributes is an error, wherever it lies.
 #[test]
 fn damaged_attributes_are_errors() {

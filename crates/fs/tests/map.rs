@@ -167,6 +167,10 @@ fn ranges_outside_of_a_file_are_not_mapped() {
     assert!(matches!(map.sync(900, 5), Err(Error::Outside { .. })) && map.flush(u64::MAX, 2).is_err());
     let as_is = volume.map(small, 0, 100, &MapOptions { as_is: true, ..READABLE }).unwrap();
     assert_eq!(mapped(&as_is), b"remember", "bytes in the inode");
+    let large = make(&volume, "large", b"remember");
+    let as_is = volume.map(large, 0, 100, &MapOptions { as_is: true, ..READABLE }).unwrap();
+    volume.write(large, 4, &[b'x'; 200]).unwrap();
+    assert_eq!(mapped(&as_is), b"remember", "the bytes have left the inode");
     drop(as_is);
     let map = volume.map(small, 0, 100, &WRITABLE).unwrap();
     map.write(2, b"tire").unwrap();

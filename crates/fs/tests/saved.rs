@@ -240,3 +240,32 @@ fn a_state_of_another_volume_is_not_used() {
     media.store(state - layout::LIST_HEAD, place.word());
     assert_eq!(opened(&Store::attach(media).unwrap()), (false, usage), "a circle");
 }
+
+/// An empty table of inodes, and a whole state that has none: the volume is scanned.
+#[test]
+fn a_state_without_inodes_is_not_used() {
+    use everbyte_media::Checked;
+    let (image, start, _) = image();
+    let media = image.media();
+    let page = |at: u64| start + layout::Place::of(media.load(start + at)).unwrap().page * layout::PAGE;
+    let (state, table) = (page(layout::SAVED_AT) + layout::LIST_HEAD, page(layout::TABLE_AT));
+    let head: layout::SavedHead = media.get(state);
+    let content = media.read_vec(state + 96, head.len as usize);
+    let (mut at, mut emptied) = (0, Vec::new());
+    while at < content.len() {
+        let word = |at: usize| u64::from_le_bytes(content[at..at + 8].try_into().unwrap());
+        let end = at + 16 + word(at + 8) as usize;
+        match word(at) == u64::from(layout::SAVED_INODES) {
+            true => emptied.extend([word(at).to_le_bytes(), [0; 8]].concat()),
+            false => emptied.extend(&content[at..end]),
+        }
+        at = end;
+    }
+    let (len, sum) = (emptied.len() as u64, crc32c::crc32c(&emptied));
+    media.write(state + 96, &emptied);
+    media.put(state, &layout::SavedHead { len, content: sum, free_inodes: 0, ..head }.sealed());
+    media.store(table, 0);
+    let store = Store::attach(media).unwrap();
+    let volume = open(&store);
+    assert!(!volume.recovery().saved && volume.attributes(Ino::ROOT).is_err());
+}

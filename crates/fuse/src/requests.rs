@@ -6,6 +6,8 @@
 //!         are told to the kernel after them ([`crate::MountedVolume::changed`]).
 //!   FU-3  Rights are checked by the kernel, so that calls run with every right; files that they
 //!         make belong to the caller.
+//!   FU-8  A program loses its rights before its bytes change: neither a crash nor a full volume
+//!         leaves other bytes with them.
 //!
 //! Threads: any number answer requests. `open_files` is locked to find an open file, never while
 //! it is used.
@@ -42,8 +44,6 @@ const TRANSFER: u32 = 1 << 20;
 const LISTED: usize = 256;
 const SETUID: u16 = 0o4000;
 const SETGID: u16 = 0o2000;
-/// The attribute that holds the capabilities of a program.
-const CAPABILITIES: &[u8] = b"security.capability";
 /// The attribute that holds an access control list.
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 /// Wanted of the kernel, each as far as it has it. Truncation in the request of opening
@@ -135,22 +135,12 @@ impl VolumeRequests {
         }
     }
 
-    /// Takes the rights from a program that is changed: set-id bits where `bits` says so, and
-    /// capabilities always.
+    /// Takes the rights from a program that is about to change: set-id bits where `bits` says so,
+    /// and capabilities always (FU-8).
     fn drop_privileges(&self, ino: Ino, bits: bool) -> Result<()> {
         let file = self.files.volume().owner(ino)?;
-        if file.has_xattrs {
-            match self.root.remove_link_xattr(At::file(ino), CAPABILITIES) {
-                Err(error) if error != Refusal::ENODATA => return Err(error),
-                _ => (),
-            }
-        }
-        let mut dropped = file.permissions & SETUID;
-        if file.permissions & 0o010 != 0 {
-            dropped |= file.permissions & SETGID;
-        }
-        match bits && dropped != 0 {
-            true => self.root.set_mode(At::file(ino), file.permissions & !dropped),
+        match file.has_xattrs || bits && file.permissions & (SETUID | SETGID) != 0 {
+            true => self.root.drop_privileges(At::file(ino), bits),
             false => Ok(()),
         }
     }
@@ -177,8 +167,8 @@ impl VolumeRequests {
         times: [Option<TimeOrNow>; 2],
     ) -> Result<Attributes> {
         if uid.is_some() || gid.is_some() {
-            self.root.set_link_owner(At::file(ino), uid, gid)?;
             self.drop_privileges(ino, false)?;
+            self.root.set_link_owner(At::file(ino), uid, gid)?;
         }
         if [mode, uid, gid].iter().all(Option::is_none) && size.is_none() && times.iter().all(Option::is_none) {
             self.touch(ino)?;
@@ -188,8 +178,8 @@ impl VolumeRequests {
             self.root.set_mode(At::file(ino), (mode & 0o7777) as u16)?;
         }
         if let Some(size) = size {
-            self.root.truncate(At::file(ino), size)?;
             self.drop_privileges(ino, request.uid() != 0)?;
+            self.root.truncate(At::file(ino), size)?;
         }
         let [accessed, modified] = times.map(convert::new_time);
         self.root.set_link_times(At::file(ino), accessed, modified)?;
@@ -231,9 +221,13 @@ impl VolumeRequests {
     }
 
     fn write_bytes(&self, ino: Ino, handle: FileHandle, at: u64, bytes: &[u8], flags: WriteFlags) -> Result<u32> {
-        let written = self.open_file(handle)?.write_at(bytes, at)?;
-        self.drop_privileges(ino, flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID))?;
-        Ok(written as u32)
+        let file = self.open_file(handle)?;
+        // Pages of the kernel's cache were changed earlier, and rights that the program got since
+        // are its own.
+        if !flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+            self.drop_privileges(ino, flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID))?;
+        }
+        Ok(file.write_at(bytes, at)? as u32)
     }
 
     fn list(&self, ino: Ino, cookie: u64, mut add: impl FnMut(&everbyte_posix::DirectoryEntry) -> bool) -> Result<()> {
@@ -672,8 +666,11 @@ impl Filesystem for VolumeRequests {
     ) {
         let _turn = self.workers.long_turn(request.pid());
         let mode = AllocateMode::from_bits_retain(mode as u32);
-        let done = self.open_file(handle).and_then(|file| file.allocate(mode, offset, length));
-        answer(reply, done.and_then(|()| self.drop_privileges(ino(number), request.uid() != 0)));
+        let done = self.open_file(handle).and_then(|file| {
+            self.drop_privileges(ino(number), request.uid() != 0)?;
+            file.allocate(mode, offset, length)
+        });
+        answer(reply, done);
     }
 
     fn lseek(
@@ -717,9 +714,8 @@ impl Filesystem for VolumeRequests {
         let len = len.min(1 << 30);
         let copied = || {
             let (from_file, to_file) = (self.open_file(from_handle)?, self.open_file(to_handle)?);
-            let copied = from_file.copy_range(from_offset, &to_file, to_offset, len)?;
             self.drop_privileges(ino(to), request.uid() != 0)?;
-            Ok(copied as u32)
+            Ok(from_file.copy_range(from_offset, &to_file, to_offset, len)? as u32)
         };
         match copied() {
             Ok(copied) => reply.written(copied),

@@ -11,6 +11,8 @@ use everbyte_fs::{Attributes, FileKind, Ino, Owner, Present, SetAttributes, Upda
 
 const SETUID: u16 = 0o4000;
 const SETGID: u16 = 0o2000;
+/// The attribute that holds the capabilities of a program.
+const CAPABILITIES: &[u8] = b"security.capability";
 
 /// A new time of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,6 +166,40 @@ impl Process {
         })
     }
 
+    /// Takes its rights from a program that is about to change: its capabilities, and with
+    /// `set_ids` its set-id bits. One change; a file without such rights stays as it is. For root
+    /// alone, which passes on changes that other users ask for.
+    ///
+    /// # Errors
+    /// [`Errno::EPERM`]; [`Errno::ENOSPC`] for attributes beside the capabilities, which are
+    /// written again; those of paths.
+    pub fn drop_privileges<'a>(&self, at: impl Into<At<'a>>, set_ids: bool) -> Result<()> {
+        if !self.user().is_root() {
+            return Err(Errno::EPERM.into());
+        }
+        let dropped = self.on_file(at.into(), LastLink::Keep, |volume, file| {
+            volume.update(file.ino, |present| {
+                let mut update = Update::default();
+                let permissions = without_set_ids(self.user(), present);
+                if set_ids && permissions != present.attributes.permissions {
+                    // No access control list tells of these bits, so none is written again.
+                    update = mode_of(permissions);
+                }
+                if present.xattr(CAPABILITIES).is_some() {
+                    update.xattrs.push((CAPABILITIES, None));
+                }
+                match update.set.permissions.is_none() && update.xattrs.is_empty() {
+                    true => Err(Errno::ENODATA.into()),
+                    false => Ok(update),
+                }
+            })
+        });
+        match dropped {
+            Err(error) if error == Errno::ENODATA => Ok(()),
+            dropped => dropped,
+        }
+    }
+
     /// A change of the file that a path leads to.
     pub(crate) fn on_file<T>(
         &self,
@@ -211,7 +247,10 @@ pub(crate) fn set_mode(user: &User, volume: &Volume, file: &Owner, permissions: 
         if let Some(bytes) = present.xattr(ACCESS) {
             let mut acl = Acl::parse(bytes)?;
             acl.set_mode(permissions);
-            update.xattrs.push((ACCESS, Some(acl.bytes())));
+            let new = acl.bytes();
+            if new != bytes {
+                update.xattrs.push((ACCESS, Some(new)));
+            }
         }
         Ok(update)
     })

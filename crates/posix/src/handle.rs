@@ -69,7 +69,7 @@ impl Process {
         if flags.intersects(OpenFlags::CREAT) || flags.contains(OpenFlags::TMPFILE) {
             return Err(Errno::EINVAL.into());
         }
-        self.files().look(b"", |volume| {
+        let opened = self.files().look(b"", |volume| {
             if handle.volume != volume.uuid() {
                 return Err(Errno::ESTALE.into());
             }
@@ -86,6 +86,10 @@ impl Process {
                 volume.resize(file.ino, 0)?;
             }
             Ok(self.opened(b"", held, file.kind, flags, false))
-        })
+        })?;
+        if flags.contains(OpenFlags::TRUNC) {
+            self.files().settle_if_sync()?;
+        }
+        Ok(opened)
     }
 }

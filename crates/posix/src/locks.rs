@@ -145,6 +145,13 @@ impl LockTable {
 impl Locks {
     pub(crate) fn set(&self, space: LockSpace, ino: Ino, new: RangeLock, waits: bool) -> Result<()> {
         let mut table = self.table.lock();
+        let is_other = |lock: &RangeLock| lock.owner == new.owner && lock.kind != new.kind;
+        // As on Linux: the old lock is gone before the new one is asked for, so that two owners
+        // that both want more do not wait for each other.
+        if space == LockSpace::Whole && table.locks(space, ino).iter().any(is_other) {
+            table.release(space, ino, new.owner, &new.range);
+            self.released.notify_all();
+        }
         loop {
             let in_way: HashSet<u64> = table.conflicts(space, ino, &new).map(|lock| lock.owner).collect();
             if in_way.is_empty() {

@@ -177,15 +177,20 @@ impl Process {
     pub fn remove<'a>(&self, at: impl Into<At<'a>>) -> Result<()> {
         let at = at.into();
         self.files().change(at.path, |volume| {
-            let walked = self.walk(volume, at, LastLink::Name)?;
-            let Last::Name(name) = &walked.last else { return Err(Errno::EISDIR.into()) };
-            let file = walked.found.ok_or(Errno::ENOENT)?;
-            if walked.has_slash {
-                let is_directory = file.kind == FileKind::Directory;
-                return Err(if is_directory { Errno::EISDIR } else { Errno::ENOTDIR }.into());
+            loop {
+                let walked = self.walk(volume, at, LastLink::Name)?;
+                let Last::Name(name) = &walked.last else { return Err(Errno::EISDIR.into()) };
+                let file = walked.found.ok_or(Errno::ENOENT)?;
+                if walked.has_slash {
+                    let is_directory = file.kind == FileKind::Directory;
+                    return Err(if is_directory { Errno::EISDIR } else { Errno::ENOTDIR }.into());
+                }
+                self.require_removal(volume, &walked.directory, &file)?;
+                // The rights are to this file: one that has the name since is looked at anew.
+                if volume.unlink_found(walked.directory.ino, name, &file)? {
+                    return Ok(());
+                }
             }
-            self.require_removal(volume, &walked.directory, &file)?;
-            Ok(volume.unlink(walked.directory.ino, name)?)
         })
     }
 
@@ -389,11 +394,7 @@ fn is_above(volume: &Volume, directory: &Owner, other: &Owner) -> Result<bool> {
     if directory.kind != FileKind::Directory {
         return Ok(false);
     }
-    let mut at = other.ino;
-    while at != directory.ino && at != Ino::ROOT {
-        at = volume.parent(at).map_err(gone_directory)?;
-    }
-    Ok(at == directory.ino)
+    volume.is_above(directory.ino, other.ino).map_err(gone_directory)
 }
 
 fn default_list(volume: &Volume, directory: Ino) -> Result<Option<Vec<u8>>> {

@@ -77,7 +77,7 @@ impl OpenFlags {
 /// make. The file stays alive until the last of them is dropped.
 ///
 /// Dropping one releases the record locks that its process has on the file, as POSIX says, and the
-/// last one its other locks.
+/// last one its other locks. An open path (`PATH`) has none, and releases none.
 #[derive(Debug)]
 pub struct OpenFile {
     pub(crate) description: Arc<Description>,
@@ -311,7 +311,9 @@ impl<'a, P: Into<At<'a>>> From<(&'a OpenFile, P)> for At<'a> {
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
-        self.description.files().locks().release_records(self.ino(), self.process_id());
+        if !self.flags().contains(OpenFlags::PATH) {
+            self.description.files().locks().release_records(self.ino(), self.process_id());
+        }
     }
 }
 

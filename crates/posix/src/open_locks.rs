@@ -17,7 +17,8 @@ pub enum LockBy {
 
 impl OpenFile {
     /// Locks the whole file, as `flock` does: the open file is the owner, and its clones with it. A
-    /// lock of another kind is replaced, not in one step.
+    /// lock of another kind that it has is released first, so that others may get in between; it is
+    /// lost if the call fails.
     ///
     /// # Errors
     /// [`Errno::EAGAIN`] if another owner has it and `waits` is not set; [`Errno::EBADF`] for an

@@ -327,6 +327,12 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "fs-refused",
         "a refused allocation leaves a page of the chain that no fence orders",
     ),
+    exhibit(
+        "fs-names-left",
+        "fs",
+        "fs-refused",
+        "a refused creation leaves the size of its directory, which no fence orders before the saved state",
+    ),
     exhibit("fs-share-left", "fs", "fs-refused", "a refused clone leaves flags of shared pages that no fence orders"),
     exhibit(
         "fs-seal-part-unfenced",

@@ -193,16 +193,17 @@ fn end_exempt(core: &Core, ranges: &[Range<u64>]) {
     ranges.iter().for_each(|range| drop(core.media().end_exempt(range)));
 }
 
-/// Maps parts side by side: those of a private mapping, several ones, and by option.
+/// Maps parts side by side: those of a private mapping, several ones, and by option. The bytes of a
+/// small file are copied: words that lead to its pages take their place when it grows.
 fn view(core: &Core, parts: &[Part], at: u64, options: &MapOptions) -> Result<Option<View>> {
-    let is_needed = options.private || parts.len() > 1 || options.pages != MapPages::Any;
     let are_pages = parts.iter().all(|part| part.at.is_none_or(|at| at.is_multiple_of(PAGE)));
-    if !is_needed || !are_pages && !options.private {
+    let private = options.private || !are_pages;
+    if !private && parts.len() == 1 && options.pages == MapPages::Any {
         return Ok(None);
     }
     let len = |part: &Part| if are_pages { part.len.next_multiple_of(PAGE) } else { part.len };
     let parts: Vec<_> = parts.iter().map(|part| (part.at, len(part))).collect();
-    let options = ViewOptions { private: options.private, lead: at, pages: options.pages };
+    let options = ViewOptions { private, lead: at, pages: options.pages };
     Ok(core.media().view(&parts, &options)?)
 }
 

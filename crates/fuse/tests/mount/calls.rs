@@ -1,6 +1,7 @@
 //! The calls that the kernel passes on, made by this process and by others.
 
 use crate::harness::{Mounted, works};
+use everbyte_media::BackendChoice;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, RenameFlags, SeekFrom, XattrFlags};
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
@@ -179,6 +180,59 @@ fn rights_are_those_of_the_caller() {
     arm(0o6777);
     rustix::fs::chownat(CWD, &program, Some(rustix::fs::Uid::from_raw(7)), None, AtFlags::empty()).unwrap();
     assert_eq!((mode(&program), has_capability()), (0o777, false));
+}
+
+/// A volume that is full, and a program with an access list, which would need a page to be written
+/// again: a user that changes bytes of the program takes its set-id bits all the same.
+#[test]
+fn a_full_volume_keeps_no_set_id_bits() {
+    if !works() {
+        return;
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let on = Mounted::of_span(BackendChoice::File, folder, "", 8 << 20);
+    let program = on.path("program");
+    fs::write(&program, [1; 4096]).unwrap();
+    // The version, and entries of a tag, rights and a number: the user 65534 may write.
+    let entries = [(1, 7, u32::MAX), (2, 6, 65_534), (4, 5, u32::MAX), (16, 7, u32::MAX), (32, 5, u32::MAX)];
+    let entry = |(tag, rights, id): (u16, u16, u32)| {
+        [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &id.to_le_bytes()].concat()
+    };
+    let list = [2_u32.to_le_bytes().to_vec(), entries.into_iter().flat_map(entry).collect()].concat();
+    rustix::fs::setxattr(&program, "system.posix_acl_access", &list, XattrFlags::empty()).unwrap();
+    let fillers = [on.path("one"), on.path("two")].map(|path| File::create(path).unwrap());
+    for mut filler in fillers {
+        while filler.write(&[7; 4096]).is_ok() {}
+    }
+    for (bits, kept) in [(0o4775, 0o775), (0o6775, 0o775)] {
+        fs::set_permissions(&program, fs::Permissions::from_mode(bits)).unwrap();
+        assert_eq!(mode(&program), bits);
+        fs::write(on.path("no page"), [7; 4096]).unwrap_err();
+        let of = format!("of={}", program.display());
+        assert!(as_user(&["dd", "if=/dev/zero", "bs=100", "count=1", "conv=notrunc", &of], "0"));
+        assert_eq!(mode(&program), kept);
+        assert_eq!(fs::read(&program).unwrap()[..100], [0; 100]);
+    }
+}
+
+/// Pages that the kernel writes back were changed earlier: a program keeps the capabilities that
+/// it got since.
+#[test]
+fn pages_that_are_written_back_take_no_capabilities() {
+    if !works() {
+        return;
+    }
+    let on = Mounted::on(BackendChoice::File, tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(), "writeback");
+    let capability = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let program = on.path("program");
+    let file = File::create(&program).unwrap();
+    file.write_all_at(&[1; 5000], 0).unwrap();
+    rustix::fs::setxattr(&program, "security.capability", &capability, XattrFlags::empty()).unwrap();
+    file.sync_all().unwrap();
+    let capability = || rustix::fs::getxattr(&program, "security.capability", &mut [0; 32]);
+    assert_eq!(capability().unwrap(), 20);
+    file.write_all_at(&[2; 100], 0).unwrap();
+    assert!(capability().is_err(), "a later write takes them");
 }
 
 /// A file opened for durable writes, and one that asks for no change of times.

@@ -43,7 +43,9 @@ fn a_read_only_volume_refuses_changes() {
 fn a_snapshot_is_read_by_paths() {
     let files = files();
     let process = root(&files);
-    process.make_directory("d", 0o755).unwrap();
+    for path in ["d", "d/below", "e"] {
+        process.make_directory(path, 0o755).unwrap();
+    }
     make(&process, "d/file", b"old bytes");
     let snapshot = files.volume().snapshot(b"monday").unwrap().root;
     make(&process, "d/file", b"new").set_size(3).unwrap();
@@ -53,13 +55,15 @@ fn a_snapshot_is_read_by_paths() {
     assert_eq!(&bytes[..9], b"old bytes");
     assert_eq!(process.status((snapshot, "d/../d/file")).unwrap().size, 9);
     let listed = process.open((snapshot, "."), OpenFlags::DIRECTORY, 0).unwrap().entries(9).unwrap();
-    assert_eq!(listed.len(), 3);
+    assert_eq!(listed.len(), 4);
     let refused = [
         process.set_mode((snapshot, "d"), 0o700),
         process.remove((snapshot, "d/file")),
         process.open((snapshot, "d/file"), OpenFlags::RDWR, 0).and_then(|file| file.write(b"x")).map(drop),
         process.open((snapshot, "d/new"), MAKE, 0o600).map(drop),
         process.rename((snapshot, "d/file"), "taken", RenameFlags::empty()),
+        process.rename("d", (snapshot, "x"), RenameFlags::empty()),
+        process.rename((snapshot, "d/below"), (snapshot, "e/moved"), RenameFlags::empty()),
     ];
     refused.into_iter().for_each(|refused| assert_eq!(refused.unwrap_err(), Errno::EROFS));
     let back = process.open("d/back", MAKE, 0o644).unwrap();
@@ -178,6 +182,8 @@ fn on_a_disk_calls_are_durable_when_they_say_so() {
         process.rename("second", "third", RenameFlags::empty()).unwrap();
         let (old, new) = if sync { (None, Some(3)) } else { (Some(3), None) };
         cuts.expect(&[("second", old), ("third", new)]);
+        drop(process.open_handle(&process.handle("first").unwrap(), OpenFlags::RDWR | OpenFlags::TRUNC).unwrap());
+        cuts.expect(&[("first", if sync { Some(0) } else { Some(2) })]);
         drop((first, second, process, files));
         drop(store);
         cuts.check();

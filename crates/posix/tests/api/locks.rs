@@ -41,11 +41,46 @@ fn closing_any_descriptor_ends_the_locks_of_the_process() {
     assert_eq!(other.lock_range(LockBy::Process, LockKind::Shared, 4..6, false).unwrap_err(), Errno::EAGAIN);
     other.lock_range(LockBy::Process, LockKind::Shared, 4..5, false).unwrap();
     file.lock_range(LockBy::OpenFile, LockKind::Exclusive, 50..60, false).unwrap();
+    drop(process.open("f", OpenFlags::PATH, 0).unwrap());
+    let by_path = other.lock_range(LockBy::Process, LockKind::Exclusive, 0..50, false);
+    assert_eq!(by_path.unwrap_err(), Errno::EAGAIN, "an open path is no open file");
     drop(again);
     other.lock_range(LockBy::Process, LockKind::Exclusive, 0..50, false).unwrap();
     let kept = other.lock_range(LockBy::Process, LockKind::Exclusive, 0..51, false);
     assert_eq!(kept.unwrap_err(), Errno::EAGAIN, "the lock of the open file is there");
     assert!(file.blocking_lock(LockBy::OpenFile, LockKind::Exclusive, 50..u64::MAX).unwrap().is_none());
+}
+
+/// As on Linux, a lock that changes its kind is released first: two that both want to change are
+/// not in each other's way, and a refused change loses the lock.
+#[test]
+fn a_whole_lock_that_changes_its_kind_is_released_first() {
+    let files = files();
+    let process = root(&files);
+    let one = make(&process, "f", b"");
+    let [other, third] = [0; 2].map(|_| process.open("f", OpenFlags::empty(), 0).unwrap());
+    for file in [&one, &other] {
+        file.lock_whole(LockKind::Shared, false).unwrap();
+    }
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        for file in [one.duplicate(), other.duplicate()] {
+            let sender = sender.clone();
+            scope.spawn(move || {
+                file.lock_whole(LockKind::Exclusive, true).unwrap();
+                sender.send(()).unwrap();
+                file.unlock_whole().unwrap();
+            });
+        }
+        receiver.iter().take(2).for_each(drop);
+    });
+    for file in [&one, &other] {
+        file.lock_whole(LockKind::Shared, false).unwrap();
+    }
+    assert_eq!(one.lock_whole(LockKind::Exclusive, false).unwrap_err(), Errno::EAGAIN);
+    other.unlock_whole().unwrap();
+    third.lock_whole(LockKind::Exclusive, false).unwrap();
+    assert_eq!(one.lock_whole(LockKind::Shared, false).unwrap_err(), Errno::EAGAIN);
 }
 
 /// Locks need the way of opening that they lock for.

@@ -106,3 +106,34 @@ fn a_new_file_lends_no_group_of_others() {
     outsider.make_directory("d/below", 0o755).unwrap();
     assert_eq!(mode(&process, "d/below"), 0o2755);
 }
+
+/// In a full volume the bits change alone, without a page for the list beside them. A caller that
+/// passes on the changes of others takes them, and capabilities, and nothing else.
+#[test]
+fn a_full_volume_takes_lent_rights_away() {
+    let (files, process) = made();
+    let entries = [(1, 7, u32::MAX), (2, 6, 9), (4, 5, u32::MAX), (16, 7, u32::MAX), (32, 5, u32::MAX)];
+    let entry = |(tag, rights, id): (u16, u16, u32)| {
+        [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &id.to_le_bytes()].concat()
+    };
+    let list = [2_u32.to_le_bytes().to_vec(), entries.into_iter().flat_map(entry).collect()].concat();
+    let (access, capability) = (b"system.posix_acl_access", b"security.capability");
+    process.set_xattr("f", access, &list, SetXattr::Any).unwrap();
+    let filler = make(&process, "filler", b"");
+    let full = (0..).find_map(|page| filler.write_at(&[1; 4096], page * 4096).err());
+    assert_eq!(full.unwrap(), Errno::ENOSPC);
+    process.set_mode("f", 0o6775).unwrap();
+    assert_eq!(process.set_mode("f", 0o6755).unwrap_err(), Errno::ENOSPC, "the list says another thing");
+    assert_eq!(owner(&files, 7, &[]).drop_privileges("f", true).unwrap_err(), Errno::EPERM);
+    process.drop_privileges("f", false).unwrap();
+    assert_eq!(mode(&process, "f"), 0o6775);
+    process.drop_privileges("f", true).unwrap();
+    assert_eq!(mode(&process, "f"), 0o0775);
+    drop(filler);
+    process.remove("filler").unwrap();
+    let value = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    process.set_xattr("f", capability, &value, SetXattr::Any).unwrap();
+    process.drop_privileges("f", true).unwrap();
+    assert_eq!(process.xattr("f", capability).unwrap_err(), Errno::ENODATA);
+    assert_eq!(process.xattr("f", access).unwrap(), list);
+}

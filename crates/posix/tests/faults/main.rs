@@ -77,6 +77,27 @@ fn damage_is_told_once_a_call_and_rules_what_follows() {
     }
 }
 
+/// A flipped bit of the word that leads to the directory above, which could lead in a circle: a
+/// rename below it is refused, and ends.
+#[test]
+fn a_damaged_parent_ends_a_rename() {
+    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+    let (_store, volume) = create(media.clone());
+    let process = root(&volume, FilesOptions::default());
+    let [above, below] = ["a", "a/b"].map(|path| process.make_directory(path, 0o755).unwrap());
+    process.make_directory("moved", 0o755).unwrap();
+    assert_eq!(above.0 ^ below.0, 1, "one bit apart");
+    let inodes = volume.object().prime().get() + (layout::LANES_PAGE + 2 + 2) * layout::PAGE;
+    let parent = inodes + below.0 * layout::INODE + layout::inode::PARENT;
+    assert_eq!(media.load(parent), above.0);
+    let section = media.section(); // its pages are guarded
+    media.store(parent, below.0);
+    drop(section);
+    let renamed = process.rename("moved", "a/b/moved", RenameFlags::empty());
+    assert_eq!(renamed.unwrap_err(), Errno::EUCLEAN);
+    process.rename("moved", "a/moved", RenameFlags::empty()).unwrap();
+}
+
 /// A disk whose syncs fail: the call says so, later changes fail whatever the policy, and what was
 /// durable is there after the store is opened again.
 #[test]
