@@ -320,7 +320,7 @@ impl<'n> Walk<'n> {
                 let Some(one) = self.variables.get(&*refers.id) else { return Root::Other };
                 let is_followed =
                     one.of.ends_with('&') || one.kind == "BindingDecl" || is_read && one.of.ends_with('*');
-                // What a variable is made from comes before its bindings, attributes and comments.
+                // The expression comes before bindings, attributes and comments, but in a binding.
                 let made = if one.kind == "BindingDecl" { one.inner.last() } else { one.inner.first() };
                 match made {
                     Some(made) if is_followed && one.kind != "ParmVarDecl" && !made.kind.is_empty() => {
