@@ -84,7 +84,7 @@ fn a_damaged_parent_ends_a_rename() {
     let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
     let (_store, volume) = create(media.clone());
     let process = root(&volume, FilesOptions::default());
-    let [above, below] = ["a", "a/b"].map(|path| process.make_directory(path, 0o755).unwrap());
+    let [above, below, start] = ["a", "a/b", "a/b/c"].map(|path| process.make_directory(path, 0o755).unwrap());
     process.make_directory("moved", 0o755).unwrap();
     assert_eq!(above.0 ^ below.0, 1, "one bit apart");
     let inodes = volume.object().prime().get() + (layout::LANES_PAGE + 2 + 2) * layout::PAGE;
@@ -93,7 +93,8 @@ fn a_damaged_parent_ends_a_rename() {
     let section = media.section(); // its pages are guarded
     media.store(parent, below.0);
     drop(section);
-    let renamed = process.rename("moved", "a/b/moved", RenameFlags::empty());
+    // The damaged directory lies above the start, so that the path itself does not meet it.
+    let renamed = process.rename("moved", (start, "moved"), RenameFlags::empty());
     assert_eq!(renamed.unwrap_err(), Errno::EUCLEAN);
     process.rename("moved", "a/moved", RenameFlags::empty()).unwrap();
 }
