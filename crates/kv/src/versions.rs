@@ -143,7 +143,7 @@ impl TableSnapshot {
     /// # Errors
     /// The versions are of different tables; damage.
     pub fn changes(&self, later: &TableSnapshot) -> Result<Changes> {
-        if !self.tree.is_beside(&later.tree) || self.open.number != later.open.number {
+        if !self.tree.is_beside(&later.tree) || !self.open.is_same(&later.open) {
             return Err(Error::OtherTree);
         }
         changes(&self.tree, &later.tree, self.open.number)
@@ -359,16 +359,15 @@ impl Batch<'_> {
         Ok(Snapshot { tree: kv.tree.snapshot_of(record.seen()) })
     }
 
-    /// The catalogue's entry of a name changes from `before` to `after`: a table of another number
-    /// is dropped.
+    /// The catalogue's entry of a name changes from `before` to `after`: another table is dropped,
+    /// also one of the same number.
     fn forget_table(&mut self, before: Option<&[u8]>, after: Option<&[u8]>) -> Result<()> {
-        let number =
-            |value: Option<&[u8]>| value.map(|value| Ok::<_, Error>(catalogue::parse(value)?.number)).transpose();
-        let (before, after) = (number(before)?, number(after)?);
-        if let Some(before) = before
-            && after != Some(before)
+        let table = |value: &[u8]| catalogue::parse(value).map(|record| (record.number, record.created));
+        let (before, after) = (before.map(table).transpose()?, after.map(table).transpose()?);
+        if let Some((number, _)) = before
+            && after != before
         {
-            self.note_dropped(TableNumber(before));
+            self.note_dropped(TableNumber(number));
         }
         Ok(())
     }
