@@ -5,8 +5,8 @@ use everbyte_media::Checked as _;
 use crate::Case;
 use crate::store::{Names, image, make, observe};
 use everbyte_sim::{Explorer, Failure, Image, Order, Report};
-use everbyte_store::Store;
 use everbyte_store::layout::{SUPERBLOCKS, Superblock};
+use everbyte_store::{Access, Caller, Store};
 use std::collections::BTreeMap;
 
 pub(crate) const CASES: &[Case] = &[
@@ -104,20 +104,21 @@ fn burst(explorer: Explorer) -> Result<Report, Box<Failure>> {
     )
 }
 
-/// The model: names, and the word and the mode of each.
-type Moded = BTreeMap<String, (u64, u16)>;
+/// The model: names, and the word and the rights of each.
+type Owned = BTreeMap<String, (u64, Access)>;
 
 fn rename(explorer: Explorer) -> Result<Report, Box<Failure>> {
     explorer.explore_twin(
         &small_table(),
-        &Moded::new(),
+        &Owned::new(),
         Order::InOrder,
         |media, twin| {
             let store = Store::attach(media).expect("a whole store");
+            let first = Access::of_new(&Caller::current());
             let made =
-                |name: &'static str, word: u64| move |names: &mut Moded| _ = names.insert(name.into(), (word, 0o660));
+                |name: &'static str, word: u64| move |names: &mut Owned| _ = names.insert(name.into(), (word, first));
             let moved = |from: &'static str, to: &'static str| {
-                move |names: &mut Moded| {
+                move |names: &mut Owned| {
                     let object = names.remove(from).expect("it was made");
                     names.insert(to.into(), object);
                 }
@@ -139,16 +140,21 @@ fn rename(explorer: Explorer) -> Result<Report, Box<Failure>> {
             make("c", 2); // the trie begins
             rename("b", "d/d");
             rename("d/d", "a");
-            for mode in [0o640, 0o600] {
-                let changed = move |names: &mut Moded| names.get_mut("a").expect("it was made").1 = mode;
-                twin.step(format!("chmod {mode:o} a"), changed, || store.chmod("a", mode).expect("a mode"));
+            // Owner and group, and the mode, lie in words of their own, each of which may be lost.
+            // Any user may open the object, so that any can run this.
+            let rights = [(4010, 4020, 0o646), (4011, 4020, 0o606), (4012, 4021, 0o666)];
+            for new in rights.map(|(owner, group, mode)| Access { owner, group, mode }) {
+                let changed = move |names: &mut Owned| names.get_mut("a").expect("it was made").1 = new;
+                let root = Caller { user: 0, groups: vec![] };
+                let change = || store.change_access(&root, "a", |_| new).expect("root may, and the mode is one");
+                twin.step(format!("a is {new}"), changed, change);
             }
         },
         |media, seen| {
             let words = observe(media.clone(), seen)?;
             let store = Store::attach(media).map_err(|error| error.to_string())?;
             let objects = store.objects().map_err(|error| error.to_string())?;
-            Ok(objects.into_iter().map(|info| (info.name.clone(), (words[&info.name], info.access.mode))).collect())
+            Ok(objects.into_iter().map(|info| (info.name.clone(), (words[&info.name], info.access))).collect())
         },
     )
 }

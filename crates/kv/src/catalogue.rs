@@ -9,7 +9,7 @@
 //!
 //! Design: docs/design/tables.md
 
-use crate::tree::{TableNumber, TreeBatch, Version, each_named};
+use crate::tree::{Cursor, TableNumber, TreeBatch, Version, each_named};
 use crate::{Error, Result};
 use everbyte_store::{Finding, FindingKind};
 use parking_lot::Mutex;
@@ -47,11 +47,11 @@ pub(crate) struct OpenTable {
 /// How many keys a table has.
 #[derive(Debug)]
 struct Counts {
-    /// The version from which on gains are noted.
+    /// The version from which on counts are known: those of older ones need a scan.
     since: Version,
-    /// The keys at that version, once they are known.
+    /// The keys before the first gain that was noted, once they are known.
     first: Option<u64>,
-    /// The sum of the keys gained since then, by version, the oldest first.
+    /// The sum of all keys gained, by version, the oldest first; at most [`GAINS_MAX`].
     gained: VecDeque<(Version, i64)>,
 }
 
@@ -60,6 +60,9 @@ impl Counts {
         self.gained.iter().rev().find(|(at, _)| *at <= version).map_or(0, |(_, gained)| *gained)
     }
 }
+
+/// Versions at which a table's count is known; beside a named version none passes otherwise.
+const GAINS_MAX: usize = 4096;
 
 const LIVE: u8 = 0;
 /// Made by a batch that is not committed.
@@ -91,6 +94,11 @@ impl OpenTable {
         (self.number.0, self.created) == (record.number, record.created)
     }
 
+    /// Whether both are one table: a number may be given again.
+    pub(crate) fn is_same(&self, other: &OpenTable) -> bool {
+        (self.number, self.created) == (other.number, other.created)
+    }
+
     pub(crate) fn commit(&self) {
         self.life.store(LIVE, SeqCst);
     }
@@ -101,11 +109,13 @@ impl OpenTable {
 
     /// Notes that `version` gained keys; versions before `oldest` are asked for no more.
     pub(crate) fn gain(&self, version: Version, gained: i64, oldest: u64) {
-        let list = &mut self.counts.lock().gained;
+        let mut counts = self.counts.lock();
+        let Counts { since, gained: list, .. } = &mut *counts;
         let before = list.back().map_or(0, |newest| newest.1);
         list.push_back((version, before + gained));
-        while list.len() > 1 && list[1].0.get() <= oldest {
+        while list.len() > 1 && (list[1].0.get() <= oldest || list.len() > GAINS_MAX) {
             list.pop_front();
+            *since = list[0].0.max(*since);
         }
     }
 
@@ -198,7 +208,8 @@ pub(crate) fn find(tree: &TreeBatch<'_>, name: &str) -> Result<Option<TableRecor
 }
 
 /// Gives a new table its number and its record. Numbers of tables that the batch has `dropped` are
-/// not free before its commit.
+/// not free before its commit, and those that the newest settled version has not before a later one
+/// is settled: reads by the new table's handle would see the old one's keys.
 pub(crate) fn add(tree: &mut TreeBatch<'_>, name: &str, dropped: &[TableNumber]) -> Result<TableRecord> {
     let catalogue = TableNumber::CATALOGUE;
     let last = tree.get(catalogue, b"")?.and_then(|value| Some(u32::from_le_bytes(*value.first_chunk()?)));
@@ -207,7 +218,8 @@ pub(crate) fn add(tree: &mut TreeBatch<'_>, name: &str, dropped: &[TableNumber])
         tree.put(catalogue, b"", &next.to_le_bytes())?;
         next
     } else {
-        let mut used = numbers(tree)?;
+        let mut used = numbers(tree.cursor())?;
+        used.extend(numbers(tree.settled_cursor())?);
         used.extend(dropped.iter().map(|dropped| dropped.0));
         let free = NUMBERS.into_iter().find(|number| !used.contains(number));
         free.ok_or(Error::TablesExhausted { max: NUMBERS.len() as u32 })?
@@ -252,7 +264,7 @@ pub(crate) fn check(tree: &TreeBatch<'_>) -> Vec<Finding> {
         Finding { room: "kv", kind: FindingKind::Damage, at: 0, object, detail }
     };
     let strays = || -> Result<Option<TableNumber>> {
-        let known = numbers(tree)?;
+        let known = numbers(tree.cursor())?;
         let mut cursor = tree.cursor();
         let mut next = TableNumber(NUMBERS.start);
         loop {
@@ -276,9 +288,8 @@ pub(crate) fn check(tree: &TreeBatch<'_>) -> Vec<Finding> {
     }
 }
 
-/// The numbers in use.
-fn numbers(tree: &TreeBatch<'_>) -> Result<std::collections::HashSet<u32>> {
-    let mut cursor = tree.cursor();
+/// The numbers in use, as the cursor sees them.
+fn numbers(mut cursor: Cursor<'_>) -> Result<std::collections::HashSet<u32>> {
     cursor.seek(&TableNumber::CATALOGUE.bytes())?;
     let mut used = std::collections::HashSet::new();
     while let Some(entry) = cursor.next()? {
@@ -294,8 +305,8 @@ fn numbers(tree: &TreeBatch<'_>) -> Result<std::collections::HashSet<u32>> {
 mod tests {
     use super::*;
     use crate::Kv;
-    use everbyte_media::{Media, Options};
-    use everbyte_store::{FormatOptions, Store};
+    use everbyte_media::{BackendChoice, Media, Options};
+    use everbyte_store::{CreateOptions, FormatOptions, Store};
 
     /// Once every number was used, a batch does not give a new table the number of one that it
     /// drops: commits tell tables apart by their numbers.
@@ -334,5 +345,97 @@ mod tests {
         let next = kv.create_table("next").unwrap();
         assert!(next.open.number > gone.open.number, "{:?} and {:?}", next.open, gone.open);
         assert_eq!(kv.check(), []);
+    }
+
+    /// A number that is given again, to a table that a restored version does not have: its handles
+    /// are refused, and those of the table that comes back work.
+    #[test]
+    fn a_restored_table_has_its_number_back() {
+        let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+        let store = Store::format(media, &FormatOptions::default()).unwrap();
+        let kv = Kv::create(&store, "kv").unwrap();
+        let old = kv.create_table("old").unwrap();
+        old.put(b"key", b"old").unwrap();
+        let mut batch = kv.batch();
+        batch.tree_mut().put(TableNumber::CATALOGUE, b"", &(NUMBERS.end - 1).to_le_bytes()).unwrap();
+        kv.settle(batch.commit().unwrap()).unwrap();
+        kv.name_version("before").unwrap();
+        let then = old.snapshot().unwrap();
+        for name in ["old", "new"] {
+            kv.drop_table("old").unwrap();
+            let new = kv.create_table(name).unwrap();
+            assert_eq!(new.open.number, old.open.number);
+            new.put(b"key", b"new").unwrap();
+            assert!(matches!(then.changes(&new.snapshot().unwrap()).map(drop), Err(Error::OtherTree)));
+            kv.restore_version("before").unwrap();
+            for result in [new.get(b"key").map(drop), new.put(b"key", b"x"), new.len().map(drop)] {
+                assert!(matches!(result, Err(Error::TableGone { .. })), "{name}: {result:?}");
+            }
+            let back = kv.open_table("old").unwrap();
+            assert_eq!((back.get(b"key").unwrap().as_deref(), back.len().unwrap()), (Some(&b"old"[..]), 1));
+        }
+        assert_eq!((kv.tables().unwrap(), kv.check()), (vec!["old".to_string()], vec![]));
+    }
+
+    /// A table whose drop is committed and not settled is what readers see: its number is not given
+    /// again before.
+    #[test]
+    fn a_number_is_free_only_when_its_drop_is_settled() {
+        let folder = tempfile::tempdir().unwrap();
+        let media = Options { backend: BackendChoice::File, ..Options::default() };
+        let options = CreateOptions { media, max: 64 << 20, ..CreateOptions::default() };
+        let store = Store::create(&folder.path().join("s"), &options).unwrap();
+        let kv = Kv::create(&store, "kv").unwrap();
+        kv.create_table("old").unwrap().put(b"key", b"old").unwrap();
+        let mut batch = kv.batch();
+        batch.tree_mut().put(TableNumber::CATALOGUE, b"", &(NUMBERS.end - 1).to_le_bytes()).unwrap();
+        kv.settle(batch.commit().unwrap()).unwrap();
+        let mut batch = kv.batch();
+        batch.drop_table("old").unwrap();
+        let _ = batch.commit().unwrap();
+        let mut batch = kv.batch();
+        let new = batch.create_table("new").unwrap();
+        let commit = batch.commit().unwrap();
+        assert_eq!(new.get(b"key").unwrap(), None);
+        kv.settle(commit).unwrap();
+        assert_eq!((new.len().unwrap(), kv.check()), (0, vec![]));
+    }
+
+    /// The counts of versions that a named one keeps take a bounded memory, and older versions
+    /// change no later count.
+    #[test]
+    fn counts_of_old_versions_are_forgotten_in_time() {
+        let version = Version::new;
+        let table = OpenTable::pending(&TableRecord { number: 1, reserved: 0, created: version(1) });
+        (2..10_002).for_each(|number| table.gain(version(number), 1, 1));
+        assert_eq!(table.counts.lock().gained.len(), GAINS_MAX);
+        let known = |number: u64| table.len(version(number), || panic!("it is known")).unwrap();
+        assert_eq!((known(10_001), known(9_000)), (10_000, 8_999));
+        // A scan of an old version, and one that has read garbage: it has expired.
+        for counted in [100, 7] {
+            assert_eq!(table.len(version(101), || Ok(counted)).unwrap(), counted);
+            assert_eq!((known(10_001), known(9_000)), (10_000, 8_999));
+        }
+        table.gain(version(10_002), 5, 10_002);
+        assert_eq!(known(10_002), 10_005);
+        assert_eq!(table.counts.lock().gained.len(), 1);
+    }
+
+    /// A table that was opened, not made: a count that is found by a scan of a version whose gains
+    /// were forgotten meanwhile is not kept.
+    #[test]
+    fn a_count_that_comes_too_late_is_not_kept() {
+        let version = Version::new;
+        let record = TableRecord { number: 1, reserved: 0, created: version(1) };
+        let table = OpenTable::live(&record, version(10));
+        table.gain(version(11), 1, 10);
+        table.gain(version(12), 1, 10);
+        let late = || {
+            table.gain(version(13), 1, 13);
+            Ok(101)
+        };
+        assert_eq!(table.len(version(11), late).unwrap(), 101);
+        assert_eq!(table.len(version(13), || Ok(103)).unwrap(), 103);
+        assert_eq!(table.len(version(13), || panic!("it is known")).unwrap(), 103);
     }
 }

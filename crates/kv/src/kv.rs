@@ -181,12 +181,27 @@ impl Kv {
         Ok(Batch::new(self, self.tree.begin()?))
     }
 
-    /// Opens the table `name`.
+    /// Opens the table `name`. Settled on return.
     ///
     /// # Errors
-    /// There is none; damage; a batch in this thread (use [`Batch::open_table`]).
+    /// There is none; damage; a batch in this thread (use [`Batch::open_table`]). A poisoned store,
+    /// if the table is not known to be durable.
     pub fn open_table(&self, name: &str) -> Result<KvTable> {
-        self.begin()?.open_table(name)
+        let batch = self.begin()?;
+        let table = batch.open_table(name)?;
+        self.settle_tables(batch, [&table])?;
+        Ok(table)
+    }
+
+    /// Ends a batch that has opened `tables` and done nothing else. Settles the commits that made
+    /// them, if the newest settled version does not see all of them.
+    pub(crate) fn settle_tables<const N: usize>(&self, batch: Batch<'_>, tables: [&KvTable; N]) -> Result<()> {
+        let newest = self.tree.snapshot();
+        if newest.version() >= batch.follows() || tables.iter().all(|table| table.require_seen_by(&newest).is_ok()) {
+            return Ok(());
+        }
+        let commit = batch.commit()?;
+        self.settle(commit)
     }
 
     /// Makes the table `name`. Settled on return.
@@ -201,7 +216,7 @@ impl Kv {
         Ok(table)
     }
 
-    /// Opens the table `name`, and makes it if there is none.
+    /// Opens the table `name`, and makes it if there is none. Settled on return.
     ///
     /// # Errors
     /// As [`Kv::open_table`] and [`Kv::create_table`].
@@ -209,7 +224,11 @@ impl Kv {
         let mut batch = self.begin()?;
         match batch.open_table(name) {
             Err(Error::NoTable { .. }) => {}
-            other => return other,
+            found => {
+                let table = found?;
+                self.settle_tables(batch, [&table])?;
+                return Ok(table);
+            }
         }
         let table = batch.create_table(name)?;
         let commit = batch.commit()?;

@@ -4,7 +4,9 @@
 use crate::batch::Batch;
 use crate::catalogue;
 use crate::range::Bounds;
-use crate::tree::{Published, TableNumber, TreeBatch, TreeChanges, TreeSnapshot, Version, VersionRecord, each_named};
+use crate::tree::{
+    Commit, Published, TableNumber, Tree, TreeBatch, TreeChanges, TreeSnapshot, Version, VersionRecord, each_named,
+};
 use crate::{Error, Kv, KvTable, Result, Snapshot, TableSnapshot};
 use everbyte_media::museum::unless;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -28,14 +30,33 @@ pub(crate) fn is_version_name(name: &str) -> bool {
     (1..=VERSION_NAME_MAX).contains(&name.len()) && !name.starts_with(RESERVED_VERSIONS)
 }
 
-/// Gives the version that `batch` follows a name, which no version has.
+/// Gives the version that `batch` follows a name, which no version has. [`commit_name`] follows.
 pub(crate) fn name_followed(batch: &mut TreeBatch<'_>, name: &str, named_at: u64) -> Result<Published> {
     let seen = batch.follows();
     let record = VersionRecord::new(seen, named_at);
     batch.put(TableNumber::VERSIONS, name.as_bytes(), zerocopy::IntoBytes::as_bytes(&record))?;
-    // NAME-1: before the commit. One that fails leaves it behind, until the process ends.
+    // NAME-1: before the commit.
     unless("kv-named-version-unpinned", || batch.hold_version(seen.version));
     Ok(seen)
+}
+
+/// Commits a batch in which [`name_followed`] has named `seen`; `committed` is called once the
+/// version is real. One that does not become real takes its pin back.
+pub(crate) fn commit_name(
+    tree: &Tree,
+    batch: TreeBatch<'_>,
+    seen: Published,
+    committed: impl FnOnce(),
+) -> Result<Commit> {
+    let mut is_real = false;
+    let commit = batch.commit_with(|_, _, _| {
+        is_real = true;
+        committed();
+    });
+    if !is_real {
+        unless("kv-named-version-unpinned", || tree.release_version(seen.version));
+    }
+    commit
 }
 
 /// A version that has a name.
@@ -122,7 +143,7 @@ impl TableSnapshot {
     /// # Errors
     /// The versions are of different tables; damage.
     pub fn changes(&self, later: &TableSnapshot) -> Result<Changes> {
-        if !self.tree.is_beside(&later.tree) || self.open.number != later.open.number {
+        if !self.tree.is_beside(&later.tree) || !self.open.is_same(&later.open) {
             return Err(Error::OtherTree);
         }
         changes(&self.tree, &later.tree, self.open.number)
@@ -145,7 +166,7 @@ impl Kv {
     pub(crate) fn name_any_version(&self, name: &str) -> Result<(Version, Version)> {
         let mut batch = self.tree.begin()?;
         let seen = self.put_version(&mut batch, name)?;
-        let commit = batch.commit()?;
+        let commit = commit_name(&self.tree, batch, seen, || {})?;
         self.settle(commit)?;
         Ok((seen.version, commit.version()))
     }
@@ -191,8 +212,8 @@ impl Kv {
         }
         let seen = self.put_version(&mut batch, name)?;
         let tree = self.tree.snapshot_of(seen);
-        let commit =
-            batch.commit_with(|_, _, _| removed.iter().for_each(|version| self.tree.release_version(*version)))?;
+        let release = || removed.iter().for_each(|version| self.tree.release_version(*version));
+        let commit = commit_name(&self.tree, batch, seen, release)?;
         self.settle(commit)?;
         Ok(Snapshot { tree })
     }
@@ -230,14 +251,30 @@ impl Kv {
         Ok(versions)
     }
 
-    /// The version of this name, held for reading.
+    /// The version of this name, held for reading. Settled on return.
     ///
     /// # Errors
-    /// No version has this name; damage; a batch in this thread.
+    /// No version has this name; damage; a batch in this thread. A poisoned store, if the name is
+    /// not known to be durable.
     pub fn open_version(&self, name: &str) -> Result<Snapshot> {
         let batch = self.tree.begin()?;
         let record = self.version_record(&batch, name)?;
-        Ok(Snapshot { tree: self.tree.snapshot_of(record.seen()) })
+        let (tree, unsettled) = (self.tree.snapshot_of(record.seen()), self.unsettled_name(&batch, name, record)?);
+        drop(batch);
+        unsettled.map_or(Ok(()), |commit| self.settle(commit))?;
+        Ok(Snapshot { tree })
+    }
+
+    /// The commit to be settled before the version of this name is shown, if the newest settled
+    /// version does not have it (TREE-3).
+    fn unsettled_name(&self, batch: &TreeBatch<'_>, name: &str, record: VersionRecord) -> Result<Option<Commit>> {
+        let (newest, follows) = (self.tree.snapshot(), batch.follows().version);
+        if newest.version() >= follows {
+            return Ok(None);
+        }
+        let seen = newest.get(TableNumber::VERSIONS, name.as_bytes())?;
+        let seen = seen.as_deref().map(VersionRecord::parse).transpose()?;
+        Ok((seen != Some(record)).then(|| self.tree.shared.commit_of(follows)))
     }
 
     /// Brings all tables back to the version of this name, in one batch: tables that were made
@@ -314,23 +351,51 @@ impl Batch<'_> {
     /// As [`Kv::open_version`], while this batch is under way.
     ///
     /// # Errors
-    /// No version has this name; damage.
+    /// No version has this name; damage. A poisoned store, if the name is not known to be durable.
     pub fn open_version(&self, name: &str) -> Result<Snapshot> {
-        let record = self.kv().version_record(self.tree(), name)?;
-        Ok(Snapshot { tree: self.kv().tree.snapshot_of(record.seen()) })
+        let kv = self.kv();
+        let record = kv.version_record(self.tree(), name)?;
+        kv.unsettled_name(self.tree(), name, record)?.map_or(Ok(()), |commit| kv.settle(commit))?;
+        Ok(Snapshot { tree: kv.tree.snapshot_of(record.seen()) })
     }
 
-    /// The catalogue's entry of a name changes from `before` to `after`: a table of another number
-    /// is dropped.
+    /// The catalogue's entry of a name changes from `before` to `after`: another table is dropped,
+    /// also one of the same number.
     fn forget_table(&mut self, before: Option<&[u8]>, after: Option<&[u8]>) -> Result<()> {
-        let number =
-            |value: Option<&[u8]>| value.map(|value| Ok::<_, Error>(catalogue::parse(value)?.number)).transpose();
-        let (before, after) = (number(before)?, number(after)?);
-        if let Some(before) = before
-            && after != Some(before)
+        let table = |value: &[u8]| catalogue::parse(value).map(|record| (record.number, record.created));
+        let (before, after) = (before.map(table).transpose()?, after.map(table).transpose()?);
+        if let Some((number, _)) = before
+            && after != before
         {
-            self.note_dropped(TableNumber(before));
+            self.note_dropped(TableNumber(number));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everbyte_media::{Media, Options};
+    use everbyte_store::{FormatOptions, Store};
+
+    /// A version whose name did not commit is held no longer.
+    #[test]
+    fn a_name_that_does_not_commit_holds_nothing() {
+        let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+        let store = Store::format(media, &FormatOptions::default()).unwrap();
+        let kv = Kv::create(&store, "kv").unwrap();
+        kv.put(b"key", b"1").unwrap();
+        let mut batch = kv.tree.begin().unwrap();
+        let seen = kv.put_version(&mut batch, "name").unwrap();
+        batch.doom();
+        let commit = commit_name(&kv.tree, batch, seen, || panic!("it is not real"));
+        assert!(matches!(commit, Err(Error::Doomed)));
+        kv.put(b"key", b"2").unwrap();
+        assert_eq!(kv.stats().oldest, kv.stats().version.get());
+        kv.name_version("name").unwrap();
+        kv.put(b"key", b"3").unwrap();
+        assert_eq!(kv.open_version("name").unwrap().get(b"key").unwrap().as_deref(), Some(&b"2"[..]));
+        assert!(kv.stats().oldest < kv.stats().version.get());
     }
 }

@@ -9,7 +9,7 @@ use super::read::{DumpReader, Piece};
 use crate::catalogue;
 use crate::range::Bounds;
 use crate::tree::{TableNumber, Tree, TreeBatch};
-use crate::versions::name_followed;
+use crate::versions::{commit_name, name_followed};
 use crate::{Error, Result};
 use everbyte_media::seeded;
 
@@ -70,7 +70,7 @@ pub(super) fn fill(tree: &Tree, reader: &mut DumpReader<'_>, progress: &mut dyn 
         if let Some((name, named_at)) = named {
             let mut batch = tree.batch();
             let seen = name_followed(&mut batch, &name, named_at)?; // KVDUMP-4
-            tree.settle(batch.commit()?)?;
+            tree.settle(commit_name(tree, batch, seen, || {})?)?;
             if seeded("kv-load-version-unpinned") {
                 tree.release_version(seen.version);
             }

@@ -159,6 +159,13 @@ impl<'t> TreeBatch<'t> {
         crate::tree::cursor::Cursor::new(self.shared.media.clone(), self.view.clone(), self.root, None)
     }
 
+    /// A cursor over the newest settled version. Only the writer reclaims, so the batch keeps it.
+    pub(crate) fn settled_cursor(&self) -> crate::tree::cursor::Cursor<'_> {
+        let newest = self.shared.pins.published();
+        let view = self.shared.view(newest.version);
+        crate::tree::cursor::Cursor::new(self.shared.media.clone(), view, newest.root, None)
+    }
+
     /// Live keys of the main table, this batch's writes included.
     pub(crate) fn len(&self) -> u64 {
         self.keys.main

@@ -9,6 +9,14 @@ use everbyte_heap::Op;
 use everbyte_media::{Checked, Offset};
 use zerocopy::IntoBytes;
 
+/// Most words of a ledger after reclaiming, for a batch that takes `own` of them itself. A small
+/// batch stays within the area, which needs no space; a large one may reclaim in proportion, so
+/// that the dead cannot become more and more.
+pub(crate) fn ledger_room(own: usize) -> usize {
+    if own <= LEDGER_WORDS / 2 { LEDGER_WORDS } else { LEDGER_WORDS + 4 * own }
+}
+const _: () = assert!(LEDGER_WORDS / 2 > 3 + 2 * (LEAF_BASE_MAX + APPENDS)); // a leaf, at least
+
 impl TreeBatch<'_> {
     pub(crate) fn ops(&mut self) -> Vec<Op> {
         let mut ops: Vec<Op> = self.allocated.values().map(|block| self.shared.heap.op_allocate(block)).collect();

@@ -14,6 +14,8 @@
 //! Invariants
 //!   DIG-1  A frame leaves `digging` in the batch whose ledger empties its slot. A batch that is
 //!          given up puts back the frames it took.
+//!   DIG-2  Reclaiming makes no ledger too long for its area, unless the batch itself takes more
+//!          than half of the area: a commit that gives space back needs none (`ledger_room`).
 //!   SWEEP-1  The sweep of a batch that is given up begins again where it began: the batch may have
 //!            replaced a leaf that it passed, and the old leaf, whose dead entries no grave names,
 //!            is in force again.
@@ -26,6 +28,7 @@ use crate::error::{Error, Result};
 use crate::tree::batch::{TreeBatch, owned_blocks};
 use crate::tree::hash::OffsetSet;
 use crate::tree::layout::*;
+use crate::tree::ledger::ledger_room;
 use crate::tree::node::{Node, below};
 use crate::tree::walk::Walk;
 use crate::tree::writer::{Frame, Grave};
@@ -35,12 +38,16 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Nodes and entries looked at for one commit, at least; twice as many as it buries if that is
 /// more, so that the graveyard cannot grow for ever.
 const BUDGET: usize = 64;
+/// Most words of a ledger that one dead entry takes: its node or its value, its key, its slot.
+const ENTRY_WORDS: usize = 3;
 /// For each leaf of the sweep, so many entries that the batch buries.
 const SWEEP_SHARE: usize = 8;
 
 /// One commit's share of reclaiming.
 struct Work {
     left: usize,
+    /// Words that its ledger may have (DIG-2).
+    room: usize,
     /// Slots that this commit's ledger empties.
     dropped: OffsetSet,
     /// The entry dug last: of its node, those before it need no second look in this commit.
@@ -65,7 +72,8 @@ impl TreeBatch<'_> {
             self.sweep();
         }
         let left = BUDGET.max(2 * self.graves.len());
-        let mut work = Work { left, dropped: OffsetSet::default(), last: (0, 0) };
+        let mut work =
+            Work { left, room: ledger_room(self.ledger_words()), dropped: OffsetSet::default(), last: (0, 0) };
         // In the order of ends: a node's dead entries come before the node's own (see
         // `replace.rs`).
         while let Some(&Grave { end, node, index }) = self.writer.graveyard.front() {
@@ -98,6 +106,11 @@ impl TreeBatch<'_> {
         Ok(())
     }
 
+    /// Words of this batch's ledger as it stands.
+    fn ledger_words(&self) -> usize {
+        self.allocated.len() + self.frees.len() + self.drops.len()
+    }
+
     /// Goes on digging at the deepest frame. `false`: the budget ran out, come back with the next
     /// commit. After an error the frees from `freed` on belong to an entry that stays.
     fn dig(&mut self, work: &mut Work, freed: &mut usize) -> Result<bool> {
@@ -115,6 +128,10 @@ impl TreeBatch<'_> {
                 self.climb();
                 continue;
             }
+            let room = work.room.saturating_sub(self.ledger_words());
+            if room < ENTRY_WORDS {
+                return Ok(false);
+            }
             if !node.is_leaf() {
                 // Before anything is opened below: how deep it goes is the data's choice.
                 if work.left == 0 {
@@ -123,6 +140,10 @@ impl TreeBatch<'_> {
                 work.left -= 1;
                 let child = Node::open(media, slot.value)?;
                 child.require_sealed()?;
+                // A leaf's values and keys are freed at once.
+                if child.is_leaf() && room < ENTRY_WORDS + 2 * child.count() {
+                    return Ok(false);
+                }
                 if let Some(deeper) = self.deeper(&child, frame.whole || slot.has(WHOLE), work)? {
                     self.writer.digging.push(deeper);
                     continue;

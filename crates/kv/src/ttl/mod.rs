@@ -99,7 +99,11 @@ impl ExpiringTable {
                 kv.settle(commit)?;
                 made
             }
-            found => found?,
+            found => {
+                let (table, index) = found?;
+                kv.settle_tables(batch, [&table, &index])?;
+                (table, index)
+            }
         };
         Ok(ExpiringTable { kv: kv.clone(), table, index, clock: Arc::new(clock) })
     }

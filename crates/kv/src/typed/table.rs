@@ -276,12 +276,15 @@ impl<K: Typed, V: Typed> DoubleEndedIterator for TypedRange<'_, K, V> {
 }
 
 impl Kv {
-    /// Opens the typed table `name`.
+    /// Opens the typed table `name`. Settled on return.
     ///
     /// # Errors
     /// It has other types, or none; otherwise as [`Kv::open_table`].
     pub fn open_typed<K: Typed, V: Typed>(&self, name: &str) -> Result<TypedTable<K, V>> {
-        self.begin()?.open_typed(name)
+        let batch = self.begin()?;
+        let table = batch.open_typed(name)?;
+        self.settle_tables(batch, [table.untyped()])?;
+        Ok(table)
     }
 
     /// Makes the typed table `name`, its description with it. Settled on return.
@@ -315,7 +318,11 @@ impl Kv {
         let batch = self.begin()?;
         match batch.open_typed(name) {
             Err(Error::NoTable { .. }) => self.create_typed_in(batch, name),
-            other => other,
+            found => {
+                let table = found?;
+                self.settle_tables(batch, [table.untyped()])?;
+                Ok(table)
+            }
         }
     }
 

@@ -255,3 +255,30 @@ fn a_reader_is_behind_every_commit_of_those_settled_together() {
     kv.put(b"other", b"1").unwrap();
     assert!(matches!(reader.get(b"key"), Err(Error::Expired { .. })), "three commits behind, and two are allowed");
 }
+
+/// A version with a name is shown once its name is settled, not before.
+#[test]
+fn a_version_is_opened_when_its_name_is_settled() {
+    let (_folder, disk, kv) = gated();
+    kv.put(b"key", b"1").unwrap();
+    kv.name_version("settled").unwrap();
+    disk.gate.lock().0 = true;
+    let namer = std::thread::Builder::new().name("everbyte-settle".into());
+    let naming = namer.spawn({
+        let kv = kv.clone();
+        move || kv.name_version("new").map(drop)
+    });
+    disk.wait_for_a_sync();
+    // A name that is settled waits for no other commit.
+    assert_eq!(kv.open_version("settled").unwrap().get(b"key").unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(kv.versions().unwrap().len(), 1);
+    let opening = std::thread::spawn(move || {
+        (0..1000).for_each(|_| std::thread::yield_now());
+        disk.open();
+    });
+    let version = kv.open_version("new").unwrap();
+    assert_eq!(kv.versions().unwrap().len(), 2, "the newest settled version has the name");
+    assert_eq!(version.get(b"key").unwrap().as_deref(), Some(&b"1"[..]));
+    opening.join().unwrap();
+    naming.unwrap().join().unwrap().unwrap();
+}

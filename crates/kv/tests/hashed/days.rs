@@ -429,3 +429,26 @@ fn a_commit_after_an_opening_spares_the_state_that_counts() {
         assert_eq!(state(), before, "an opening");
     }
 }
+
+/// One chain holds most of a full store, and all of it is dead at once: deletes take no space, and
+/// each commit gives back as much as fits the area of its ledger.
+#[test]
+fn a_full_store_of_one_key_lets_keys_be_deleted() {
+    let store = store(16 << 20);
+    let table = HashTable::create(&store, "t").unwrap();
+    (0..50_u8).for_each(|key| table.put(&[key], b"value").unwrap());
+    let snapshot = table.snapshot();
+    let mut versions = 0;
+    while table.put(b"key", &[7; 600]).is_ok() {
+        versions += 1;
+    }
+    assert!(versions > 3000, "{versions}");
+    drop(snapshot);
+    for key in 0..40_u8 {
+        assert!(table.delete(&[key]).unwrap(), "{key}");
+    }
+    while table.reclaim().unwrap() {}
+    assert_eq!((table.len(), table.check()), (11, vec![]));
+    (0..40_u8).for_each(|key| table.put(&[key], &[8; 60_000]).unwrap());
+    assert_eq!(table.check(), []);
+}

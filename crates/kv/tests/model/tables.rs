@@ -508,3 +508,47 @@ fn a_table_of_a_batch_that_went_back_is_refused() {
     }
     assert_eq!((kv.tables().unwrap(), kv.check()), (vec![], vec![]));
 }
+
+/// A range, or a table, that was dropped from a store without room for a long ledger: its space
+/// comes back, a little with each commit, and no write fails meanwhile.
+#[test]
+fn what_is_dropped_from_a_full_store_comes_back() {
+    const KEYS: u32 = 2000;
+    for is_table in [false, true] {
+        let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
+        let store = Store::format(media, &FormatOptions::default()).unwrap();
+        let mut kv = Kv::create(&store, "kv").unwrap();
+        let put_all = |kv: &Kv, table: Option<&KvTable>, keys: std::ops::Range<u32>| {
+            for key in keys.map(u32::to_be_bytes) {
+                table.map_or_else(|| kv.put(&key, &[7; 600]), |table| table.put(&key, &[7; 600])).unwrap();
+            }
+        };
+        put_all(&kv, None, 0..KEYS);
+        if is_table {
+            put_all(&kv, Some(&kv.create_table("t").unwrap()), 0..KEYS / 2);
+        }
+        let mut fill = (0_u32..).map(|number| [&b"fill"[..], &number.to_be_bytes()].concat());
+        for len in [60_000, 15_000, 9_000, 8_000, 7_000, 6_000, 5_000, 4_200] {
+            while kv.put(&fill.next().unwrap(), &vec![8; len]).is_ok() {}
+        }
+        let mut batch = kv.batch();
+        if is_table {
+            batch.drop_table("t").unwrap();
+        } else {
+            assert_eq!(batch.delete_range(..(KEYS / 2).to_be_bytes()).unwrap(), u64::from(KEYS / 2));
+        }
+        kv.settle(batch.commit().unwrap()).unwrap();
+        for key in KEYS - 20..KEYS {
+            assert!(kv.delete(&key.to_be_bytes()).unwrap(), "{key}");
+        }
+        kv.name_version("now").unwrap();
+        kv.remove_version("now").unwrap();
+        drop(kv);
+        kv = Kv::open(&store, "kv").unwrap();
+        while kv.reclaim().unwrap() {}
+        assert_eq!(kv.check(), []);
+        let again = is_table.then(|| kv.create_table("t").unwrap());
+        put_all(&kv, again.as_ref(), 0..KEYS / 4);
+        assert_eq!(kv.check(), []);
+    }
+}

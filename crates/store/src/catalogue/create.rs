@@ -133,7 +133,8 @@ impl Store {
         self.parts().catalogue().lock().require_free(name)
     }
 
-    /// Removes an object and releases its clusters. Settled on return.
+    /// Removes an object and releases its clusters. Settled on return. The rights of an object are
+    /// those to what it holds: they are not asked for here.
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::Open`] while this process has the object open,

@@ -17,11 +17,12 @@ use everbyte_members::SlotMode;
 
 impl Store {
     /// Gives an object another name. Settled on return; a crash leaves exactly one of the two.
+    /// The rights of an object are those to what it holds: they are not asked for here.
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::BadName`] and [`Error::Exists`] for the new name;
     /// [`Error::Open`] while this process has the object open, [`Error::Attached`] while another
-    /// has; [`Error::Denied`]; otherwise as [`Store::create_object`].
+    /// has; otherwise as [`Store::create_object`].
     pub fn rename_object(&self, from: &str, to: &str) -> Result<()> {
         let _exclusive = self.renaming()?;
         let parts = self.parts();

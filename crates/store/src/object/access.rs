@@ -128,6 +128,11 @@ pub(crate) fn of_record(record: &Record) -> Option<Access> {
 
 /// Changes the access words of the record at `at`; settled on return.
 pub(super) fn change(media: &Media, at: u64, access: Access) -> Result<()> {
+    let choice_at = at + offset_of!(Record, choice) as u64;
+    // A process that died in a change may have left the word unflushed: without this the copy that
+    // counts after a crash would be the one that is written below (STORE-12).
+    media.reflush(choice_at, 8);
+    media.fence();
     let record: Record = media.get(at);
     let other = if unseal(record.choice) == Some(1 << 16) { 2 } else { 1 }; // STORE-12
     let copy = at + offset_of!(Record, access) as u64 + (other - 1) * size_of::<AccessWords>() as u64;
@@ -139,7 +144,7 @@ pub(super) fn change(media: &Media, at: u64, access: Access) -> Result<()> {
     let ordered = media.fence_after_unless("store-access-unordered", copy);
     {
         let _section = media.section();
-        let choice = PublishWord::new(Offset::new(at + offset_of!(Record, choice) as u64));
+        let choice = PublishWord::new(Offset::new(choice_at));
         choice.publish(media, seal(other << 16), &ordered);
     }
     Ok(media.barrier()?)
