@@ -1,6 +1,7 @@
 //! CLIENT: who is connected.
 
 use super::fail::{CLIENT_NAME, NOT_INTEGER, SYNTAX};
+use super::kill::ClientType;
 use super::{Call, Fail, Outcome, is_word};
 use crate::clients::{Client, Closing, ReplyMode};
 use crate::options::ClientDurability;
@@ -153,17 +154,10 @@ pub(super) fn info(call: &mut Call<'_, '_>) -> Outcome {
 pub(super) fn list(call: &mut Call<'_, '_>) -> Outcome {
     let options: Vec<&[u8]> = call.args.from(2).collect();
     let mut wanted: Option<Vec<u64>> = None;
-    let (mut replicas, mut subscribers) = (None, None);
+    let mut type_: Option<ClientType> = None;
     match options[..] {
         [] => {}
-        [word, kind] if is_word(word, "type") => match kind {
-            _ if is_word(kind, "normal") => (replicas, subscribers) = (Some(false), Some(false)),
-            _ if is_word(kind, "pubsub") => subscribers = Some(true),
-            _ if is_word(kind, "replica") || is_word(kind, "slave") => replicas = Some(true),
-            // The link to a primary is no client.
-            _ if is_word(kind, "master") => wanted = Some(Vec::new()),
-            _ => return Err(Fail::made([b"ERR Unknown client type '", kind, b"'"].concat())),
-        },
+        [word, name] if is_word(word, "type") => type_ = Some(ClientType::parse(name)?),
         [word, ref ids @ ..] if is_word(word, "id") && !ids.is_empty() => {
             let number = |id: &&[u8]| parse_integer(id).and_then(|id| u64::try_from(id).ok()).filter(|id| *id > 0);
             let ids: Option<Vec<u64>> = ids.iter().map(number).collect();
@@ -173,8 +167,7 @@ pub(super) fn list(call: &mut Call<'_, '_>) -> Outcome {
     }
     let wants = |client: &Client| {
         let named = wanted.as_ref().is_none_or(|wanted| wanted.contains(&client.id));
-        let fits = replicas.is_none_or(|replicas| replicas == client.replica);
-        fits && named && subscribers.is_none_or(|subscribers| subscribers == client.subscribes())
+        named && type_.is_none_or(|type_| type_.fits(client))
     };
     let mut lines: Vec<(u64, String)> = Vec::new();
     if wants(call.client) {

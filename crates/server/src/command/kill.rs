@@ -9,7 +9,7 @@ use crate::server_state::Pause;
 
 /// A type of clients, as CLIENT KILL and CLIENT LIST name them.
 #[derive(Clone, Copy)]
-enum ClientType {
+pub(super) enum ClientType {
     Normal,
     Subscriber,
     Replica,
@@ -18,7 +18,17 @@ enum ClientType {
 }
 
 impl ClientType {
-    fn fits(self, client: &Client) -> bool {
+    pub(super) fn parse(word: &[u8]) -> Result<ClientType, Fail> {
+        match word {
+            _ if is_word(word, "normal") => Ok(ClientType::Normal),
+            _ if is_word(word, "pubsub") => Ok(ClientType::Subscriber),
+            _ if is_word(word, "replica") || is_word(word, "slave") => Ok(ClientType::Replica),
+            _ if is_word(word, "master") => Ok(ClientType::Primary),
+            _ => Err(Fail::made([b"ERR Unknown client type '", word, b"'"].concat())),
+        }
+    }
+
+    pub(super) fn fits(self, client: &Client) -> bool {
         match self {
             ClientType::Normal => !client.replica && !client.subscribes(),
             ClientType::Subscriber => client.subscribes(),
@@ -55,15 +65,7 @@ impl Filter {
                     let id = parse_integer(value).and_then(|id| u64::try_from(id).ok()).filter(|id| *id > 0);
                     filter.id = Some(id.ok_or(Fail::text("ERR client-id should be greater than 0"))?);
                 }
-                _ if is_word(word, "type") => {
-                    filter.type_ = Some(match value {
-                        _ if is_word(value, "normal") => ClientType::Normal,
-                        _ if is_word(value, "pubsub") => ClientType::Subscriber,
-                        _ if is_word(value, "replica") || is_word(value, "slave") => ClientType::Replica,
-                        _ if is_word(value, "master") => ClientType::Primary,
-                        _ => return Err(Fail::made([b"ERR Unknown client type '", value, b"'"].concat())),
-                    });
-                }
+                _ if is_word(word, "type") => filter.type_ = Some(ClientType::parse(value)?),
                 _ if is_word(word, "addr") => filter.peer = text(value),
                 _ if is_word(word, "laddr") => filter.local = text(value),
                 _ if is_word(word, "user") => {

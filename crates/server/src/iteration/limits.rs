@@ -39,7 +39,7 @@ impl Iterations {
     }
 
     /// Whether a client has to go, because too much waits for it, or much for too long.
-    /// A replica is none that has: frames are written for it up to the soft limit alone.
+    /// A replica never has: the soft limit, and one frame, bound what is written for it.
     pub(super) fn is_over_limit(&self, connection: &mut Connection) -> bool {
         if connection.client.replica {
             return false;
