@@ -308,13 +308,16 @@ mod tests {
     use everbyte_media::{BackendChoice, Media, Options};
     use everbyte_store::{CreateOptions, FormatOptions, Store};
 
+    fn store() -> Store {
+        let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+        Store::format(media, &FormatOptions::default()).unwrap()
+    }
+
     /// Once every number was used, a batch does not give a new table the number of one that it
     /// drops: commits tell tables apart by their numbers.
     #[test]
     fn a_number_is_free_only_behind_the_batch_that_drops_its_table() {
-        let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
-        let store = Store::format(media, &FormatOptions::default()).unwrap();
-        let kv = Kv::create(&store, "kv").unwrap();
+        let kv = Kv::create(&store(), "kv").unwrap();
         let old = kv.create_table("old").unwrap();
         let mut batch = kv.batch();
         batch.tree_mut().put(TableNumber::CATALOGUE, b"", &(NUMBERS.end - 1).to_le_bytes()).unwrap();
@@ -335,9 +338,7 @@ mod tests {
     /// one has had.
     #[test]
     fn a_restored_version_gives_no_number_twice() {
-        let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
-        let store = Store::format(media, &FormatOptions::default()).unwrap();
-        let kv = Kv::create(&store, "kv").unwrap();
+        let kv = Kv::create(&store(), "kv").unwrap();
         kv.create_table("kept").unwrap();
         kv.name_version("before").unwrap();
         let gone = kv.create_table("gone").unwrap();
@@ -351,9 +352,7 @@ mod tests {
     /// are refused, and those of the table that comes back work.
     #[test]
     fn a_restored_table_has_its_number_back() {
-        let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
-        let store = Store::format(media, &FormatOptions::default()).unwrap();
-        let kv = Kv::create(&store, "kv").unwrap();
+        let kv = Kv::create(&store(), "kv").unwrap();
         let old = kv.create_table("old").unwrap();
         old.put(b"key", b"old").unwrap();
         let mut batch = kv.batch();

@@ -84,7 +84,7 @@ impl Stage {
         self.place(word, value);
     }
 
-    /// The settled image changes in a word that was settled before.
+    /// Changes a word of the settled image that [`Stage::settle`] has noted; also takes it back.
     pub(crate) fn place(&self, word: u64, value: u64) {
         self.hash.set(self.hash.get() ^ pair(word, self.read(word)) ^ pair(word, value));
         self.poke(word, value);
