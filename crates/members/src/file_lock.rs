@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+use std::time::Duration;
 
 /// The other processes that may have the file open meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,19 +50,24 @@ pub fn lock_file(file: impl AsFd, path: &Path, mode: FileLockMode) -> Result<()>
         FileLockMode::Readers | FileLockMode::Members => FlockOperation::NonBlockingLockShared,
     };
     // A program that has the store open and starts another one holds the lock twice between fork
-    // and exec, even after it has closed the store. The second holder disappears with exec.
+    // and exec, even after it has closed the store. The second holder disappears with exec, which
+    // takes long on a slow machine; no other process than this one has taken the lock then.
+    const WAIT: Duration = Duration::from_millis(10);
     const ATTEMPTS: usize = 20;
-    let locked = (0..ATTEMPTS).map(|_| flock(file, operation)).find(|locked| {
-        let taken = matches!(locked, Err(rustix::io::Errno::WOULDBLOCK));
-        if taken {
-            std::thread::sleep(std::time::Duration::from_millis(10));
+    const OWN_ATTEMPTS: usize = 100;
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        match flock(file, operation) {
+            Ok(()) => break,
+            Err(rustix::io::Errno::WOULDBLOCK) if attempts < ATTEMPTS => {}
+            Err(rustix::io::Errno::WOULDBLOCK) if attempts < OWN_ATTEMPTS && is_held_by_own(file) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(Error::InUse { path: path.into(), holder: holders(file) });
+            }
+            Err(errno) => return Err(Error::Io { action: "lock", path: path.into(), source: errno.into() }),
         }
-        !taken
-    });
-    match locked.unwrap_or(Err(rustix::io::Errno::WOULDBLOCK)) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::InUse { path: path.into(), holder: holders(file) }),
-        Err(errno) => return Err(Error::Io { action: "lock", path: path.into(), source: errno.into() }),
+        std::thread::sleep(WAIT);
     }
     // Members and readers take the same shared lock and exclude each other by byte locks: each side
     // first registers itself, then looks for the other side.
@@ -78,10 +84,19 @@ pub fn lock_file(file: impl AsFd, path: &Path, mode: FileLockMode) -> Result<()>
 /// `another process (pid 12, 34)`, or `another process` if the table names none.
 /// `this process (pid 12)` if there is no other.
 pub fn holders(file: BorrowedFd<'_>) -> String {
-    let other = || "another process".to_string();
-    let Ok(inode) = rustix::fs::fstat(file).map(|found| found.st_ino.to_string()) else { return other() };
+    named(holder_ids(file), std::process::id())
+}
+
+/// Whether this process alone has taken the locks on the file.
+fn is_held_by_own(file: BorrowedFd<'_>) -> bool {
+    holder_ids(file) == BTreeSet::from([std::process::id()])
+}
+
+/// The ids of the processes that have taken a lock on the file. Empty: the table names none.
+fn holder_ids(file: BorrowedFd<'_>) -> BTreeSet<u32> {
+    let Ok(inode) = rustix::fs::fstat(file).map(|found| found.st_ino.to_string()) else { return BTreeSet::new() };
     let table = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-    named(table.lines().filter_map(|line| holder(line, &inode)).collect(), std::process::id())
+    table.lines().filter_map(|line| holder(line, &inode)).collect()
 }
 
 /// The text of [`holders`] for the process ids found; `own` is the caller's.
