@@ -1,8 +1,9 @@
 //! XCLAIM and XAUTOCLAIM: pending entries that are given to another consumer.
 //!
 //! Either decides first what becomes of each entry, and writes the reply; then it changes the
-//! group. So a reply above the output limit is refused before anything is changed. A pending entry
-//! whose stream has lost it is not pending any more.
+//! group. So a reply above the output limit is refused before anything is changed, and so are more
+//! decisions than have room beside it. A pending entry whose stream has lost it is not pending any
+//! more.
 
 use super::fail::SYNTAX;
 use super::groups::{group_at, idle_since, no_key_or_group, open_consumer};
@@ -21,6 +22,9 @@ enum Decision {
     /// The claiming consumer has it, as of this time and with so many deliveries.
     Claimed { old: Option<Pending>, delivered: u64, deliveries: u64 },
 }
+
+/// Bytes of memory that a decision costs in a list that grows.
+const EACH: usize = 2 * size_of::<(EntryId, Decision)>();
 
 /// The decisions about pending entries, in order, and the reply about them.
 struct Claims {
@@ -46,6 +50,13 @@ impl Claims {
         })
     }
 
+    /// Takes a decision; an error if the decisions and the reply have more bytes than a reply may.
+    fn decide(&mut self, id: EntryId, decision: Decision) -> Outcome {
+        self.decisions.push((id, decision));
+        let held = self.reply.pending() + self.decisions.len() * EACH;
+        if held > self.room { Err(Fail::OutputLimit) } else { Ok(()) }
+    }
+
     fn claim(&mut self, id: EntryId, fields: &[u8], decision: Decision) -> Outcome {
         if self.just_ids {
             self.reply.bulk(id_text(id).as_bytes());
@@ -53,8 +64,7 @@ impl Claims {
             entry(&mut self.reply, id, fields)?;
         }
         self.number += 1;
-        self.decisions.push((id, decision));
-        if self.reply.pending() > self.room { Err(Fail::OutputLimit) } else { Ok(()) }
+        self.decide(id, decision)
     }
 
     /// Changes the group; whether anything of it has changed.
@@ -157,7 +167,7 @@ pub(super) fn xclaim(call: &mut Call<'_, '_>) -> Outcome {
         };
         let Some(fields) = claims.fields(call, &open.stream, id)? else {
             if let Some(old) = old {
-                claims.decisions.push((id, Decision::Dropped(old)));
+                claims.decide(id, Decision::Dropped(old))?;
                 known.insert(id, None);
             }
             continue;
@@ -214,7 +224,7 @@ pub(super) fn xautoclaim(call: &mut Call<'_, '_>) -> Outcome {
     let mut open = found(call, group)?;
     let name = call.args.get(3);
     call.keys.check_key(name)?;
-    let (now, mut attempts, mut deleted) = (call.keys.now(), count * ATTEMPTS, Vec::new());
+    let (now, mut attempts) = (call.keys.now(), count * ATTEMPTS);
     let (mut next, mut end) = (Some(start), None);
     'parts: while let Some(first) = next {
         let span = PendingSpan { consumer: None, first, last: EntryId::MAX };
@@ -227,8 +237,7 @@ pub(super) fn xautoclaim(call: &mut Call<'_, '_>) -> Outcome {
             }
             attempts -= 1;
             let Some(fields) = claims.fields(call, &open.stream, id)? else {
-                claims.decisions.push((id, Decision::Dropped(pending)));
-                deleted.push(id);
+                claims.decide(id, Decision::Dropped(pending))?;
                 count -= 1;
                 continue;
             };
@@ -240,8 +249,11 @@ pub(super) fn xautoclaim(call: &mut Call<'_, '_>) -> Outcome {
             count -= 1;
         }
     }
-    let mut gone = Replies::default();
-    deleted.iter().for_each(|id| gone.bulk(id_text(*id).as_bytes()));
+    let (mut gone, mut deleted) = (Replies::default(), 0);
+    for (id, _) in claims.decisions.iter().filter(|(_, decision)| matches!(decision, Decision::Dropped(_))) {
+        gone.bulk(id_text(*id).as_bytes());
+        deleted += 1;
+    }
     if claims.reply.pending() + gone.pending() > claims.room {
         return Err(Fail::OutputLimit);
     }
@@ -252,7 +264,7 @@ pub(super) fn xautoclaim(call: &mut Call<'_, '_>) -> Outcome {
     call.out.bulk(id_text(end.unwrap_or(EntryId::MIN)).as_bytes());
     call.out.array(claims.number);
     call.out.append(claims.reply);
-    call.out.array(deleted.len());
+    call.out.array(deleted);
     call.out.append(gone);
     Ok(())
 }

@@ -14,8 +14,8 @@ use crate::resp::number::parse_integer;
 
 /// Members read at a time.
 pub(super) const TOGETHER: usize = 128;
-/// Bytes of a reply beside a member, at least.
-const EACH: usize = 6;
+/// Bytes of memory that a member of the result costs beside its own.
+const EACH: usize = 64;
 
 /// Takes a member of the result and its score; whether to go on.
 type Visit<'v> = dyn FnMut(&mut Call<'_, '_>, f64, &[u8]) -> Result<bool, Fail> + 'v;

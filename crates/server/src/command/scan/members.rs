@@ -144,12 +144,14 @@ const REPEATS: u64 = 32;
 /// Members that are read in order in the time of one that is drawn, about.
 const DRAWS_WORTH: u64 = 16;
 
+/// Bytes of memory that a member in a list or table costs beside its own.
+const EACH: usize = 64;
+
 /// A member or field, and its value.
 type Pair = (Vec<u8>, Vec<u8>);
 
 /// All members, with their values if `values`; `None` if these need more than `room` bytes.
 fn all_members(call: &mut Call<'_, '_>, of: &Collection, values: bool, room: usize) -> Result<Option<Vec<Pair>>, Fail> {
-    const EACH: usize = 48;
     let (mut all, mut size) = (Vec::new(), 0);
     call.keys.walk_members(of, 0, values, &mut |HashedMember { member, value, .. }| {
         size += member.len() + value.len() + EACH;
@@ -161,7 +163,7 @@ fn all_members(call: &mut Call<'_, '_>, of: &Collection, values: bool, room: usi
 
 /// Gives `each` random members: `count` different ones, or `-count` of which each may come again.
 /// Their values are read if `values`. `each` returns the bytes that the reply has by now, which
-/// must stay below the output limit.
+/// must stay below the output limit, together with the members that were drawn.
 pub(in crate::command) fn sample(
     call: &mut Call<'_, '_>,
     of: &Collection,
@@ -204,19 +206,22 @@ pub(in crate::command) fn sample(
         }
         return Ok(());
     }
-    let (mut seen, mut chosen, mut repeats) = (HashSet::new(), 0, 0);
+    let (mut seen, mut held, mut chosen, mut repeats) = (HashSet::new(), 0, 0, 0);
     while chosen < count_max && repeats <= REPEATS.saturating_add(count_max) {
         let Some(member) = call.keys.random_element(of)? else { break };
-        if count > 0 && !seen.insert(member.clone()) {
-            repeats += 1;
-            continue;
+        if count > 0 {
+            if !seen.insert(member.clone()) {
+                repeats += 1;
+                continue;
+            }
+            held += member.len() + EACH;
         }
         let value = match values {
             true => call.keys.element(of, &of.member_element(&member))?.unwrap_or_default(),
             false => Vec::new(),
         };
         chosen += 1;
-        if each(&member, &value) > room {
+        if each(&member, &value) + held > room {
             return Err(Fail::OutputLimit);
         }
     }
@@ -227,8 +232,8 @@ pub(in crate::command) fn sample(
                 size = each(member, value);
                 chosen += 1;
             }
-            chosen < count_max && size <= room
+            chosen < count_max && size + held <= room
         })?;
     }
-    if size > room { Err(Fail::OutputLimit) } else { Ok(()) }
+    if size + held > room { Err(Fail::OutputLimit) } else { Ok(()) }
 }

@@ -215,3 +215,38 @@ fn a_failing_command_about_a_group_costs_others_nothing() {
     assert_eq!(replies(&mut desk, &[b"XPENDING", b"s", b"g"]), "*4\r\n:0\r\n$-1\r\n$-1\r\n*-1\r\n");
     assert_eq!(findings(&desk), Vec::<String>::new());
 }
+
+/// Claims of more pending entries than have room beside the reply are refused, and change nothing:
+/// also of those that the stream has lost, of which XCLAIM tells nothing.
+#[test]
+fn claims_of_many_entries_are_bounded() {
+    const COUNT: usize = 20;
+    let mut desk = Desk::new(Options { output_size_max: 2400, ..Options::default() });
+    let ids: Vec<String> = (1..=COUNT).map(|number| format!("{number}-0")).collect();
+    replies(&mut desk, &[b"XGROUP", b"CREATE", b"s", b"g", b"0", b"MKSTREAM"]);
+    for id in &ids {
+        replies(&mut desk, &[b"XADD", b"s", id.as_bytes(), b"f", b"v"]);
+        replies(&mut desk, &[b"XREADGROUP", b"GROUP", b"g", b"c", b"COUNT", b"1", b"STREAMS", b"s", b">"]);
+    }
+    let words = |name: &'static str, behind: &[&'static str], ids: &[String]| -> Vec<Vec<u8>> {
+        let head = [name, "s", "g", "d", "0"].into_iter().map(String::from);
+        let all = head.chain(ids.iter().cloned()).chain(behind.iter().map(|word| word.to_string()));
+        all.map(String::into_bytes).collect()
+    };
+    for lost in [false, true] {
+        if lost {
+            ids.iter().for_each(|id| drop(replies(&mut desk, &[b"XDEL", b"s", id.as_bytes()])));
+        }
+        for words in [words("XAUTOCLAIM", &["0", "COUNT", "1000", "JUSTID"], &[]), words("XCLAIM", &["JUSTID"], &ids)] {
+            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            let end = desk.iteration(&[&words]).remove(0);
+            assert!(end.is_err_and(|text| text.contains("output limit")), "lost: {lost}");
+            let pending = replies(&mut desk, &[b"XPENDING", b"s", b"g"]);
+            assert!(pending.starts_with(&format!("*4\r\n:{COUNT}\r\n")) && !pending.contains("$1\r\nd\r\n"));
+        }
+    }
+    // A part of them at a time.
+    let reply = replies(&mut desk, &[b"XAUTOCLAIM", b"s", b"g", b"d", b"0", b"0", b"COUNT", b"10"]);
+    assert!(reply.starts_with("*3\r\n$4\r\n11-0\r\n*0\r\n*10\r\n$3\r\n1-0\r\n"), "{reply}");
+    assert_eq!(findings(&desk), Vec::<String>::new());
+}

@@ -64,3 +64,15 @@ fn a_result_beyond_the_output_limit_is_refused() {
     }
     assert_eq!(replies(&mut desk, &[b"SUNIONSTORE", b"all", b"0", b"1"]), ":2000\r\n");
 }
+
+/// Members that are drawn count with the memory that they take, although their reply would fit.
+#[test]
+fn samples_of_many_small_members_are_bounded() {
+    let (mut desk, _) = desk(3000, Options { output_size_max: 4096, ..Options::default() });
+    for name in [&b"SRANDMEMBER"[..], b"SPOP"] {
+        let end = desk.iteration(&[&[name, b"0", b"100"]]).remove(0);
+        assert!(end.is_err_and(|text| text.contains("output limit")));
+    }
+    assert_eq!(replies(&mut desk, &[b"SCARD", b"0"]), ":1500\r\n");
+    assert_eq!(bulks(&replies(&mut desk, &[b"SRANDMEMBER", b"0", b"50"])).len(), 50);
+}

@@ -99,3 +99,18 @@ fn a_failing_operation_on_sorted_sets_costs_others_nothing() {
     }
     assert_eq!(replies(&mut desk, &[b"ZUNIONSTORE", b"all", b"2", b"0", b"1"]), ":2000\r\n");
 }
+
+/// A result counts with the memory that its members take, although its reply would fit.
+#[test]
+fn results_of_many_small_members_are_bounded() {
+    let mut desk = Desk::new(Options { output_size_max: 4096, ..Options::default() });
+    for number in 0..100 {
+        let key: &[u8] = if number < 20 { b"few" } else { b"many" };
+        replies(&mut desk, &[b"ZADD", key, b"1", format!("m{number:03}").as_bytes()]);
+    }
+    for name in [&b"ZUNION"[..], b"ZDIFF"] {
+        let end = desk.iteration(&[&[name, b"2", b"many", b"few"]]).remove(0);
+        assert!(end.is_err_and(|text| text.contains("output limit")));
+    }
+    assert_eq!(bulks(&replies(&mut desk, &[b"ZDIFF", b"2", b"few", b"many"])).len(), 20);
+}
