@@ -153,13 +153,23 @@ impl Outbox {
         self.ended = self.parcels.len();
     }
 
+    /// The place behind all parcels so far.
+    pub(crate) fn end(&self) -> usize {
+        self.parcels.len()
+    }
+
     /// The command under way was refused (PUSH-3). Clients that see all commands see it all the
     /// same.
     pub(crate) fn drop_command(&mut self) {
+        self.drop_from(self.ended);
+    }
+
+    /// The part of the command under way whose parcels begin at `start` was refused.
+    pub(crate) fn drop_from(&mut self, start: usize) {
         if !seeded("server-push-of-refused") {
             // A refused change forgets the readers of keys all the same, and a client that CLIENT
             // UNBLOCK has ended waits no more.
-            let own = self.parcels.split_off(self.ended);
+            let own = self.parcels.split_off(start);
             self.parcels.extend(own.into_iter().filter(|(parcel, _)| !matches!(parcel, Parcel::Message(_))));
         }
     }

@@ -201,7 +201,7 @@ pub(super) fn execute_part(call: &mut Call<'_, '_>, row: usize) -> Outcome {
     // The one before it may have begun to follow changes.
     call.keys.track(call.shared.follows_changes());
     call.keys.begin_part();
-    let touched = call.keys.touched_count();
+    let (touched, parcels) = (call.keys.touched_count(), call.shared.outbox.end());
     call.keys.select(call.client.database);
     let outcome = (command.handler)(call);
     call.shared.metrics.by_command[row].calls += 1;
@@ -212,7 +212,10 @@ pub(super) fn execute_part(call: &mut Call<'_, '_>, row: usize) -> Outcome {
     feed(call.shared, call.client, command, &call.args);
     match outcome {
         Ok(()) => tell_changes(call.shared, call.keys, &call.args, touched),
-        Err(_) => call.shared.metrics.by_command[row].failed += 1,
+        Err(_) => {
+            call.shared.outbox.drop_from(parcels);
+            call.shared.metrics.by_command[row].failed += 1;
+        }
     }
     outcome
 }

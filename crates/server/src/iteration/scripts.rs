@@ -40,6 +40,30 @@ fn a_script_without_end_is_ended_and_taken_back() {
     assert!(found.contains("-EXECABORT") && found.ends_with(":0\r\n"), "{found}");
 }
 
+/// What a subscriber hears of lines, in which a script is ended for its time.
+fn heard(lines: &[&str]) -> String {
+    let mut turns = Turns::new();
+    turns.ask(0, &["CONFIG SET busy-reply-threshold 20"]);
+    turns.ask(1, &["SUBSCRIBE c"]);
+    let replies = turns.at(0, &[(0, lines)]);
+    assert!(replies[0].contains("ran for longer than"), "{replies:?}");
+    replies[1].clone()
+}
+
+/// PUSH-3: a script that is ended has published nothing, also as a part of an EXEC whose other parts
+/// stand.
+#[test]
+fn a_script_that_is_ended_has_published_nothing() {
+    let endless = "EVAL \"redis.call('PUBLISH','c','late') while true do end\" 0";
+    for lines in [&[endless][..], &["MULTI", endless, "EXEC"]] {
+        assert_eq!(heard(lines), "", "{lines:?}");
+        assert_ne!(museum::with("server-push-of-refused", || heard(lines)), "", "the seeded bug is seen");
+    }
+    let found = heard(&["MULTI", "PUBLISH c before", endless, "PUBLISH c behind", "EXEC"]);
+    let messages: Vec<&str> = found.lines().filter(|line| ["before", "late", "behind"].contains(line)).collect();
+    assert_eq!(messages, ["before", "behind"]);
+}
+
 /// ACL-1
 #[test]
 fn a_script_has_the_rights_of_its_caller() {
