@@ -44,9 +44,10 @@ pub(super) fn load(call: &mut Call<'_, '_>) -> Outcome {
     }
     let name = with(call, |call, functions| {
         let name = functions.add(code, replaces, call.shared.options.script_memory_max).map_err(error)?;
-        let written = call.keys.put_library(&name, code);
+        // If the store refuses it, the number stays that of before, and the libraries become those
+        // of the store again.
+        call.keys.put_library(&name, code)?;
         functions.version = Some(call.keys.functions_version());
-        written?;
         Ok(name)
     })?;
     call.out.bulk(&name);
@@ -60,9 +61,9 @@ pub(super) fn delete(call: &mut Call<'_, '_>) -> Outcome {
         if !functions.remove(name) {
             return Err(NO_LIBRARY);
         }
-        let written = call.keys.remove_library(name);
+        call.keys.remove_library(name)?;
         functions.version = Some(call.keys.functions_version());
-        Ok(written?)
+        Ok(())
     })?;
     call.out.ok();
     Ok(())
@@ -147,6 +148,9 @@ pub(super) fn restore(call: &mut Call<'_, '_>) -> Outcome {
         let (mut new, memory_max) = (Functions::default(), call.shared.options.script_memory_max);
         let names = given.iter().map(|code| Header::of_library(code).map(|(name, _)| name));
         let names = names.collect::<Result<Vec<_>, String>>().map_err(error)?;
+        for name in &names {
+            call.keys.check_key(name)?; // before any of them is written
+        }
         for (name, library) in functions.libraries.iter().filter(|_| !flushes) {
             match names.contains(name) {
                 true if replaces => {}

@@ -136,6 +136,35 @@ fn a_reply_above_the_limit_costs_others_nothing() {
     }
 }
 
+/// A library whose name is too long for the store is none, and costs others nothing.
+#[test]
+fn a_library_with_a_name_that_is_too_long_is_none() {
+    let mut desk = Desk::new(Options::default());
+    let library = |name: &[u8], function: &str| {
+        let code = format!("\nredis.register_function('{function}', function() return 7 end)");
+        [b"#!lua name=", name, code.as_bytes()].concat()
+    };
+    let (short, long) = (library(b"a", "f"), library(&vec![b'l'; everbyte_kv::KEY_MAX], "g"));
+    let mut parts = Vec::new();
+    for code in [&short, &long] {
+        let mut part = crate::rdb::Output::new(crate::rdb::kind::LIBRARY);
+        part.string(code);
+        parts.extend(part.into_bytes());
+    }
+    let payload = crate::rdb::wrap_payload(parts);
+    for words in [&[&b"FUNCTION"[..], b"LOAD", &long][..], &[b"FUNCTION", b"RESTORE", &payload]] {
+        let ends = desk.iteration(&[&[b"SET", b"other", b"kept"], words, &[b"FUNCTION", b"LIST"]]);
+        assert!(matches!(&ends[1], Err(text) if text.contains("a key of")), "{ends:?}");
+        let mut out = Vec::new();
+        desk.out.send(&mut out).unwrap();
+        assert_eq!(out, b"+OK\r\n*0\r\n");
+        assert_eq!(desk.get(b"other").as_deref(), Some(&b"kept"[..]));
+        assert_eq!(desk.iteration(&[&[b"FCALL", b"g", b"0"]]), [Err("ERR Function not found".to_string())]);
+        assert_eq!(desk.iteration(&[&[b"DEL", b"other"], &[b"FUNCTION", b"FLUSH"]]), [Ok(()), Ok(())]);
+        desk.out.send(&mut Vec::new()).unwrap();
+    }
+}
+
 /// Commands cost what COMMAND DOCS says, counted in bytes fetched out of blocks, with a value of
 /// 256 MiB: none but those that return or copy the value read it.
 #[test]
