@@ -44,8 +44,9 @@ use std::time::{Duration, Instant};
 pub(crate) const PATCH_SIZE: usize = 4 << 20;
 /// Bytes of patches that wait for the event loop at most, and one patch.
 const QUEUE_SIZE: usize = 8 << 20;
-/// Bytes of a frame at most: a value of 512 MiB, its key, and more.
-const FRAME_SIZE_MAX: usize = (512 << 20) + (1 << 20);
+/// Bytes of a frame at most: an entry of a stream, which one request brings
+/// (`Options::input_size_max`), the keys around it, and more.
+pub(super) const FRAME_SIZE_MAX: usize = (1 << 30) + (128 << 20);
 /// How often the primary is sent something, and how long a read waits.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(1);
 /// Bytes of memory for received bytes that stay with a link.

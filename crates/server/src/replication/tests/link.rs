@@ -1,6 +1,7 @@
 //! A link beside a primary that a test plays: requests, patches that are lost, other links.
 
-use crate::replication::frame::{Frame, Item, PROTOCOL, Plan};
+use crate::replication::frame::{self, Frame, Item, PROTOCOL, Plan};
+use crate::replication::link::FRAME_SIZE_MAX;
 use crate::replication::position::{Position, RUN, ReplicaOrigin, RunId};
 use crate::replication::{Patch, PrimaryLink, Target};
 use std::io::{Read, Write};
@@ -26,6 +27,15 @@ fn link(primary: &TcpListener, takes_over: bool) -> PrimaryLink {
         takes_over,
     };
     PrimaryLink::start(target, ReplicaOrigin::Own, RunId::random(), Arc::default(), None).unwrap()
+}
+
+/// A request of the usual size brings an entry of as many bytes, whatever the keys are: that of its
+/// element, and those around it, the first and last key of the range and the cursor.
+#[test]
+fn a_frame_has_room_for_the_largest_entry() {
+    let size = crate::Options::default().input_size_max + 5 * everbyte_kv::KEY_MAX;
+    let line = format!("${size}\r\n");
+    assert_eq!(frame::find(line.as_bytes(), FRAME_SIZE_MAX), Ok(None), "more has to come");
 }
 
 /// The next connection of the link, and its request.
