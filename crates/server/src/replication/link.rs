@@ -133,8 +133,8 @@ struct State {
     wire: Option<Arc<Wire>>,
     patches: VecDeque<Patch>,
     size: usize,
-    /// Patches that the loop has taken and not yet settled or lost.
-    taken: usize,
+    /// Where the patches lead to that the loop has taken and not yet settled or lost, in order.
+    taken: VecDeque<ReplicaOrigin>,
     /// A patch was lost: the loop takes none. The thread clears it, with no patch in the queue.
     broken: bool,
     /// The origin from which a broken link begins again, once the loop has read it.
@@ -193,7 +193,7 @@ impl PrimaryLink {
         }
         let patch = state.patches.pop_front()?;
         state.size -= size_of_items(&patch.items);
-        state.taken += 1;
+        state.taken.push_back(patch.origin.clone());
         drop(state);
         self.shared.changed.notify_one();
         Some(patch)
@@ -208,10 +208,10 @@ impl PrimaryLink {
     /// A patch that was taken is settled.
     pub(crate) fn settled(&self, origin: ReplicaOrigin) {
         let mut state = self.shared.state.lock();
-        if state.taken == 0 {
+        if state.taken.front() != Some(&origin) {
             return; // a patch of the link before this one
         }
-        state.taken -= 1;
+        state.taken.pop_front();
         state.settled = Some(origin);
         state.acknowledge();
         drop(state);
@@ -334,7 +334,7 @@ impl LinkShared {
             }
             // Patches that the loop has not taken are sent again; those that it has are waited for.
             (state.patches, state.size) = (VecDeque::new(), 0);
-            while !state.stop && if state.broken { state.restart.is_none() } else { state.taken > 0 } {
+            while !state.stop && if state.broken { state.restart.is_none() } else { !state.taken.is_empty() } {
                 self.changed.wait(&mut state);
             }
             if state.stop {
@@ -342,7 +342,8 @@ impl LinkShared {
             }
             if let Some(origin) = state.restart.take() {
                 // The loop has taken nothing since the loss: the link was broken until here.
-                (state.settled, state.taken, state.broken) = (Some(origin), 0, false);
+                (state.settled, state.broken) = (Some(origin), false);
+                state.taken.clear();
             }
         }
     }

@@ -119,8 +119,16 @@ fn a_patch_of_the_link_before_is_not_counted() {
     let (stream, _) = accept(&primary);
     link.settled(ReplicaOrigin::At(at(9)));
     drop(stream);
-    let (_stream, request) = accept(&primary);
+    let (mut stream, request) = accept(&primary);
     assert!(request.contains("\r\n$1\r\n\0\r\n"), "{request:?}");
+    // Nor in place of one that this link has taken.
+    send(&mut stream, 1);
+    let patch = take(&link);
+    link.settled(ReplicaOrigin::At(at(9)));
+    link.settled(patch.origin.clone());
+    drop(stream);
+    let (_stream, request) = accept(&primary);
+    assert!(request.contains(&*String::from_utf8_lossy(&patch.origin.bytes())), "{request:?}");
 }
 
 /// A primary that has become one is not asked for it again.
