@@ -40,7 +40,7 @@ fn a_script_without_end_is_ended_and_taken_back() {
     assert!(found.contains("-EXECABORT") && found.ends_with(":0\r\n"), "{found}");
 }
 
-/// What a subscriber hears of lines, in which a script is ended for its time.
+/// The messages that a subscriber gets of lines in which a script is ended for its time.
 fn heard(lines: &[&str]) -> String {
     let mut turns = Turns::new();
     turns.ask(0, &["CONFIG SET busy-reply-threshold 20"]);
@@ -50,8 +50,8 @@ fn heard(lines: &[&str]) -> String {
     replies[1].clone()
 }
 
-/// PUSH-3: a script that is ended has published nothing, also as a part of an EXEC whose other parts
-/// stand.
+/// PUSH-3: a script that is ended has published nothing, also as a part of an EXEC whose other
+/// parts stand.
 #[test]
 fn a_script_that_is_ended_has_published_nothing() {
     let endless = "EVAL \"redis.call('PUBLISH','c','late') while true do end\" 0";

@@ -133,7 +133,7 @@ struct State {
     wire: Option<Arc<Wire>>,
     patches: VecDeque<Patch>,
     size: usize,
-    /// Where the patches lead to that the loop has taken and not yet settled or lost, in order.
+    /// The origins to which the patches lead that the loop has taken and not yet settled or lost.
     taken: VecDeque<ReplicaOrigin>,
     /// A patch was lost: the loop takes none. The thread clears it, with no patch in the queue.
     broken: bool,
