@@ -76,11 +76,11 @@ fn id_of(bytes: &[u8]) -> Result<Id> {
 
 /// Reads a stream of a type, whose number is given.
 pub(super) fn read(kind: u8, input: &mut Input<'_>, each: &mut Sink<'_>) -> Result<()> {
-    let (parts, mut count, mut last) = (input.length()?, 0, None);
+    let (parts, mut count, mut ends) = (input.length()?, 0, None);
     for _ in 0..parts {
-        let first = id_of(&input.string()?)?;
+        let name = id_of(&input.string()?)?;
         let bytes = input.string()?;
-        count += entries(first, listpack(&bytes)?, &mut last, each)?;
+        count += entries(name, listpack(&bytes)?, &mut ends, each)?;
     }
     let length = input.length()?;
     let mut id = || Ok((input.length()?, input.length()?));
@@ -96,7 +96,7 @@ pub(super) fn read(kind: u8, input: &mut Input<'_>, each: &mut Sink<'_>) -> Resu
     if length != count {
         return malformed("a stream has another number of entries than it says");
     }
-    if last.is_some_and(|last| last > newest) {
+    if ends.is_some_and(|(_, last)| last > newest) {
         return malformed("a stream has an entry behind its last id");
     }
     // Redis counts in 63 bits wherever it tells the number.
@@ -104,11 +104,23 @@ pub(super) fn read(kind: u8, input: &mut Input<'_>, each: &mut Sink<'_>) -> Resu
         return malformed("a stream has had too many entries");
     }
     each(Part::State { last: newest, deleted, added })?;
-    groups(kind, input, each)
+    groups(kind, input, each, &|id| read_up_to(id, ends.map(|(first, _)| first), newest, length))
 }
 
-/// The entries of a listpack; how many. `last` is the id before them.
-fn entries(first: Id, mut rest: Listpack<'_>, last: &mut Option<Id>, each: &mut Sink<'_>) -> Result<u64> {
+/// The number of entries up to an id, in a stream of this length that counts none before them, as
+/// Redis estimates it for a group of a form that does not tell; `None` if it is not known.
+fn read_up_to(id: Id, first: Option<Id>, newest: Id, length: u64) -> Option<u64> {
+    match first {
+        None => Some(0),
+        Some(_) if id == newest => Some(length),
+        Some(first) if id < first => Some(0),
+        Some(first) if id == first => Some(1),
+        Some(_) => None,
+    }
+}
+
+/// The entries of a listpack; how many. `ends`: the first and the last id of the stream so far.
+fn entries(name: Id, mut rest: Listpack<'_>, ends: &mut Option<(Id, Id)>, each: &mut Sink<'_>) -> Result<u64> {
     let count = |number: i64| usize::try_from(number).map_err(|_| ENDS);
     let (alive, gone) = (number(&mut rest)?, number(&mut rest)?);
     let shared = count(number(&mut rest)?)?;
@@ -121,7 +133,7 @@ fn entries(first: Id, mut rest: Listpack<'_>, last: &mut Option<Id>, each: &mut 
     while !rest.is_at_end() {
         let before = rest.read();
         let (flags, ms, seq) = (number(&mut rest)?, number(&mut rest)?, number(&mut rest)?);
-        let id = (first.0.wrapping_add(ms as u64), first.1.wrapping_add(seq as u64));
+        let id = (name.0.wrapping_add(ms as u64), name.1.wrapping_add(seq as u64));
         let shares = flags & SAME_FIELDS != 0;
         let pairs = if shares { shared } else { count(number(&mut rest)?)? };
         let fields = Fields { names: shares.then_some(names), own: rest, count: pairs };
@@ -134,10 +146,10 @@ fn entries(first: Id, mut rest: Listpack<'_>, last: &mut Option<Id>, each: &mut 
             deleted += 1;
             continue;
         }
-        if last.is_some_and(|last| id <= last) || id == (0, 0) {
+        if ends.is_some_and(|(_, last)| id <= last) || id == (0, 0) {
             return malformed("the ids of a stream do not ascend");
         }
-        *last = Some(id);
+        *ends = Some((ends.map_or(id, |(first, _)| first), id));
         found += 1;
         each(Part::Entry(id, fields))?;
     }
@@ -149,14 +161,18 @@ fn entries(first: Id, mut rest: Listpack<'_>, last: &mut Option<Id>, each: &mut 
     }
 }
 
-fn groups(kind: u8, input: &mut Input<'_>, each: &mut Sink<'_>) -> Result<()> {
+/// The consumer groups. `estimate` has the number of entries read up to an id.
+fn groups(kind: u8, input: &mut Input<'_>, each: &mut Sink<'_>, estimate: &dyn Fn(Id) -> Option<u64>) -> Result<()> {
     /// The number of entries read is not known.
     const UNKNOWN: u64 = u64::MAX;
     for _ in 0..input.length()? {
         let name = input.string()?;
         let last = (input.length()?, input.length()?);
-        let read = if kind == kind::STREAM { UNKNOWN } else { input.length()? };
-        each(Part::Group(&name, last, (read != UNKNOWN).then_some(read)))?;
+        let read = match kind {
+            kind::STREAM => estimate(last),
+            _ => Some(input.length()?).filter(|read| *read != UNKNOWN),
+        };
+        each(Part::Group(&name, last, read))?;
         for _ in 0..input.length()? {
             let id = id_of(&input.take(16)?)?;
             let (time, times) = (input.word()?, input.length()?);

@@ -70,8 +70,15 @@ fn dumps_of_redis_are_restored_and_ours_by_redis() {
             "{name}"
         );
         assert_eq!(content(&mut ours, b"back"), expect, "{name}, from us to us");
-        if name.starts_with("stream") {
+        if name.contains("stream") {
+            let groups: &[&[u8]] = &[b"XINFO", b"GROUPS", key];
+            compare(&mut ours, &mut theirs, &command(groups), &name);
             compare(&mut ours, &mut theirs, &command(&[&b"XADD"[..], key, b"500-1", b"f", b"v"]), &name);
+            for group in [&b"g"[..], b"before", b"first", b"middle", b"newest"] {
+                let read: &[&[u8]] = &[b"XREADGROUP", b"GROUP", group, b"c", b"COUNT", b"1", b"STREAMS", key, b">"];
+                compare(&mut ours, &mut theirs, &command(read), &name);
+                compare(&mut ours, &mut theirs, &command(groups), &name);
+            }
         }
     }
 }

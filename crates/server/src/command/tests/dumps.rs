@@ -137,6 +137,24 @@ fn streams_are_dumped_with_their_groups() {
     assert_eq!(findings(&desk), Vec::<String>::new());
 }
 
+/// A form of streams that does not tell how many entries a group has read: that is known for groups
+/// at an end of the stream.
+#[test]
+fn groups_of_older_dumps_know_how_much_they_have_read() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/rdb");
+    let mut desk = Desk::new(Options::default());
+    for (name, read, lag) in [
+        ("old-stream-groups", vec![":0", ":1", "$-1", ":2"], vec![":2", ":1", "$-1", ":0"]),
+        ("old-stream-emptied", vec![":0", ":0"], vec![":0", ":0"]),
+    ] {
+        let payload = std::fs::read(format!("{folder}/{name}")).unwrap();
+        assert_eq!(replies(&mut desk, &[b"RESTORE", b"s", b"0", &payload, b"REPLACE"]), "+OK\r\n");
+        let groups = replies(&mut desk, &[b"XINFO", b"GROUPS", b"s"]);
+        let of = |field| groups.split(field).skip(1).filter_map(|part| part.lines().nth(1)).collect::<Vec<_>>();
+        assert_eq!((of("entries-read"), of("lag")), (read, lag), "{name}");
+    }
+}
+
 /// Whether an exchange that shares a batch with a command that fails in its middle is taken back
 /// with it.
 fn takes_back(bug: &'static str) -> bool {
