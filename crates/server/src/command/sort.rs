@@ -201,9 +201,9 @@ fn chosen(call: &mut Call<'_, '_>, words: &Words<'_>) -> Result<Vec<Sorted>, Fai
     };
     let Some(of) = call.keys.collection(key, kind)? else { return Ok(Vec::new()) };
     // A pattern without a star asks for the order there is. A set has none, so that what is stored
-    // of it is sorted all the same.
+    // of it, or what a script gets of it, is sorted all the same.
     let unsorted = words.by.is_some_and(|by| !c_text(by).contains(&b'*'));
-    let set = unsorted && kind == ValueType::Set && words.target.is_some();
+    let set = unsorted && kind == ValueType::Set && (words.target.is_some() || call.client.scripting);
     let mut all = elements(call, &of, unsorted && words.descending)?;
     match (unsorted, set) {
         (true, true) => sort(call, &Words { alpha: true, ..words.order() }, None, &mut all)?,

@@ -64,6 +64,20 @@ fn a_script_that_is_ended_has_published_nothing() {
     assert_eq!(messages, ["before", "behind"]);
 }
 
+/// A set has no order, so a script gets its members sorted, whatever their hashes are.
+#[test]
+fn sort_by_a_constant_gives_scripts_the_order_of_members() {
+    let mut turns = Turns::new();
+    turns.ask(0, &["SADD s e d c b a h g f"]);
+    for (words, wanted) in [("", "abcdefgh"), (",'DESC'", "hgfedcba"), (",'DESC','LIMIT','1','3'", "gfe")] {
+        for name in ["SORT", "SORT_RO"] {
+            let found = turns.ask(0, &[&format!("EVAL \"return redis.call('{name}','s','BY','nosort'{words})\" 0")]);
+            let members: String = found.lines().filter(|line| line.len() == 1).collect();
+            assert_eq!(members, wanted, "{name} {words}: {found}");
+        }
+    }
+}
+
 /// ACL-1
 #[test]
 fn a_script_has_the_rights_of_its_caller() {
