@@ -6,6 +6,7 @@ use crate::{
     replica_patches,
 };
 use everbyte_kv::Kv;
+use everbyte_media::BackendChoice;
 use everbyte_store::{CreateOptions, FindingKind, Store};
 use tempfile::TempDir;
 
@@ -131,6 +132,27 @@ fn a_mixture_is_not_read_before_the_rest_of_its_version_is_settled() {
     }
     server.settle().unwrap();
     assert_eq!(ask(&mut server, 0, "DBSIZE"), ":3\r\n");
+}
+
+/// A count of a settled version says nothing about the one behind it.
+#[test]
+fn keys_of_other_databases_are_counted_while_patches_are_not_settled() {
+    let patches = patches(&[&["SET a 1"], &["SELECT 1", "SET b 1", "SET c 1"], &["SELECT 0", "SET d 1"]], LARGE);
+    // On a disk a version is not read before it is settled.
+    let folder = tempfile::tempdir().unwrap();
+    let media = everbyte_media::Options { backend: BackendChoice::File, ..Default::default() };
+    let create = CreateOptions { media, max: 64 << 20, ..CreateOptions::default() };
+    let kv = Kv::open_or_create(&Store::create(&folder.path().join("store"), &create).unwrap(), "kv").unwrap();
+    let mut server = serve(&kv, true);
+    server.become_replica().unwrap();
+    server.apply(&patches[0]).unwrap();
+    server.settle().unwrap();
+    server.apply(&patches[1]).unwrap();
+    assert_eq!(ask(&mut server, 0, "DBSIZE"), ":1\r\n");
+    server.settle().unwrap();
+    server.apply(&patches[2]).unwrap();
+    let replies = iteration(&mut server, &[(0, "DBSIZE"), (1, "SELECT 1\r\nDBSIZE")]);
+    assert_eq!(replies[..2], [":1\r\n", "+OK\r\n:2\r\n"]);
 }
 
 #[test]

@@ -375,12 +375,9 @@ impl Keyspace<'_> {
         if newest && let Some(count) = self.remembered.counts[usize::from(self.space)] {
             return Ok(count);
         }
-        let single = match self.remembered.single {
-            Some(single) => single,
-            None => self.entries(Place::Keys, Bound::Included(&[1]), Bound::Unbounded)?.next_entry()?.is_none(),
-        };
-        self.remembered.single = Some(single);
-        if single && !newest {
+        // Without records of other databases the table's own count is that of database 0. Each
+        // version is asked for itself, as it may be another one than the version that changes.
+        if !newest && self.entries(Place::Keys, Bound::Included(&[1]), Bound::Unbounded)?.next_entry()?.is_none() {
             return if self.space == 0 { self.len_of(Place::Keys) } else { Ok(0) };
         }
         let prefix = [self.space];
@@ -406,9 +403,6 @@ impl Keyspace<'_> {
 
     /// Changes the count of records.
     pub(super) fn count(&mut self, by: i64) {
-        if self.space != 0 {
-            self.remembered.single = Some(false);
-        }
         if let Some(count) = &mut self.remembered.counts[usize::from(self.space)] {
             *count = count.saturating_add_signed(by);
         }

@@ -211,9 +211,6 @@ impl Keyspace<'_> {
                 if let Some(Some(count)) = self.remembered.counts.get_mut(usize::from(*space)) {
                     *count = count.saturating_add_signed(gained);
                 }
-                if *space != 0 {
-                    self.remembered.single = None;
-                }
                 if let Some(value) = value.filter(|_| self.tracks) {
                     seen.name(*space, value)?;
                 }

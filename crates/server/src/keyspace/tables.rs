@@ -126,9 +126,6 @@ impl Tables {
 pub(crate) struct Remembered {
     /// Records of each space; `None`: not counted yet.
     pub counts: [Option<u64>; DATABASES],
-    /// Whether no other database than 0 has had a record since the start; `None`: not looked for
-    /// yet.
-    pub single: Option<bool>,
     /// The next id.
     pub next_id: u64,
     /// Ids below this are reserved in the store.
@@ -149,7 +146,7 @@ impl Default for Remembered {
         let counts = [None; DATABASES];
         let (spaces, functions) = (Spaces::default(), FunctionChanges::default());
         let used = Used::default();
-        Remembered { counts, single: None, next_id: 0, id_end: 0, spaces, functions, used, random }
+        Remembered { counts, next_id: 0, id_end: 0, spaces, functions, used, random }
     }
 }
 
@@ -166,7 +163,7 @@ impl Remembered {
 
     /// The keys are others now: those of a primary, or its own again.
     pub(crate) fn forget_all(&mut self) {
-        (self.counts, self.single, self.next_id, self.id_end) = ([None; DATABASES], None, 0, 0);
+        (self.counts, self.next_id, self.id_end) = ([None; DATABASES], 0, 0);
         self.used.recount();
     }
 
@@ -174,7 +171,6 @@ impl Remembered {
     pub(crate) fn forget(&mut self) {
         if !seeded("server-counts-kept") {
             self.counts = [None; DATABASES];
-            self.single = None;
         }
         self.spaces.forget();
         self.functions.forget();
