@@ -17,7 +17,7 @@
 //!          the list.
 //!   BUS-3  No byte of a replaced page reaches the medium: stores there stay in this process,
 //!          `file` neither logs nor checkpoints them, and the next barrier of the thread that
-//!          flushed them is an error.
+//!          flushed them, through the store's mapping or a view, is an error.
 //!
 //! Threads: any. A program that installs a handler for SIGBUS later must call the handler that it
 //! replaces. Elsewhere: the questions of callers (`readable`). Design:
@@ -180,9 +180,14 @@ impl Watched {
     pub(super) fn loses(&self, at: u64, len: u64) -> bool {
         let lost = self.find(at, len);
         if let Some(at) = lost {
-            LOST.set(LOST.get().or(Some((std::ptr::from_ref(self.0).addr(), at))));
+            self.lose(at);
         }
         lost.is_some()
+    }
+
+    /// Keeps a flush without effect for the thread's next barrier (BUS-3).
+    pub(super) fn lose(&self, at: u64) {
+        LOST.set(LOST.get().or(Some((std::ptr::from_ref(self.0).addr(), at))));
     }
 
     /// The first of this thread's flushes without effect since the last report.
