@@ -129,3 +129,17 @@ fn a_sync_that_is_due_waits_for_no_release_of_many_pages() {
     (0..18).for_each(|put| settle(&media, DATA + 4096, put + 1));
     slow.settle_during_the_first_step(&media);
 }
+
+/// The system refuses to start the thread, so barriers do the syncs.
+#[test]
+fn an_interval_passes_without_a_thread_and_written_records_are_synced() {
+    everbyte_media::museum::with("media-no-thread", || {
+        let (_, media) = Slow::open(DATA..LEN);
+        for put in 0..3 {
+            settle(&media, DATA, put);
+            let before = media.counts();
+            settle(&media, DATA, put);
+            assert_eq!((media.counts() - before).syncs, 1);
+        }
+    });
+}
