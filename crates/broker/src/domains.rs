@@ -193,7 +193,11 @@ impl Domains {
     /// Gives the file of a domain to its owner, so that quotas of the file system charge the owner.
     /// Only root may give files away; the files of another broker stay its own.
     fn give_file(&self, entry: &Entry) {
-        let _ = std::os::unix::fs::chown(self.path(entry), Some(entry.uid), Some(entry.gid));
+        let path = self.path(entry);
+        let _ = std::os::unix::fs::chown(&path, Some(entry.uid), Some(entry.gid));
+        // The owner before could give others rights to the file through a descriptor of it, and a
+        // reader can open its own descriptor again. From here on only the new owner can do so.
+        let _ = std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600));
     }
 
     /// Bytes that a domain counts for in its owner's quota: its maximum, or the bytes of its file

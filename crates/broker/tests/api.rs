@@ -185,6 +185,16 @@ fn the_kernel_gives_each_user_what_the_mode_says() {
     as_user(4001, 5000, || client.create("a", 0o600, 100 << 20)).unwrap();
     refused(as_user(4001, 5000, || client.create("b", 0o600, 64 << 20)), Errno::DQUOT);
     as_user(4002, 5000, || client.create("b", 0o600, 64 << 20)).unwrap();
+    // Rights that an owner gave to the file itself end when the domain gets another owner.
+    as_user(4001, 5000, || {
+        client.create("given", 0o640, 1 << 20).unwrap();
+        let domain = client.attach("given", Want::Write).unwrap();
+        domain.file().unwrap().set_permissions(PermissionsExt::from_mode(0o666)).unwrap();
+    });
+    client.chown("given", 4003, 5000).unwrap();
+    let read = as_user(4002, 5000, || client.attach("given", Want::Read)).unwrap();
+    let again = format!("/proc/self/fd/{}", read.file().unwrap().as_raw_fd());
+    assert!(as_user(4002, 5000, || File::options().write(true).open(&again)).is_err());
 }
 
 /// A client with the right to write may ruin the file; the broker and other domains go on, and the
