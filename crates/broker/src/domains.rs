@@ -19,7 +19,7 @@
 use crate::error::{No, renamed};
 use crate::layout::{ENTRIES, Entry, MAGIC};
 use crate::{Error, Result};
-use everbyte_media::{Checked, Damage, Length, Media, seeded};
+use everbyte_media::{Checked, Damage, Length, Media, length_limit, seeded};
 use everbyte_store::{Access, Caller, CreateOptions, HEADER_LEN, Object, ObjectOptions, Store, Want};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -208,18 +208,22 @@ impl Domains {
     }
 
     /// Cuts files that are longer than the store of a domain can become: a client with the right to
-    /// write can grow its file. No store has data there.
+    /// write can grow its file. No store has data there. A file is not cut to a length beyond the
+    /// process's limit (`ulimit -f`): if its client shortens it meanwhile, that would lengthen it,
+    /// and the system would end the broker by a signal.
     pub(crate) fn cut_overgrown(&self) {
+        let limit = length_limit();
         for entry in self.known.values() {
             let (path, most) = (self.path(entry), file_most(entry.max.get()));
             // Blocks may also lie behind the end of the file.
             let is_over = |found: std::fs::Metadata| found.len() > most || found.blocks() * 512 > most;
-            if std::fs::metadata(&path).is_ok_and(is_over)
+            if most <= limit
+                && std::fs::metadata(&path).is_ok_and(is_over)
                 && let Ok(file) = File::options().write(true).open(&path)
             {
                 // Made longer first, so that the cut includes those blocks. After a failure the
                 // next check repeats it.
-                let _ = file.set_len(1 << 43);
+                let _ = file.set_len(limit.min(1 << 43));
                 let _ = file.set_len(most);
             }
         }

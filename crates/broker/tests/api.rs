@@ -469,3 +469,33 @@ fn as_another_user() {
     let read = client.attach("mine", Want::Read).unwrap().open(&Default::default()).unwrap();
     assert!(read.object("o").is_ok());
 }
+
+/// With a limit on the size of files (`ulimit -f`), which belongs to a process, the cut of an
+/// overgrown file is no signal.
+#[test]
+fn a_limit_on_the_size_of_files_ends_no_broker() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    if std::env::var_os("EVERBYTE_TEST_LIMIT").is_none() {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "a_limit_on_the_size_of_files_ends_no_broker"]).env("EVERBYTE_TEST_LIMIT", "1");
+        let child = child.output().unwrap();
+        let text = String::from_utf8_lossy(&child.stdout);
+        assert!(child.status.success() && text.contains("1 passed"), "{}: {text}", child.status);
+        return;
+    }
+    let place = Place::new(1 << 30);
+    let client = place.client();
+    client.create("small", 0o600, 1 << 20).unwrap();
+    let domain = client.attach("small", Want::Write).unwrap();
+    let file = domain.file().unwrap();
+    let unlimited = getrlimit(Resource::Fsize);
+    // A limit above the longest file of the domain's store, and one below.
+    for (name, limit, left) in [("a", 64 << 20, 18 << 20), ("b", 17 << 20, 32 << 20)] {
+        file.set_len(32 << 20).unwrap();
+        setrlimit(Resource::Fsize, rustix::process::Rlimit { current: Some(limit), ..unlimited }).unwrap();
+        client.create(name, 0o600, 1 << 20).unwrap();
+        setrlimit(Resource::Fsize, unlimited).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), left);
+    }
+    assert_eq!(client.list("").unwrap().len(), 3);
+}

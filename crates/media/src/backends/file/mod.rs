@@ -27,6 +27,7 @@ mod record_writer;
 mod release_pages;
 pub(crate) mod replay;
 
+pub use allocate::length_limit;
 pub(crate) use allocate::require_length;
 pub use disk::{Disk, disk_alone};
 
