@@ -324,7 +324,10 @@ impl<T: Tier> Pager<T> {
             Location::Zeros | Location::Memory => state.buffer.fill(0),
         }
         let filled = self.media.fill_beneath(at, &state.buffer); // 1
-        filled.map_err(|source| Error::OutOfSpace { at, bytes: CLUSTER, source })?;
+        filled.map_err(|source| match source {
+            everbyte_media::Error::Unreadable(_) => Error::Media(source), // the slot keeps the bytes
+            source => Error::OutOfSpace { at, bytes: CLUSTER, source },
+        })?;
         self.table.set(cluster, Location::Memory); // 2
         self.media.barrier_unless("store-slot-early")?;
         state.set(cluster, PageState::Hidden);
