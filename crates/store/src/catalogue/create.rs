@@ -114,13 +114,16 @@ impl Store {
         misplaced("store-publish-early", || record::set_state(media, entry.at, STATE_LIVE));
         init(&object)?;
         let ordered = media.fence_after(entry.at); // STORE-7
+        {
+            // A thread that finds the name gets this state (STORE-13).
+            let _names = parts.catalogue().lock();
+            parts.opened().insert(entry.at, &object);
+        }
         record::publish_state(media, entry.at, STATE_LIVE, &ordered);
         // after a failed barrier the outcome is unknown until the next opening
         undo.entry = None;
         media.barrier_or_fence("store-fence-for-barrier").map_err(Error::from)?;
-        let mut names = parts.catalogue().lock();
-        names.table().end_change(entry.at);
-        parts.opened().insert(entry.at, &object);
+        parts.catalogue().lock().table().end_change(entry.at);
         Ok(object)
     }
 

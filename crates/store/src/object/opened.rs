@@ -1,4 +1,8 @@
 //! [`OpenObjects`]: the part of an open store that gives one state to all handles of an object.
+//!
+//! Invariants
+//!   STORE-13  An object has one state in a process: it is here before another thread can find the
+//!             object's name.
 
 use super::handle::{Object, ObjectState};
 use crate::catalogue::record::Entry;
