@@ -360,8 +360,8 @@ impl Store {
     /// return.
     ///
     /// # Errors
-    /// [`Error::Full`], [`Error::NoSpan`], [`Error::OutOfSpace`], [`Error::Media`]: the table goes
-    /// on as before.
+    /// [`Error::Full`], [`Error::NoSpan`], [`Error::OutOfSpace`], [`Error::ReadOnly`],
+    /// [`Error::Media`]: the table goes on as before.
     pub fn index_names(&self) -> Result<()> {
         let _exclusive = self.renaming()?;
         let mut names = self.parts.catalogue.lock();
@@ -507,12 +507,28 @@ impl Store {
     }
 
     /// The store's lock, for a change of names or of records.
+    ///
+    /// # Errors
+    /// As [`Store::require_writable`] and [`Store::changing`].
     pub(crate) fn renaming(&self) -> Result<Option<Exclusive>> {
+        self.require_writable()?;
         let exclusive = self.changing()?;
         if let Some(shared) = self.parts.sharing.store() {
             shared.count_change_of_names();
         }
         Ok(exclusive)
+    }
+
+    /// Refuses a read-only store: its stores stay in this process, but the files beside it are
+    /// real. Recovery, which runs in such a store too, does not ask.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`].
+    pub(crate) fn require_writable(&self) -> Result<()> {
+        match self.is_read_only() {
+            true => Err(Error::ReadOnly { path: self.media().path().into() }),
+            false => Ok(()),
+        }
     }
 
     /// Refuses a store with an unreadable page among its own: a bitmap of zeros would give away

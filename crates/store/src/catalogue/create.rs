@@ -67,8 +67,8 @@ impl Store {
     /// # Errors
     /// [`Error::BadName`], [`Error::Exists`], [`Error::Full`], [`Error::NoSpan`],
     /// [`Error::BadOption`] for a span of another size, [`Error::OutOfSpace`],
-    /// [`Error::UserQuotaExceeded`], [`Error::Damaged`] while a record is damaged; every error of
-    /// `init`. The store is as before then.
+    /// [`Error::UserQuotaExceeded`], [`Error::Damaged`] while a record is damaged;
+    /// [`Error::ReadOnly`]; every error of `init`. The store is as before then.
     pub fn create_object<E: From<Error>>(
         &self,
         name: &str,
@@ -141,7 +141,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::Open`] while this process has the object open,
-    /// [`Error::Attached`] while another has; [`Error::Damaged`].
+    /// [`Error::Attached`] while another has; [`Error::Damaged`], [`Error::ReadOnly`].
     pub fn remove_object(&self, name: &str) -> Result<()> {
         let _exclusive = self.renaming()?;
         let (media, parts) = (self.media(), self.parts());

@@ -126,13 +126,16 @@ impl BackingFiles {
             return Ok(None);
         }
         let (media, prime) = (&self.media, entry.span.at());
+        let mode = if media.opened().read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
+        if mode == OpenMode::ReadWrite {
+            media.require_opener()?; // the pager of a forked child would move its parent's clusters
+        }
         let damaged = |(at, detail): (u64, String)| header::damaged(media, entry, at, &detail);
         let table = ColdTable::of(media, entry.span);
         let table = table.ok_or_else(|| damaged((prime, "it has no room for a cold table".into())))?;
         let (pair, path) = table.named().map_err(damaged)?;
         table.adopt(); // STORE-8: the member of a shared store does not know which process died
         media.fence();
-        let mode = if media.opened().read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
         let touches = match () {
             () if mode == OpenMode::ReadOnly => TouchSource::None,
             () if media.can_watch() => TouchSource::Faults,

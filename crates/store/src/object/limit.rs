@@ -22,9 +22,11 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`], [`Error::Denied`]; [`Error::Open`] and [`Error::Attached`] while a
     /// process has it open; [`Error::BadOption`] for a limit that is too small, or on a backend
-    /// that reports no touches; [`Error::Backing`], [`Error::SpanFull`], [`Error::OutOfSpace`]. A
-    /// file of that name that may be another owner's is refused, and stays as it is.
+    /// that reports no touches; [`Error::Backing`], [`Error::SpanFull`], [`Error::OutOfSpace`],
+    /// [`Error::ReadOnly`]. A file of that name that may be another owner's is refused, and stays
+    /// as it is.
     pub fn set_resident(&self, name: &str, clusters: Option<u64>, backing: Option<&Path>) -> Result<()> {
+        self.require_writable()?;
         let Some(clusters) = clusters else { return self.lift_limit(name) };
         let parts = self.parts();
         let exclusive = self.changing()?;

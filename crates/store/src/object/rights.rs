@@ -13,7 +13,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Denied`], [`Error::BadOption`] for an impossible mode,
-    /// [`Error::Damaged`], [`Error::Media`].
+    /// [`Error::Damaged`], [`Error::ReadOnly`], [`Error::Media`].
     pub fn chmod(&self, name: &str, mode: u16) -> Result<()> {
         self.change_access(&Caller::current(), name, |access| Access { mode, ..access })
     }
@@ -65,8 +65,10 @@ impl Store {
     /// object that has more keeps them, and gets no others. Settled on return.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Denied`], [`Error::Damaged`], [`Error::Media`].
+    /// [`Error::NotFound`], [`Error::Denied`], [`Error::Damaged`], [`Error::ReadOnly`],
+    /// [`Error::Media`].
     pub fn set_quota(&self, name: &str, clusters: Option<u64>) -> Result<()> {
+        self.require_writable()?;
         let _exclusive = self.changing()?;
         let entry = self.parts().catalogue().lock().live(name)?;
         self.require_access(&entry, Want::Write)?;
@@ -79,7 +81,7 @@ impl Store {
     /// Settled on return; a crash leaves the old quota or the new one.
     ///
     /// # Errors
-    /// [`Error::Media`].
+    /// [`Error::ReadOnly`], [`Error::Media`].
     pub fn set_user_quota(&self, clusters: Option<u64>) -> Result<()> {
         let _exclusive = self.renaming()?; // which makes other processes read the superblock again
         let user_quota = clusters.map_or(0, |clusters| clusters.clamp(1, 1 << 31) * CLUSTER);
