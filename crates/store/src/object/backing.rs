@@ -7,7 +7,9 @@ use crate::finding::FindingKind;
 use crate::layout::header as words;
 use crate::superblock::head::Head;
 use crate::{Error, Result};
-use everbyte_cold::{Backing, ColdTable, FaultKind, Files, Location, OpenMode, Owner, RealFiles, TouchSource};
+use everbyte_cold::{
+    Backing, ColdTable, FaultKind, FileRights, Files, Location, OpenMode, Owner, RealFiles, TouchSource,
+};
 use everbyte_media::Media;
 use everbyte_space::CLUSTER;
 use std::path::PathBuf;
@@ -103,7 +105,8 @@ impl BackingFiles {
             }
         };
         let identity = self.head.superblock().identity;
-        Ok(Owner { identity, object: entry.name.clone(), id: entry.id.get(), pair, path, store, home })
+        let rights = self.home.as_deref().and_then(|home| home.metadata().ok()).map(|store| FileRights::of(&store));
+        Ok(Owner { identity, object: entry.name.clone(), id: entry.id.get(), pair, path, store, home, rights })
     }
 
     /// The owner of an object's backing file, if the object has one.

@@ -5,6 +5,8 @@ use everbyte_media::{BackendChoice, BackendKind, Options};
 use everbyte_store::{
     Access, CLUSTER, Caller, CreateOptions, Error, FindingKind, Object, ObjectOpen, ObjectOptions, Store,
 };
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 const CLUSTERS: u64 = 64;
@@ -117,6 +119,33 @@ fn an_object_larger_than_its_memory_keeps_everything() {
     assert_eq!(store.stat("large").unwrap().residency, None);
     verify(&store.object("large").unwrap(), 2);
     assert_eq!(store.check(), []);
+}
+
+/// A backing file holds what the store's file may hide from other users.
+#[test]
+fn a_backing_file_has_the_rights_of_its_store() {
+    let home = Home::new();
+    let store = home.store();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let set = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    assert_eq!((mode(&home.path("store")), mode(&home.backing())), (0o600, 0o600));
+    set(&home.backing(), 0o644); // by an earlier program
+    drop(store.object("large").unwrap());
+    assert_eq!(mode(&home.backing()), 0o600);
+    set(&home.path("store"), 0o660);
+    drop(store.object("large").unwrap());
+    assert_eq!(mode(&home.backing()), 0o600, "an opening gives no access");
+    let limit = |clusters| store.set_resident("large", clusters, None).unwrap();
+    limit(None);
+    limit(Some(LIMIT));
+    assert_eq!(mode(&home.backing()), 0o660);
+    limit(None);
+    set(&home.path("store"), 0o600);
+    let beside = home.path(&format!("store.swap-{:x}", store.stat("large").unwrap().id));
+    std::fs::write(&beside, "").unwrap(); // an empty file is taken
+    set(&beside, 0o666);
+    limit(Some(LIMIT));
+    assert_eq!(mode(&home.backing()), 0o600);
 }
 
 #[test]
