@@ -1,13 +1,17 @@
 //! Objects larger than their memory, on memory that is written in place: page faults report
 //! touches.
 
-use everbyte_media::{BackendChoice, BackendKind, Options};
+use everbyte_cold::{OpenMode, RealFiles};
+use everbyte_media::{BackendChoice, BackendKind, Disk, Options};
 use everbyte_store::{
-    Access, CLUSTER, Caller, CreateOptions, Error, FindingKind, Object, ObjectOpen, ObjectOptions, Store,
+    Access, CLUSTER, Caller, CreateOptions, Error, Files, FindingKind, Object, ObjectOpen, ObjectOptions, Store,
 };
 use std::fs::Permissions;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 const CLUSTERS: u64 = 64;
 const LIMIT: u64 = 12;
@@ -146,6 +150,58 @@ fn a_backing_file_has_the_rights_of_its_store() {
     set(&beside, 0o666);
     limit(Some(LIMIT));
     assert_eq!(mode(&home.backing()), 0o600);
+}
+
+/// The files of the system. When one is made or removed, another thread could open the object, give
+/// it another name, or remove it.
+#[derive(Default)]
+struct AskingFiles {
+    store: Mutex<Option<Store>>,
+    asked: AtomicU32,
+}
+
+impl AskingFiles {
+    fn ask(&self) {
+        let store = self.store.lock().unwrap();
+        let store = store.as_ref().unwrap();
+        assert!(matches!(store.object("large"), Err(Error::Open { .. })));
+        assert!(matches!(store.rename_object("large", "larger"), Err(Error::Open { .. })));
+        assert!(matches!(store.remove_object("large"), Err(Error::Open { .. })));
+        assert!(matches!(store.set_resident("large", Some(20), None), Err(Error::Open { .. })));
+        self.asked.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Files for AskingFiles {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn Disk>> {
+        self.ask();
+        RealFiles.create(path)
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn Disk>> {
+        RealFiles.open(path, mode)
+    }
+
+    fn remove(&self, path: &Path, disk: &dyn Disk) {
+        self.ask();
+        RealFiles.remove(path, disk);
+    }
+}
+
+/// A limit zeroes clusters behind the end of the object, where an opened one could grow to.
+#[test]
+fn an_object_is_not_opened_while_its_limit_changes() {
+    let home = Home::new();
+    let store = home.store();
+    store.set_resident("large", None, None).unwrap();
+    let files = Arc::new(AskingFiles::default());
+    store.set_files(Arc::clone(&files) as Arc<dyn Files>);
+    *files.store.lock().unwrap() = Some(store.clone());
+    store.set_resident("large", Some(LIMIT), None).unwrap();
+    store.set_resident("large", None, None).unwrap();
+    files.store.lock().unwrap().take();
+    assert_eq!(files.asked.load(Ordering::Relaxed), 2);
+    drop(store.object("large").unwrap());
 }
 
 #[test]
