@@ -259,6 +259,13 @@ impl Store {
         &self.parts.recovery
     }
 
+    /// Whether a process may have died with stores that it never flushed: the store was not closed,
+    /// or other processes may have it open, of which any may have died since. An engine then
+    /// flushes and fences the bytes that it decides by (STORE-8).
+    pub fn may_follow_a_death(&self) -> bool {
+        !self.recovery().clean || self.is_shared()
+    }
+
     /// Sizes and counts. Costs one look at each object.
     pub fn info(&self) -> Info {
         let _exclusive = self.exclusive(); // on an error the last known state is shown

@@ -116,7 +116,7 @@ impl Store {
             return Err(Error::Unshared { object: entry.name });
         }
         parts.sharing().attach(entry.id, &entry.name, mode)?;
-        if !self.recovery().clean {
+        if self.may_follow_a_death() {
             // The engine's decisions rest on the bits of backed clusters (STORE-8).
             self.space().reflush(&(entry.span.at()..extent.backed));
             self.media().fence();
