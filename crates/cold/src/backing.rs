@@ -41,6 +41,8 @@ pub trait Files: Send + Sync {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn Disk>>;
     /// Removes the file of this name if it is the one that is open as `disk`.
     fn remove(&self, path: &Path, disk: &dyn Disk);
+    /// Makes the removal of a file of this name durable, perhaps by a process that has died since.
+    fn settle_removal(&self, _path: &Path) {}
     /// The descriptor of a file that has rights of its own.
     fn file_of<'d>(&self, _disk: &'d dyn Disk) -> Option<BorrowedFd<'d>> {
         None
@@ -77,8 +79,7 @@ impl Files for RealFiles {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn Disk>> {
         let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(path)?;
         let disk = disk_alone(file, path).map_err(io::Error::other)?;
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+        sync_directory_of(path)?;
         Ok(disk)
     }
 
@@ -97,6 +98,10 @@ impl Files for RealFiles {
         }
     }
 
+    fn settle_removal(&self, path: &Path) {
+        let _ = sync_directory_of(path);
+    }
+
     fn file_of<'d>(&self, disk: &'d dyn Disk) -> Option<BorrowedFd<'d>> {
         Some(disk.mappable())
     }
@@ -105,8 +110,16 @@ impl Files for RealFiles {
         if let Ok(true) = is_of_this_name(disk.mappable(), path) {
             // a file that stays is found and taken by the next limit
             let _ = std::fs::remove_file(path);
+            self.settle_removal(path); // it does not come back when its object is gone
         }
     }
+}
+
+fn sync_directory_of(path: &Path) -> io::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    // the path may come from media: no pipe is waited for
+    let flags = rustix::fs::OFlags::DIRECTORY.bits() as i32;
+    File::options().read(true).custom_flags(flags).open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 fn is_of_this_name(open: BorrowedFd<'_>, path: &Path) -> io::Result<bool> {

@@ -494,7 +494,7 @@ impl Store {
             self.media().refresh()?;
             self.space().clear_states(); // another process may have backed them
             if exclusive.since() == Since::OwnerDied {
-                self.parts.catalogue.inherit()?;
+                self.parts.catalogue.inherit(&self.parts.backing)?;
             }
             if shared.names_changed() || exclusive.since() == Since::OwnerDied {
                 self.parts.catalogue.refresh(LastClose::Clean)?;

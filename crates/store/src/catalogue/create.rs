@@ -6,12 +6,15 @@
 //!   4. `init` runs: the engine formats its part of the prime page, grows, and so on
 //!   5. record state `live`, then a barrier: the name exists, with all bytes behind it
 //!
-//! Removal: record state `removing` and a barrier (the name is gone); bits cleared; record state
-//! `free`. Recovery treats records in `creating` or `removing` by the second half of a removal.
+//! Removal: record state `removing` and a barrier (the name is gone); the backing file removed;
+//! bits cleared; record state `free`. Recovery treats records in `creating` or `removing` by the
+//! second half of a removal.
 //!
 //! Invariants
 //!   STORE-7  A name is published after all bytes that its `init` flushed, and withdrawn before any
 //!            of its clusters is.
+//!   STORE-14  A backing file is removed while the record of its object is `removing`: a crash
+//!             before leaves a record from which recovery finds the file.
 
 use super::cache::Known;
 use super::name_space;
@@ -20,7 +23,7 @@ use super::record::{self, Entry, Origin};
 use crate::layout::{FEATURE_ACCESS, FEATURE_SMALL, STATE_FREE, STATE_LIVE, STATE_REMOVING};
 use crate::object::header;
 use crate::{Access, Caller, Engine, Error, Object, Result, Store};
-use everbyte_media::museum::misplaced;
+use everbyte_media::museum::{misplaced, once, unless};
 use everbyte_members::SlotMode;
 use everbyte_space::{CLUSTER, ObjectId, Span};
 use std::ops::RangeInclusive;
@@ -163,11 +166,13 @@ impl Store {
         names.table().remember(name, Known { at: entry.at, id: ObjectId::new(0) }); // CACHE-1
         record::set_state(media, entry.at, STATE_REMOVING);
         media.barrier()?; // STORE-7
+        let mut remove_file = once(|| parts.backing().remove_file(backing));
+        unless("store-backing-late", &mut remove_file); // STORE-14
         names.release_record(&entry)?;
         parts.opened().remove(entry.at);
         media.barrier()?;
         self.space().punch();
-        parts.backing().remove_file(backing);
+        misplaced("store-backing-late", &mut remove_file);
         Ok(())
     }
 }

@@ -123,6 +123,19 @@ impl BackingFiles {
         }
     }
 
+    /// Removes the backing file of an object whose removal was interrupted, if it has one. A
+    /// read-only store removes none.
+    pub(crate) fn remove_of(&self, entry: &Entry) {
+        if self.media.opened().read_only {
+            return;
+        }
+        let extent = header::find(&self.media, entry).ok();
+        if let Some(owner) = extent.and_then(|extent| self.owner_of(entry, &extent)) {
+            self.remove_file(Some(owner.clone()));
+            self.files().settle_removal(&owner.path); // the dead process may have removed it
+        }
+    }
+
     /// The paging of an object, if it has a limit.
     pub(crate) fn paging(&self, entry: &Entry, extent: &Extent) -> Result<Option<Paging>> {
         if extent.resident == 0 {

@@ -2,11 +2,15 @@
 //! header is this object's.
 
 use everbyte_cold::layout::{COLD_MAGIC, ColdHeader};
-use everbyte_media::{BackendChoice, Checked, ErrorInfo, ErrorKind, Options};
-use everbyte_store::{CLUSTER, CreateOptions, Error, ObjectOptions, Store};
+use everbyte_cold::{OpenMode, RealFiles};
+use everbyte_media::{BackendChoice, Checked, Disk, ErrorInfo, ErrorKind, Options};
+use everbyte_store::{CLUSTER, CreateOptions, Error, Files, ObjectOptions, Store};
 use std::fs;
+use std::io;
 use std::os::unix::fs::FileExt;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 
 const LIMIT: u64 = 12;
@@ -259,6 +263,42 @@ fn a_read_only_store_refuses_changes_and_removes_no_backing_file() {
     drop(store);
     assert!(fs::read(&swap).unwrap() == before, "the backing file is as it was");
     require_whole(&home.open("store"));
+}
+
+/// The files of the system; a process dies when it removes one.
+struct DyingFiles;
+
+impl Files for DyingFiles {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn Disk>> {
+        RealFiles.create(path)
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn Disk>> {
+        RealFiles.open(path, mode)
+    }
+
+    fn remove(&self, _: &Path, _: &dyn Disk) {
+        panic!("the process dies");
+    }
+}
+
+/// Memory keeps every store of a process that dies.
+#[test]
+fn a_removal_that_a_death_cuts_off_leaves_no_backing_file() {
+    let home = Home::new();
+    let (store, swap) = (home.store("store"), home.path("swap"));
+    store.set_resident("large", Some(LIMIT), Some(&swap)).unwrap();
+    cool(store);
+    let store = home.open("store");
+    store.set_files(Arc::new(DyingFiles));
+    std::panic::catch_unwind(AssertUnwindSafe(|| store.remove_object("large"))).unwrap_err();
+    drop(store);
+    let reader = Store::options(home.path("store")).read_only().open(&Home::options()).unwrap();
+    assert_eq!((&reader.recovery().removals[..], swap.exists()), (&["large".to_string()][..], true));
+    drop(reader);
+    let store = home.open("store");
+    assert_eq!((&store.recovery().removals[..], swap.exists()), (&["large".to_string()][..], false));
+    assert_eq!((store.names("").unwrap(), store.check()), (vec![], vec![]));
 }
 
 /// A daemon opens its store by a relative path, and changes its directory. In a process of its own:
