@@ -220,6 +220,14 @@ impl BackingFiles {
         found.into_iter().map(|fault| (kind(fault.kind), fault.at, fault.detail)).collect()
     }
 
+    /// The clusters of an object that are cold; none if its cold table is damaged.
+    pub(crate) fn cold_clusters(&self, entry: &Entry, extent: &Extent) -> Vec<u64> {
+        let table = ColdTable::of(&self.media, entry.span).filter(|_| extent.resident > 0);
+        let Some(table) = table.filter(|table| table.named().is_ok()) else { return Vec::new() };
+        let clusters = (1..table.clusters()).zip((entry.span.at() + CLUSTER..extent.backed).step_by(CLUSTER as usize));
+        clusters.filter(|(cluster, _)| table.get(*cluster) != Location::Memory).map(|(_, at)| at).collect()
+    }
+
     /// The clusters of an object by its cold table; `None`: it has no limit.
     pub(crate) fn residency(&self, entry: &Entry, extent: &Extent) -> Option<Residency> {
         if extent.resident == 0 {

@@ -447,6 +447,23 @@ fn limits_that_make_no_sense_are_refused() {
     object.grow(254 * CLUSTER).unwrap();
 }
 
+/// The file system is asked again for the clusters in memory, and a cold one takes none.
+#[test]
+fn cold_clusters_stay_cold_when_the_store_gets_another_identity() {
+    let home = Home::new();
+    let (store, object) = home.grown();
+    fill(&object, 1);
+    object.cool(object.prime() + CLUSTER..object.backed()).unwrap();
+    drop(object);
+    let before = frames(&home.path("store"));
+    store.rebase([9; 16]).unwrap();
+    let after = frames(&home.path("store"));
+    assert!(after <= before + 1, "{before} clusters, and {after} after it");
+    assert_eq!(store.check(), []);
+    let store = home.reopen(store);
+    verify(&store.object("large").unwrap(), 1);
+}
+
 #[test]
 fn other_processes_do_not_share_it_and_removing_it_removes_its_file() {
     let home = Home::new();
