@@ -204,7 +204,7 @@ impl HeapState {
             self.load_cluster(cluster, pool);
         }
         let store = self.object.store();
-        if !store.recovery().clean || store.is_shared() {
+        if store.may_follow_a_death() {
             // Not left to the fence that orders a log entry: the entry may survive before it,
             // without the kind that its operation is validated against (HEAP-10).
             self.media.fence();
