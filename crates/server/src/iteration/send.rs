@@ -105,7 +105,12 @@ impl Iterations {
         while !slots.is_empty() && Instant::now() < end {
             slots.retain(|slot| match self.clients.get_mut(*slot) {
                 Some(connection) if connection.parked => false, // DISK-1
-                Some(connection) => matches!(connection.out.send(&mut connection.stream), Ok(false)),
+                Some(connection) => match connection.out.send(&mut connection.stream) {
+                    // Encrypted bytes may wait behind it.
+                    Ok(true) => matches!(connection.stream.flush_all(), Ok(false)),
+                    Ok(false) => true,
+                    Err(_) => false,
+                },
                 None => false,
             });
             if !slots.is_empty() {
