@@ -541,6 +541,7 @@ impl Iterations {
             match connection.next(self.shared.lacks_password(&connection.client)) {
                 Ok(Some(used)) => {
                     self.prefetched = self.prefetched.saturating_sub(1);
+                    let published = self.shared.outbox.size();
                     let done = self.command(connection, keys, served.commands == 0);
                     if matches!(done, Done::Postponed) {
                         connection.postpone();
@@ -559,7 +560,8 @@ impl Iterations {
                         Done::Postponed | Done::Later => {}
                     }
                     budget.commands -= 1;
-                    budget.size = budget.size.saturating_sub(used);
+                    let published = self.shared.outbox.size().saturating_sub(published);
+                    budget.size = budget.size.saturating_sub(used.saturating_add(published));
                 }
                 Ok(None) => connection.unread = false,
                 Err(malformed) => {
