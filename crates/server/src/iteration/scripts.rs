@@ -183,3 +183,21 @@ fn a_script_that_publishes_too_much_is_taken_back() {
     assert_eq!((&*replies[0], &*replies[2]), ("$3\r\nend\r\n", ""));
     assert_eq!(turns.at(0, &[])[2], "+PONG\r\n");
 }
+
+/// A script reads the number of receivers, and its client gets the message before the reply.
+#[test]
+fn a_subscriber_gets_its_own_message_before_the_reply_of_its_script() {
+    let mut turns = Turns::new();
+    turns.ask(0, &["HELLO 3", "SUBSCRIBE c", "PSUBSCRIBE ?"]);
+    let push = ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n>4\r\n$8\r\npmessage\r\n$1\r\n?\r\n$1\r\nc\r\n$1\r\nm\r\n";
+    let publish = "redis.call('PUBLISH','c','m')";
+    assert_eq!(turns.ask(0, &[&format!("EVAL \"return {publish} + 1\" 0")]), format!("{push}:3\r\n"));
+    assert_eq!(
+        turns.ask(0, &[&format!("EVAL \"{publish} return redis.error_reply('ERR no')\" 0")]),
+        format!("{push}-ERR no\r\n")
+    );
+    let found = turns.ask(0, &["MULTI", &format!("EVAL \"return {publish}\" 0"), "EXEC"]);
+    assert!(found.ends_with(&format!("*1\r\n{push}:2\r\n")), "{found}");
+    // Without a reply the message comes by itself.
+    assert_eq!(turns.ask(0, &["CLIENT REPLY SKIP", &format!("EVAL \"return {publish}\" 0")]), push);
+}
