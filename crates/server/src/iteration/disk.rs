@@ -16,7 +16,7 @@
 //!   DISK-1  Nothing is sent to a connection in `always` before a sync covers all it may tell of.
 //!   DISK-2  A parked connection is not served, so its replies keep their order.
 
-use super::{Iterations, Served, take_back};
+use super::{Iterations, Served, TakenBack, take_back};
 use crate::connection::Connection;
 use everbyte_kv::raw::Raw as _;
 use everbyte_media::{Durability, seeded};
@@ -100,7 +100,7 @@ impl Iterations {
             let Some(connection) = self.clients.get_mut(served.slot) else { continue };
             connection.covered = true;
             if let Some(text) = failed.as_ref().filter(|_| *version > synced) {
-                take_back(connection, served, &mut self.shared.waiters, text.as_bytes());
+                take_back(connection, served, &mut self.shared.waiters, text.as_bytes(), TakenBack::Whole);
             }
         }
         if !due.is_empty() {
