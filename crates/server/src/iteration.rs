@@ -508,7 +508,9 @@ impl Iterations {
                 Ok(Some(used)) => {
                     self.prefetched = self.prefetched.saturating_sub(1);
                     let (from, published) = (connection.out.position(), self.shared.outbox.size());
+                    connection.client.strict |= self.shared.is_always(&connection.client);
                     let done = self.command(connection, keys, served.commands == 0);
+                    connection.client.strict |= self.shared.is_always(&connection.client);
                     if matches!(done, Done::Postponed) {
                         connection.postpone();
                         return;

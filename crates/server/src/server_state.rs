@@ -277,6 +277,11 @@ impl ServerState {
         !client.authenticated && !self.users.is_open()
     }
 
+    /// Whether the replies to a client wait for the disk.
+    pub(crate) fn is_always(&self, client: &Client) -> bool {
+        client.durability.unwrap_or(self.options.client_durability).is_always()
+    }
+
     /// Whole milliseconds since 1970, by the clock of the options.
     pub(crate) fn clock(&self) -> u64 {
         u64::try_from(self.since_1970().as_millis()).unwrap_or(u64::MAX)

@@ -221,6 +221,8 @@ pub(super) fn execute_part(call: &mut Call<'_, '_>, row: usize) -> Outcome {
     let touched = call.keys.touched_count();
     call.keys.select(call.client.database);
     let outcome = (command.handler)(call);
+    // The next part may leave the mode.
+    call.client.strict |= call.shared.is_always(call.client);
     call.shared.metrics.by_command[row].calls += 1;
     call.shared.note_changes(call.keys.new_changes(), Some(&*call.client));
     tracking::remember(call.client, call.shared, row, &call.args);

@@ -14,6 +14,8 @@
 //!
 //! Invariants
 //!   DISK-1  Nothing is sent to a connection in `always` before a sync covers all it may tell of.
+//!           The mode counts as it was before and behind each command, whatever changes it before
+//!           the replies leave.
 //!   DISK-2  A parked connection is not served, so its replies keep their order.
 
 use super::{Iterations, Served, TakenBack, take_back};
@@ -41,7 +43,7 @@ impl Iterations {
     /// Whether what a connection is sent has to wait for a sync.
     pub(super) fn waits_for_disk(&self, connection: &Connection) -> bool {
         let media = self.shared.kv.store().media();
-        connection.client.durability.unwrap_or(self.shared.options.client_durability).is_always()
+        (connection.client.strict || self.shared.is_always(&connection.client))
             && connection.out.pending() > 0
             && !media.fences_settle()
             && media.durability() != Durability::Always

@@ -20,6 +20,7 @@ impl Iterations {
                 self.clients.restore(slot, connection);
                 continue;
             }
+            connection.client.strict = false;
             if self.send(&mut connection) {
                 if covered && !connection.held.is_empty() {
                     let (position, held) = (connection.out.position(), std::mem::take(&mut connection.held));

@@ -66,3 +66,31 @@ fn answers_and_messages_wait_for_the_disk_too() {
     assert_eq!((&*left[0], &*left[1]), ("", "+OK\r\n:1\r\n"));
     assert!(later(&mut turns).ends_with("$1\r\nm\r\n"));
 }
+
+/// A reply waits as the mode was when its command was executed, whatever changes the mode before it
+/// leaves (DISK-1).
+#[test]
+fn a_later_mode_takes_no_reply_out_of_its_wait() {
+    for lines in [
+        &["CLIENT DURABILITY always", "SET own 1", "CLIENT DURABILITY default"][..],
+        &["CLIENT DURABILITY always", "SET own 1", "RESET"],
+        &["MULTI", "CLIENT DURABILITY always", "SET own 1", "CLIENT DURABILITY process", "EXEC"],
+    ] {
+        let mut turns = Turns::on_disk();
+        let before = turns.syncs();
+        assert_eq!(turns.ask(0, lines), "", "{lines:?}");
+        assert!(later(&mut turns).contains("+OK\r\n"));
+        assert!(turns.syncs() > before, "{lines:?}");
+        assert_eq!(turns.ask(0, &["SET own 2"]), "+OK\r\n", "it has the mode of the store now");
+    }
+    // The operator's change meets the reply of another client.
+    let mut turns = Turns::on_disk();
+    if turns.ask(1, &["CONFIG SET client-durability always"]).is_empty() {
+        while turns.at(0, &[])[1].is_empty() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    let left = turns.at(0, &[(0, &["SET own 1"]), (1, &["CONFIG SET client-durability store"])]);
+    assert_eq!(left[0], "");
+    assert_eq!(later(&mut turns), "+OK\r\n");
+}

@@ -59,10 +59,12 @@ fn a_client_whose_state_is_not_what_it_reads_is_disconnected() {
     assert!(!stays(&[USER], "AUTH u p"));
     assert!(!stays(&[USER], "HELLO 2 AUTH u p"));
     assert!(!stays(&["MULTI", "SELECT 1"], "EXEC"));
+    assert!(!stays(&["CLIENT DURABILITY always"], "CLIENT DURABILITY process"));
     // These change nothing.
     assert!(stays(&[], "SELECT 0"));
     assert!(stays(&[], "CLIENT TRACKING OFF"));
     assert!(stays(&[], "HELLO 2"));
+    assert!(stays(&["CLIENT DURABILITY process"], "CLIENT DURABILITY process"));
     assert!(stays(&["MULTI", "SELECT 1", "SELECT 0"], "EXEC"));
     assert!(stays(&[], "EVAL \"return redis.call('SELECT','1')\" 0"));
 }
