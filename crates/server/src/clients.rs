@@ -180,6 +180,11 @@ impl Client {
         self.subscriptions != [0; 3]
     }
 
+    /// Whether it is sent more than replies.
+    pub(crate) fn listens(&self) -> bool {
+        self.subscribes() || self.monitors || self.replica || self.tracking.is_some()
+    }
+
     /// Forgets what the client said about itself, but for its library.
     pub(crate) fn reset(&mut self) {
         self.name = Vec::new();

@@ -527,7 +527,8 @@ impl Iterations {
                                 let (index, to) = (served.replies, connection.out.position());
                                 served.stands.push(Standing { index, from, to });
                             }
-                            served.replies += usize::from(replied);
+                            let waits = connection.client.waiting;
+                            *if waits { &mut served.awaited } else { &mut served.replies } += usize::from(replied);
                         }
                         Done::Postponed | Done::Later => {}
                     }

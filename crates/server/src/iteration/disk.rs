@@ -19,6 +19,7 @@
 //!   DISK-2  A parked connection is not served, so its replies keep their order.
 
 use super::{Iterations, Served, TakenBack, take_back};
+use crate::clients::Closing;
 use crate::connection::Connection;
 use everbyte_kv::raw::Raw as _;
 use everbyte_media::{Durability, seeded};
@@ -62,7 +63,8 @@ impl Iterations {
         if std::mem::take(&mut connection.queued) {
             self.queue.retain(|queued| *queued != served.slot);
         }
-        self.disk.parked.push((self.newest(), Served { waits: true, ..served }));
+        let replies = served.replies + std::mem::take(&mut connection.owed);
+        self.disk.parked.push((self.newest(), Served { waits: true, replies, ..served }));
     }
 
     /// The replies of an iteration were sent: asks for a sync if one is needed.
@@ -103,6 +105,10 @@ impl Iterations {
             connection.covered = true;
             if let Some(text) = failed.as_ref().filter(|_| *version > synced) {
                 take_back(connection, served, &mut self.shared.waiters, text.as_bytes(), TakenBack::Whole);
+                // Its pushes are lost, so it must not take its copies for fresh ones.
+                if connection.client.listens() {
+                    connection.client.closing = Closing::AfterReplies;
+                }
             }
         }
         if !due.is_empty() {

@@ -20,11 +20,12 @@ impl Iterations {
                 self.clients.restore(slot, connection);
                 continue;
             }
-            connection.client.strict = false;
+            (connection.client.strict, connection.owed) = (false, 0);
             if self.send(&mut connection) {
                 if covered && !connection.held.is_empty() {
                     let (position, held) = (connection.out.position(), std::mem::take(&mut connection.held));
                     connection.out.raw(&held);
+                    connection.owed = std::mem::take(&mut connection.held_owed);
                     self.park_for_disk(&mut connection, Served::none(served.slot, position));
                     self.clients.restore(served.slot, connection);
                     continue;

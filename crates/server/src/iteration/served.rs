@@ -12,8 +12,10 @@ pub(super) struct Served {
     pub position: Position,
     /// Commands executed for it in this iteration.
     pub commands: usize,
-    /// How many of them have a reply that leaves, now or later.
+    /// How many of them have a reply that leaves.
     pub replies: usize,
+    /// Whether one more waits for its reply, which is an error if they are taken back (0 or 1).
+    pub awaited: usize,
     /// Replies that stay if the others are taken back with their batch.
     pub stands: Vec<Standing>,
     /// Whether its replies may tell of what is not settled.
@@ -23,7 +25,7 @@ pub(super) struct Served {
 impl Served {
     /// Of no command so far.
     pub(super) fn none(slot: usize, position: Position) -> Served {
-        Served { slot, position, commands: 0, replies: 0, stands: Vec::new(), waits: false }
+        Served { slot, position, commands: 0, replies: 0, awaited: 0, stands: Vec::new(), waits: false }
     }
 
     /// All replies up to here were sent or taken back.
@@ -73,7 +75,7 @@ pub(super) fn take_back(
     if let Some(transaction) = connection.client.transaction.as_mut().filter(|_| served.commands > 0) {
         transaction.spoiled = true;
     }
-    for index in 0..served.replies {
+    for index in 0..served.replies + served.awaited {
         match stands.next_if(|(place, _)| *place == index) {
             Some((_, reply)) => connection.out.raw(&reply),
             None => connection.out.error(text),
