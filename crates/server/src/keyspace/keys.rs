@@ -379,7 +379,11 @@ impl Keyspace<'_> {
             Some(single) => single,
             None => self.entries(Place::Keys, Bound::Included(&[1]), Bound::Unbounded)?.next_entry()?.is_none(),
         };
-        self.remembered.single = Some(single);
+        // A settled version before the newest one, and a batch that may be lost, say nothing of
+        // others.
+        if self.batch.is_none() && !self.behind {
+            self.remembered.single = Some(single);
+        }
         if single && !newest {
             return if self.space == 0 { self.len_of(Place::Keys) } else { Ok(0) };
         }
