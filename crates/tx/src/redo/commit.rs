@@ -136,11 +136,11 @@ impl Worker {
             log.committing.store(u64::MAX, Ordering::Release);
             let is_half_full = end.producer.is_half_full();
             drop(end);
-            if is_half_full {
-                match truncator.is_asynchronous() {
-                    true => engine.call_truncator(),
-                    false => engine.truncate(),
-                }
+            match truncator.is_asynchronous() {
+                true if is_half_full => engine.call_truncator(),
+                true => {}
+                // older records are left of the time before `set_truncation`
+                false => engine.truncate_up_to(timestamp),
             }
             return Ok(timestamp);
         }

@@ -172,6 +172,24 @@ fn fences_and_lines_are_counted() {
     assert_eq!(lines, record_lines, "the record alone");
 }
 
+/// The log of a transaction that truncates is empty when its commit returns, also after a time
+/// without: a store outside of transactions is not replaced by an older one.
+#[test]
+fn a_commit_after_the_switch_to_synchronous_truncation_leaves_nothing_in_the_logs() {
+    let (_store, redo) = create(1 << 20);
+    let at = table(&redo, 8);
+    redo.set_truncation(Truncation::Asynchronous);
+    redo.atomically(|tx| tx.store(at, 1)).unwrap();
+    redo.set_truncation(Truncation::Synchronous);
+    redo.atomically(|tx| tx.store(at, 2)).unwrap();
+    redo.media().store(at, 5);
+    redo.media().flush(at, 8);
+    redo.media().barrier().unwrap();
+    let crashed = Store::attach(Image::of(redo.media()).media()).unwrap();
+    let redo = Redo::open(crashed.object("test").unwrap()).unwrap();
+    assert_eq!((redo.replayed().transactions, redo.media().load(at)), (0, 5));
+}
+
 /// A transaction waits for space in a full log, whichever side truncates, and forgets nothing.
 #[test]
 fn a_full_log_stalls_and_goes_on() {
