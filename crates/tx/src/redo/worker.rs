@@ -248,6 +248,9 @@ impl Worker {
         self.blocks.clear();
         engine.heap.abandon(&self.frees);
         self.frees.clear();
+        if engine.heap.object().require_readable().is_err() {
+            engine.media.forget_lost(); // what it flushed is nothing any more
+        }
         // A thread that read the caller's changes meanwhile must not find the lock as it was.
         let version = self.changed_foreign.then(|| engine.clock.fetch_add(1, Ordering::SeqCst) + 1);
         self.unlock(version);

@@ -481,25 +481,29 @@ fn a_transaction_that_always_meets_others_runs_alone_in_the_end() {
 }
 
 /// A commit whose barrier fails has stored nothing in place and given no lock back: no transaction
-/// reads data that the medium may not have, even one that began before, and none begins.
+/// reads data that the medium may not have, even one that began before, none begins, and none
+/// commits. Its record may be found later: its block belongs to it.
 #[test]
 fn a_commit_whose_barrier_fails_shows_nothing_to_anybody() {
     let image = Image::zeroed(128 << 10).with_max(2 << 20).then(|media| {
         let store = Store::format(media, &FormatOptions::default()).unwrap();
         let options = ObjectOptions { engine: Engine::Redo, ..options(1 << 20) };
         let object = store.create_object("test", options, |object| Redo::format_with(object, 4, 4096)).unwrap();
-        table(&Redo::open(object).unwrap(), 8);
+        table(&Redo::open(object).unwrap(), 16);
         store.close().unwrap();
     });
     let program = |media: Media| -> Result<(), Error> {
         let store = Store::attach(media)?;
         let redo = Redo::open(store.object("test")?)?;
         let at = redo.heap().object().root();
-        let (mut worker, mut beside) = (redo.worker(), redo.worker());
+        let (mut worker, mut beside, mut apart) = (redo.worker(), redo.worker(), redo.worker());
         beside.begin()?;
+        apart.begin()?;
+        apart.store(at + 64, 1)?;
         worker.begin()?;
-        worker.store(at, 1)?;
-        std::thread::scope(|threads| {
+        let block = worker.allocate(20_000)?;
+        worker.store(at, block.at.get())?;
+        let outcome = std::thread::scope(|threads| {
             let committing = threads.spawn(|| worker.commit()); // whose success waits for `beside`
             while !committing.is_finished() && redo.media().load(at) == 0 {
                 std::thread::yield_now();
@@ -508,11 +512,18 @@ fn a_commit_whose_barrier_fails_shows_nothing_to_anybody() {
                 assert!(matches!(beside.load(at), Err(Error::Conflict)), "REDO-3");
                 assert!(matches!(redo.worker().begin(), Err(Error::Poisoned { .. })));
                 assert!(matches!(committing.join().unwrap(), Err(Error::Media(_))));
+                assert!(matches!(apart.commit(), Err(Error::Poisoned { .. })));
                 return Err(Error::Conflict);
             }
             beside.abort();
+            apart.abort();
             committing.join().unwrap()
-        })
+        });
+        if matches!(outcome, Err(Error::Conflict)) {
+            worker.abort();
+            assert!(redo.heap().reserve(20_000)?.at != block.at, "the record may be in the log");
+        }
+        outcome
     };
     let refused = AtomicBool::new(false);
     fault_loop(&image, program, |media, result| {
