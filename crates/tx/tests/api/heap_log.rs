@@ -58,8 +58,8 @@ fn a_block_that_the_redo_log_names_stays_backed() {
     assert!(redo.heap().usage().unwrap().released > MIB);
 }
 
-/// Old bytes lie in a segment, reserved in memory alone; on shared memory a released cluster loses
-/// its bytes at once.
+/// Old bytes lie in a segment, reserved in memory alone; in a shared store on shared memory a
+/// released cluster loses its bytes at once.
 #[test]
 fn a_segment_of_the_undo_log_keeps_its_bytes() {
     let dir = tempfile::tempdir().unwrap();
@@ -80,7 +80,7 @@ fn a_segment_of_the_undo_log_keeps_its_bytes() {
     std::fs::copy(&path, &copy).unwrap(); // as if the process died
     started.rollback().unwrap();
     drop((undo, store)); // the copy has the same identity
-    let store = Store::open(&copy, &media).unwrap();
+    let store = Store::options(&copy).shared().open(&media).unwrap();
     let undo = Undo::open(store.object("test").unwrap()).unwrap();
     assert_eq!(undo.recovered().rolled_back, 1);
     assert_eq!((undo.media().load(target), undo.media().load(last)), (0, 7));
