@@ -377,11 +377,61 @@ fn a_freed_block_waits_for_those_who_may_look_at_it() {
             std::thread::yield_now();
         }
         assert!(reader.allocate(5000).unwrap().at != block.at);
+        assert!(matches!(reader.size_of(block.at), Err(Error::Conflict)), "it has loaded the address before");
+        assert!(matches!(reader.free(block.at), Err(Error::Conflict)));
         reader.abort();
         freeing.join().unwrap();
     });
     let again = redo.atomically(|tx| tx.allocate(5000)).unwrap();
     assert!(again.at <= block.at + 8192, "{again:?} after {block:?}");
+}
+
+/// Two transactions free one block: one of them is begun again, and finds that it is gone. Without
+/// another transaction in its way the heap's error remains.
+#[test]
+fn a_free_meets_that_of_another_transaction() {
+    let (_store, redo) = create(1 << 20);
+    let at = table(&redo, 8);
+    let replace = |tx: &mut Worker, size: u64| {
+        let (old, new) = (tx.load(at)?, if size == 0 { 0 } else { tx.allocate(size)?.at.get() });
+        if old != 0 {
+            tx.free(old)?;
+        }
+        tx.store(at, new)?;
+        Ok::<_, Error>(old != 0)
+    };
+    for size in [64, 20_000] {
+        redo.atomically(|tx| replace(tx, size)).unwrap();
+        let (mut first, mut second) = (redo.worker(), redo.worker());
+        let blocks = [&mut first, &mut second].map(|worker| {
+            worker.begin().unwrap();
+            worker.load(at).unwrap()
+        });
+        first.free(blocks[0]).unwrap();
+        let twice = first.free(blocks[0]);
+        assert!(matches!(twice, Err(Error::Heap(everbyte_heap::Error::BeingFreed { .. }))), "{twice:?}");
+        assert!(matches!(second.free(blocks[1]), Err(Error::Conflict)));
+        second.abort_to_retry();
+        first.store(at, 0).unwrap();
+        first.commit().unwrap();
+        assert!(!redo.atomically(|tx| replace(tx, 0)).unwrap());
+
+        redo.atomically(|tx| replace(tx, size)).unwrap();
+        let freed_outside = redo.heap().op_free(redo.media().load(at)).unwrap();
+        let outcome = redo.atomically(|tx| replace(tx, 0));
+        assert!(
+            matches!(outcome, Err(TxError::Aborted(Error::Heap(everbyte_heap::Error::BeingFreed { .. })))),
+            "{outcome:?}"
+        );
+        redo.heap().abandon(&[freed_outside]);
+        assert!(redo.atomically(|tx| replace(tx, 0)).unwrap());
+    }
+    std::thread::scope(|threads| {
+        for _ in 0..2 {
+            threads
+                .spawn(|| (0..2000).for_each(|round| _ = redo.atomically(|tx| replace(tx, round % 2 * 64)).unwrap()));
+        }
+    });
 }
 
 /// A block that a commit took out of reach belongs to its thread alone when the commit returns:
