@@ -5,4 +5,5 @@ mod common;
 
 mod basic;
 mod chains;
+mod ending;
 mod redo;
