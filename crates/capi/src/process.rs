@@ -327,8 +327,8 @@ fn make(path: &Path, media: &Options) -> Result<()> {
     named
 }
 
-/// Runs the steps of [`at_close`] and closes the store cleanly when the process that opened it ends.
-/// It is not closed while a transaction runs: the next opening rolls that back.
+/// Runs the steps of [`at_close`], and closes the store cleanly, when the process that opened it
+/// ends. It is not closed while a transaction runs: the next opening rolls that back.
 extern "C" fn close() {
     if let Some(process) = PROCESS.write().take_if(|process| process.pid == std::process::id()) {
         let steps = std::mem::take(&mut *AT_CLOSE.lock());

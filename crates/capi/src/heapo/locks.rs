@@ -1,6 +1,6 @@
 //! Calls of `heapo.h` for locks: objects that a thread holds by `heapo_lock`, for programs that
-//! order their own reads and stores. The end of a thread releases its locks; from then on the thread
-//! has none and takes none.
+//! order their own reads and stores. The end of a thread releases its locks; from then on it has
+//! none and takes none.
 //!
 //! Safety, for all of them: a name is a string that ends with a zero byte or reaches beyond 128
 //! bytes, or null; other pointers are only compared with the addresses of objects, unless the

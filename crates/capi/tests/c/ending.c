@@ -1,5 +1,6 @@
 /* Calls of a thread that is ending, after its thread-local values: in a function that runs at exit,
- * as destructors of static objects do, and in the destructor of a key. Usage: ending exit | thread */
+ * as destructors of static objects do, and in the destructor of a key.
+ * Usage: ending exit | thread */
 #include "require.h"
 #include <everbyte/heapo_kv.h>
 #include <everbyte/kv.h>
@@ -25,7 +26,7 @@ static void use(void) {
     MUST((batch = eb_kv_begin(kv)) && eb_kv_batch_put(batch, 0, "batch", 5, word, 4));
 }
 
-/* What was begun is given up, and nothing can be begun; all other calls do what they always do. */
+/* Transactions, locks and batches are given up, and none can be begun; other calls work as ever. */
 static void late(void) {
     size_t len = 0;
     char value[4];
