@@ -85,6 +85,33 @@ fn a_tree_goes_into_a_volume_and_out_of_it() {
     place.bad(&["fs", "ls", "kv:/"], 3, &["kv"]);
 }
 
+/// Nor does it change the file, or what a link leads to.
+#[test]
+fn a_directory_is_not_put_where_a_file_is() {
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home"]);
+    fs::write(place.path("file"), "secret").unwrap();
+    fs::set_permissions(place.path("file"), Permissions::from_mode(0o600)).unwrap();
+    symlink("everbyte.store", place.path("link")).unwrap();
+    for name in ["file", "link"] {
+        place.good(&["fs", "put", name, "home"]);
+        fs::remove_file(place.path(name)).unwrap();
+        fs::create_dir(place.path(name)).unwrap();
+    }
+    fs::write(place.path("link/inner"), "bytes").unwrap();
+    let list = || place.good(&["fs", "ls", "--long", "home:/"]);
+    let before = list();
+    for name in ["file", "link"] {
+        place.bad(&["fs", "put", name, "home"], 2, &[name, "no directory"]);
+        place.bad(&["fs", "put", "--replace", name, "home"], 2, &[name, "no directory"]);
+    }
+    assert_eq!(list(), before);
+    fs::create_dir(place.path("folder")).unwrap();
+    for words in [&["fs", "put", "folder", "home"][..], &["fs", "put", "--replace", "folder", "home"]] {
+        assert!(place.good(words).contains("1 directories"), "into one that is there");
+    }
+}
+
 #[test]
 fn snapshots_are_made_read_and_removed() {
     let place = Place::with_store();
