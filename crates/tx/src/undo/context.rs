@@ -72,12 +72,14 @@ impl Work {
     }
 }
 
+/// Contexts, by their engines.
+type InUse = Vec<(u64, Weak<Context>)>;
+
 thread_local! {
     static CONTEXTS: RefCell<Vec<(u64, Rc<Context>)>> = const { RefCell::new(Vec::new()) };
     /// The contexts in use after the end of [`CONTEXTS`]. It has no destructor, so it has no end;
     /// it holds no memory while it is empty.
-    static ENDING: ManuallyDrop<RefCell<Vec<(u64, Weak<Context>)>>> =
-        const { ManuallyDrop::new(RefCell::new(Vec::new())) };
+    static ENDING: ManuallyDrop<RefCell<InUse>> = const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
 /// This thread's context in the engine of this number.
