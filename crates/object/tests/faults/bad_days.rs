@@ -1,8 +1,8 @@
 //! Bad days: damaged headers, dangling pointers, forgotten boxes; and the costs of transactions.
 
 use crate::common::{Node, append, store, values};
-use everbyte_object::layout::{HEADER, Header};
-use everbyte_object::{Error, MemPool, PCell, PRefCell, PSafe, PVec, Parc, Pbox, Pool, pool};
+use everbyte_object::layout::{GENERATION, HEADER, Header};
+use everbyte_object::{Error, MemPool, PCell, PRefCell, PSafe, PString, PVec, Parc, Pbox, Pool, Prc, VCell, pool};
 use everbyte_store::{FindingKind, Store};
 
 /// Every byte of the header and the description, changed: an error, or the pool as it was; nothing
@@ -92,6 +92,7 @@ struct Costs<P: MemPool> {
     cell: PCell<u64, P>,
     value: PRefCell<[u64; 6], P>,
     list: PRefCell<PVec<u64, P>, P>,
+    text: PRefCell<PString<P>, P>,
     shared: Parc<u64, P>,
 }
 
@@ -103,6 +104,7 @@ fn what_transactions_cost_in_fences() {
         cell: PCell::new(0),
         value: PRefCell::new([0; 6]),
         list: PRefCell::new(PVec::with_capacity(100, j)),
+        text: PRefCell::new(PString::from_str(&"x".repeat(1000), j)),
         shared: Parc::new(1, j),
     });
     let costs = costs.unwrap();
@@ -126,6 +128,35 @@ fn what_transactions_cost_in_fences() {
             .unwrap();
     });
     assert_eq!(repeated, 3, "noted once");
+    // The words of the cell, the bytes or elements; commit and retirement.
+    let again = |len: usize| {
+        fences(&|| {
+            let change = costs.tx(|j, costs| {
+                let mut text = costs.text.borrow_mut(j);
+                text.clear(j);
+                text.push_str(&"y".repeat(len), j);
+            });
+            change.unwrap();
+        })
+    };
+    assert_eq!((again(1000), again(10)), (4, 4));
+    costs.tx(|j, costs| costs.list.borrow_mut(j).resize(100, &1, j)).unwrap();
+    for way in 0..3 {
+        let changed = fences(&|| {
+            let change = costs.tx(|j, costs| {
+                let mut list = costs.list.borrow_mut(j);
+                list.clear(j);
+                match way {
+                    0 => list.extend(0..100, j),
+                    1 => list.extend_from_slice(&[7; 100], j),
+                    _ => list.resize(100, &7, j),
+                }
+            });
+            change.unwrap();
+        });
+        assert_eq!((changed, costs.list.borrow().len()), (4, 100), "way {way}");
+    }
+    assert_eq!(fences(&|| costs.tx(|j, costs| costs.text.borrow_mut(j).push_str("", j)).unwrap()), 3);
 }
 
 #[test]
