@@ -1,7 +1,7 @@
 //! The deep check, by the program's types and by the description alone: both find every kind of
 //! damage, at the same place, on the same way.
 
-use crate::common::{description, make_old, store};
+use crate::common::{Twins, description, make_old, store};
 use everbyte_object::layout::FORMAT;
 use everbyte_object::{
     FaultKind, Journal, MemPool, PBTreeMap, PCell, PHashMap, PMutex, PRefCell, PSafe, PString, PVec, Parc, Pbox, Pool,
@@ -329,6 +329,20 @@ fn what_nobody_points_to_has_leaked_cycles_too() {
         &["root.shared[0]", "root.shared[1].back"],
         "",
     );
+}
+
+/// The description names containers of types of one name by numbers: it explains them as well.
+#[test]
+fn containers_of_types_of_one_name_are_taken_apart() {
+    pool!(T);
+    let store = store();
+    let twins = T::create::<Twins<u32, T>>(&store, "twins", |j| Twins::new(u32::from, j)).unwrap();
+    twins.tx(|j, _| std::mem::forget(Pbox::new(1u64, j))).unwrap();
+    let by_types = twins.examine(&|_| ()).unwrap();
+    drop(twins);
+    let by_text = UntypedPool::open(&store, "twins").unwrap().examine(&|_| ());
+    assert_eq!((by_text.leaked.blocks, &by_text.unread[..]), (1, &[][..]));
+    assert_eq!(by_types, by_text);
 }
 
 type Two<P> = (Pbox<u64, P>, Pbox<Link<P>, P>);
