@@ -241,6 +241,9 @@ pub(crate) fn describe_in(
     tx.store(inner.object.root_at().get(), (prime + root).get())
 }
 
+/// Generations that are believed: no checksum covers the word.
+const GENERATIONS: std::ops::Range<u64> = 1..1 << 63;
+
 /// The header of a pool, which may be open or not.
 pub(crate) fn read_header(object: &Object) -> Result<Header> {
     let at = object.prime() + HEADER;
@@ -254,6 +257,9 @@ pub(crate) fn read_header(object: &Object) -> Result<Header> {
     }
     if header.format > FORMAT {
         return Err(Error::NewerFormat { object: name(), format: Format::new(header.format, FORMAT) });
+    }
+    if !GENERATIONS.contains(&header.generation) {
+        return Err(damaged(object, (object.prime() + GENERATION).get(), "the pool cannot have been opened so often"));
     }
     if !sums_agree(header.root_checksum, header.root_sum()) {
         return Err(damaged(

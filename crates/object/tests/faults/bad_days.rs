@@ -24,20 +24,71 @@ fn damage_is_an_error_and_never_a_panic() {
         let [was] = media.read_vec(at, 1)[..] else { unreachable!() };
         for change in [1, 0x80, 0xff] {
             media.write(at, &[was ^ change]);
-            match P::open::<Node<i32, P>>(&store, "list") {
-                Ok(head) => assert_eq!(values(&head), [5], "{at:#x}"),
+            let opened = match P::open::<Node<i32, P>>(&store, "list") {
+                Ok(head) => {
+                    assert_eq!(values(&head), [5], "{at:#x}");
+                    true
+                }
                 Err(error) => {
                     refused += 1;
                     assert!(error.to_string().contains("`list`"), "{error}");
+                    false
                 }
-            }
-            if !(prime + HEADER + 64..prime + HEADER + 72).contains(&at) {
+            };
+            if !opened || !(prime + HEADER + 64..prime + HEADER + 72).contains(&at) {
                 media.write(at, &[was]);
             }
         }
     }
     assert!(refused > 300, "{refused}");
     assert_eq!(values(&P::open::<Node<i32, P>>(&store, "list").unwrap()), [5]);
+}
+
+/// No checksum covers the number of openings. A pointer of another opening is not believed,
+/// whatever it says.
+#[test]
+fn volatile_values_end_with_their_opening_whatever_the_header_says() {
+    pool!(P);
+    type Name = PRefCell<VCell<&'static str, P>, P>;
+    let store = store();
+    let name = P::create::<Name>(&store, "name", |_| PRefCell::new(VCell::new())).unwrap();
+    name.tx(|j, name| name.borrow_mut(j).set("static", j)).unwrap();
+    assert_eq!(name.borrow().get(), Some("static"));
+    drop(name);
+    let at = store.object("name").unwrap().prime() + GENERATION;
+    for (word, is_possible) in
+        [(0, false), (1, true), (2, true), (1 << 62, true), (1 << 63, false), (u64::MAX - 1, false), (u64::MAX, false)]
+    {
+        store.media().store(at, word);
+        match P::open::<Name>(&store, "name") {
+            Ok(name) => assert!(is_possible && name.borrow().get().is_none(), "{word:#x}"),
+            Err(error) => assert!(!is_possible && matches!(error, Error::Damaged { .. }), "{word:#x}: {error}"),
+        }
+    }
+    // a value set anew is there
+    store.media().store(at, 1);
+    let name = P::open::<Name>(&store, "name").unwrap();
+    name.tx(|j, name| name.borrow_mut(j).set("again", j)).unwrap();
+    assert_eq!(name.borrow().get(), Some("again"));
+}
+
+/// One program shares a cell between pointers that another takes for pointers to cells of two
+/// types: neither reads the other's bytes.
+#[test]
+fn a_volatile_value_is_read_as_the_type_that_it_was_set_as() {
+    pool!(P);
+    type Place<T> = Prc<VCell<T, P>, P>;
+    let store = store();
+    let both = P::create::<(Place<[usize; 2]>, Place<[usize; 2]>)>(&store, "both", |j| {
+        let one = Prc::new(VCell::new(), j);
+        (one.pclone(j), one)
+    });
+    drop(both.unwrap());
+    let both = P::open::<(Place<[usize; 2]>, Place<&'static str>)>(&store, "both").unwrap();
+    both.tx(|j, both| both.0.set([1, 2], j)).unwrap();
+    assert!(both.1.get().is_none() && both.0.get() == Some([1, 2]));
+    both.tx(|j, both| both.1.set("text", j)).unwrap();
+    assert!(both.0.get().is_none() && both.1.get() == Some("text"));
 }
 
 #[test]
