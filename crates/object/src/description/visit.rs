@@ -18,9 +18,13 @@ impl Seen {
 }
 
 impl<'t> Tracer<'t> {
-    /// Follows everything that the root leads to, an `R` at `offset` of the pool.
-    pub(crate) fn run<R: PSafe<P>, P: MemPool>(mut self, from: u64, offset: u64) -> HeapWalk<'t, Seen> {
+    /// The root, an `R` at `offset` of the pool.
+    pub(crate) fn root<R: PSafe<P>, P: MemPool>(&mut self, from: u64, offset: u64) {
         self.walk.pointer(from, offset, size_of::<R>() as u64, Owner::Alone, BlockForm::One, Seen::of::<R, P>());
+    }
+
+    /// Follows everything that the blocks met so far lead to.
+    pub(crate) fn run(mut self) -> HeapWalk<'t, Seen> {
         while let Some(Visit { at, elements, what }) = self.walk.next() {
             let at = (self.base + (at - self.prime) as usize) as *const u8;
             let Some(elements) = elements else {
