@@ -72,7 +72,9 @@ impl<'t> Tracer<'t> {
 
     /// The words of a vector of `T`s at `this`.
     pub(crate) fn array<T: PSafe<P>, P: MemPool>(&mut self, this: *const u8, words: [u64; 3]) {
-        let (size, held) = (size_of::<T>() as u64, BlockForm::Elements(words[1]));
+        let size = size_of::<T>() as u64;
+        // elements without bytes may be any number
+        let held = BlockForm::Elements(if size > 0 { words[1] } else { 0 });
         self.walk.vector(self.place(this), words, size, held, Seen::of::<T, P>());
     }
 

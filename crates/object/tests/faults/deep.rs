@@ -376,3 +376,26 @@ fn what_cannot_be_taken_apart_is_never_taken_for_leaked() {
     assert_eq!(by_text.leaks().collect::<Vec<_>>(), by_types.leaks().collect::<Vec<_>>());
     assert_eq!(by_text.leaked.blocks, 1);
 }
+
+/// Elements without bytes have no block, and are not looked at one by one.
+#[test]
+fn a_damaged_vector_of_elements_without_bytes_is_a_fault() {
+    pool!(N);
+    type Nothing = (PVec<(), N>, Pbox<u64, N>);
+    let store = store();
+    let nothing = N::create::<Nothing>(&store, "nothing", |j| (PVec::from_iter([(), ()], j), Pbox::new(7, j))).unwrap();
+    let at = (&raw const nothing.0) as u64 - store.media().address().as_ptr() as u64;
+    let block = nothing.1.offset();
+    assert!(nothing.check().unwrap().is_empty());
+    drop(nothing);
+    for words in [[block, 1 << 60, 1], [block, 1, 1], [0, 1, 1]] {
+        (0..3).for_each(|word| store.media().store(at + word * 8, words[word as usize]));
+        let by_types = N::open::<Nothing>(&store, "nothing").unwrap().examine(&|_| ()).unwrap();
+        let by_text = UntypedPool::open(&store, "nothing").unwrap().examine(&|_| ());
+        assert_eq!(by_types, by_text);
+        one_fault(&by_types, FaultKind::Value, &["root.0"], "a vector longer than its block");
+    }
+    (0..3).for_each(|word| store.media().store(at + word * 8, [0, 1 << 60, 0][word as usize]));
+    assert!(UntypedPool::open(&store, "nothing").unwrap().examine(&|_| ()).is_clean());
+    assert!(N::open::<Nothing>(&store, "nothing").unwrap().check().unwrap().is_empty());
+}

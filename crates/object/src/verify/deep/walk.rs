@@ -270,10 +270,10 @@ impl<'w, V: Copy> HeapWalk<'w, V> {
     }
 
     /// The words of a vector at `from`: where its block lies, elements of `size` bytes, and how
-    /// many have room (VEC-2).
+    /// many have room (VEC-2). Elements without bytes have no block.
     pub(crate) fn vector(&mut self, from: u64, words: [u64; 3], size: u64, held: BlockForm, what: V) {
         let [word, len, room] = words;
-        if len > room && size > 0 || word == 0 && room > 0 {
+        if len > room && size > 0 || word == 0 && room > 0 || word != 0 && size == 0 {
             let kind = if matches!(held, BlockForm::Text(_)) { "text" } else { "a vector" };
             return self.fault(FaultKind::Value, from, format!("{kind} longer than its block"));
         }
