@@ -83,7 +83,7 @@ pub(crate) fn open<R: PSafe<Out<G>>, G: PoolTag>(store: &Store, name: &str) -> R
     let mut bound = lock::<G>()?;
     let found = FoundPool::of(store, name)?;
     let wanted = Schema::of::<R, Out<G>>().text(found.header.format);
-    if found.description != wanted {
+    if !found.is_of(&wanted) {
         return Err(migrate::mismatch::<R, Out<G>>(&found.stored(), &wanted));
     }
     found.into_root::<R, G>(&mut bound)
@@ -109,6 +109,12 @@ impl FoundPool {
 
     pub(crate) fn name(&self) -> &str {
         self.inner.object.name()
+    }
+
+    /// Whether its description is this one. Earlier programs wrote line feeds of arguments as they
+    /// are.
+    pub(crate) fn is_of(&self, text: &str) -> bool {
+        self.description == text || self.description == text.replace("\\n", "\n")
     }
 
     /// The store offset of the description.
