@@ -27,8 +27,10 @@
  *    process and a power cut. Bytes stored and never flushed may be lost, at a clean exit too.
  * 5. Results. Calls return 1, or a pointer. On failure they return 0, or NULL, set errno and
  *    everbyte_error(), and change nothing.
- * 6. Threads. THREADS: any, not from signal handlers. A transaction belongs to the thread that
- *    began it.
+ * 6. Threads. THREADS: any, not from signal handlers. A transaction and a lock belong to the thread
+ *    that took them: they end with it, a transaction by being rolled back. Functions that run at
+ *    exit, and destructors of static objects and of keys, may make calls; what their thread had
+ *    begun has ended, and it may begin nothing more: EPERM.
  * 7. Sharing. On pmem and shm several processes may open the store and map one object, at the
  *    same addresses. Each process sees the stores of the others, and the growth of the object,
  *    at once. A transaction, and each call that allocates or frees, holds the object exclusively
@@ -53,7 +55,7 @@ extern "C" {
 #endif
 
 /* Describes this thread's last failed call in a sentence: the operation, the object or file, and
- * a way out. The text is valid until the thread's next failed call. */
+ * a way out, in at most 1023 bytes. The text is valid until the thread's next failed call. */
 const char *everbyte_error(void);
 
 /* Opens the store at `path`, or creates it; NULL: the store of convention 2 or 3. Other calls
@@ -158,7 +160,8 @@ int heapo_free(const char *name, void *chunk);
 
 /* Begins a transaction on an object. All changes until heapo_tx_end happen or none: bytes logged
  * by heapo_tx_append, allocations, frees, and the prime node. Inside another transaction of this
- * thread on the same object it is part of that one. */
+ * thread on the same object it is part of that one.
+ * Fails with EPERM in a thread that is ending. */
 int heapo_tx_begin(const char *name);
 
 /* Logs the bytes at `start .. start + size`, so that the program may store to them; costs one
@@ -181,7 +184,8 @@ int heapo_tx_abort(const char *name);
 /* lock waits until this thread holds the object exclusively among all threads and processes;
  * unlock releases it. Locks nest, and a transaction may run inside. The lock guards reads and
  * stores of the program itself: it neither flushes nor rolls back.
- * unlock fails with EPERM if this thread does not hold the lock. */
+ * lock fails with EPERM in a thread that is ending, unlock if this thread does not hold the
+ * lock. */
 int heapo_lock(const char *name);
 int heapo_unlock(const char *name);
 

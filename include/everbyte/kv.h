@@ -10,8 +10,9 @@
  *    or never was, is an error (EBADF), and so is a null pointer (EFAULT).
  * 4. Calls return 1, or a handle. On failure they return 0, set errno and everbyte_error(), and
  *    change nothing, unless they say otherwise.
- * 5. THREADS: any, not from signal handlers. A batch belongs to the thread that began it; a cursor
- *    is used by one thread at a time. */
+ * 5. THREADS: any, not from signal handlers. A batch belongs to the thread that began it, and is
+ *    given up when the thread ends; a cursor is used by one thread at a time. Functions that run at
+ *    exit, and destructors of static objects and of keys, may make calls; they begin no batch. */
 #ifndef EVERBYTE_KV_H
 #define EVERBYTE_KV_H
 
@@ -97,7 +98,7 @@ int eb_kv_next(eb_kv_cursor cursor, const void **key, size_t *key_len, const voi
 int eb_kv_prev(eb_kv_cursor cursor, const void **key, size_t *key_len, const void **value, size_t *value_len);
 
 /* Begins a batch; other writers of the store wait until it ends.
- * Fails with EBUSY if this thread has a batch of the store. */
+ * Fails with EBUSY if this thread has a batch of the store, EPERM if it is ending. */
 eb_kv_batch eb_kv_begin(eb_kv kv);
 
 /* Writes of a batch, to a table, or with 0 to the main table; readers see them after the commit.

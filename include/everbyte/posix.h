@@ -109,7 +109,8 @@ typedef struct eb_process eb_process;
  * record locks: what fork makes. */
 eb_process *eb_process_new(void);
 
-/* Makes a caller that of this thread; NULL: the one that all threads begin with. */
+/* Makes a caller that of this thread; NULL: the one that all threads begin with, which a thread
+ * that is ending has. EPERM: the thread is ending. */
 int eb_process_use(eb_process *process);
 
 /* Gives a caller back; threads that use it keep it. NULL: does nothing. */

@@ -4,6 +4,7 @@ mod common;
 
 use common::{Folder, again, all, object, put, word};
 use everbyte_backup::{Options, Phase, RestoreOptions, backup, restore};
+use everbyte_media::ViewOptions;
 use everbyte_store::{CLUSTER, Store};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -78,6 +79,30 @@ fn a_page_that_changes_after_it_was_copied_is_copied_again() {
         let (ours, theirs) = (all(&store, 16), all(&again(&folder, &[folder.path("backup")], 0), 16));
         assert_eq!(ours, theirs);
     }
+}
+
+/// As above, through a second mapping of the pages, as a mapped file of several parts has one.
+#[test]
+fn a_page_that_changes_through_a_view_after_it_was_copied_is_copied_again() {
+    let [folder, _] = Folder::both();
+    let store = folder.create("store");
+    let (at, media) = (object(&store, "a", 16), store.media());
+    let parts = [(Some(at + 8192 + 25 * 4096), 25 * 4096), (Some(at + 8192), 25 * 4096)];
+    let view = media.view(&parts, &ViewOptions::default()).unwrap().expect("shared memory has views");
+    let options = Options { step: Some(1), ..Options::default() };
+    let mut round = 0;
+    backup(&store, &folder.path("backup"), &options, &mut |_| {
+        round += 1;
+        {
+            let _section = media.section();
+            view.store((round % 50) * 4096, round);
+            view.flush((round % 50) * 4096, 8);
+        }
+        media.barrier().unwrap();
+    })
+    .unwrap();
+    assert!(round > 20, "{round}");
+    assert_eq!(all(&store, 16), all(&again(&folder, &[folder.path("backup")], 0), 16));
 }
 
 /// Pages that count as zeros after they were given back are zeros in the image, though they were

@@ -19,7 +19,7 @@
 use crate::error::{No, renamed};
 use crate::layout::{ENTRIES, Entry, MAGIC};
 use crate::{Error, Result};
-use everbyte_media::{Checked, Damage, Length, Media, seeded};
+use everbyte_media::{Checked, Damage, Length, Media, length_limit, seeded};
 use everbyte_store::{Access, Caller, CreateOptions, HEADER_LEN, Object, ObjectOptions, Store, Want};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -193,7 +193,11 @@ impl Domains {
     /// Gives the file of a domain to its owner, so that quotas of the file system charge the owner.
     /// Only root may give files away; the files of another broker stay its own.
     fn give_file(&self, entry: &Entry) {
-        let _ = std::os::unix::fs::chown(self.path(entry), Some(entry.uid), Some(entry.gid));
+        let path = self.path(entry);
+        let _ = std::os::unix::fs::chown(&path, Some(entry.uid), Some(entry.gid));
+        // The owner before could give others rights to the file through a descriptor of it, and a
+        // reader can open its own descriptor again. From here on only the new owner can do so.
+        let _ = std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600));
     }
 
     /// Bytes that a domain counts for in its owner's quota: its maximum, or the bytes of its file
@@ -204,18 +208,22 @@ impl Domains {
     }
 
     /// Cuts files that are longer than the store of a domain can become: a client with the right to
-    /// write can grow its file. No store has data there.
+    /// write can grow its file. No store has data there. A file is not cut to a length beyond the
+    /// process's limit (`ulimit -f`): if its client shortens it meanwhile, that would lengthen it,
+    /// and the system would end the broker by a signal.
     pub(crate) fn cut_overgrown(&self) {
+        let limit = length_limit();
         for entry in self.known.values() {
             let (path, most) = (self.path(entry), file_most(entry.max.get()));
             // Blocks may also lie behind the end of the file.
             let is_over = |found: std::fs::Metadata| found.len() > most || found.blocks() * 512 > most;
-            if std::fs::metadata(&path).is_ok_and(is_over)
+            if most <= limit
+                && std::fs::metadata(&path).is_ok_and(is_over)
                 && let Ok(file) = File::options().write(true).open(&path)
             {
                 // Made longer first, so that the cut includes those blocks. After a failure the
                 // next check repeats it.
-                let _ = file.set_len(1 << 43);
+                let _ = file.set_len(limit.min(1 << 43));
                 let _ = file.set_len(most);
             }
         }

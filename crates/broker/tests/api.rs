@@ -185,6 +185,16 @@ fn the_kernel_gives_each_user_what_the_mode_says() {
     as_user(4001, 5000, || client.create("a", 0o600, 100 << 20)).unwrap();
     refused(as_user(4001, 5000, || client.create("b", 0o600, 64 << 20)), Errno::DQUOT);
     as_user(4002, 5000, || client.create("b", 0o600, 64 << 20)).unwrap();
+    // Rights that an owner gave to the file itself end when the domain gets another owner.
+    as_user(4001, 5000, || {
+        client.create("given", 0o640, 1 << 20).unwrap();
+        let domain = client.attach("given", Want::Write).unwrap();
+        domain.file().unwrap().set_permissions(PermissionsExt::from_mode(0o666)).unwrap();
+    });
+    client.chown("given", 4003, 5000).unwrap();
+    let read = as_user(4002, 5000, || client.attach("given", Want::Read)).unwrap();
+    let again = format!("/proc/self/fd/{}", read.file().unwrap().as_raw_fd());
+    assert!(as_user(4002, 5000, || File::options().write(true).open(&again)).is_err());
 }
 
 /// A client with the right to write may ruin the file; the broker and other domains go on, and the
@@ -458,4 +468,34 @@ fn as_another_user() {
     assert!(open().object("o").is_ok());
     let read = client.attach("mine", Want::Read).unwrap().open(&Default::default()).unwrap();
     assert!(read.object("o").is_ok());
+}
+
+/// With a limit on the size of files (`ulimit -f`), which belongs to a process, the cut of an
+/// overgrown file is no signal.
+#[test]
+fn a_limit_on_the_size_of_files_ends_no_broker() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    if std::env::var_os("EVERBYTE_TEST_LIMIT").is_none() {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "a_limit_on_the_size_of_files_ends_no_broker"]).env("EVERBYTE_TEST_LIMIT", "1");
+        let child = child.output().unwrap();
+        let text = String::from_utf8_lossy(&child.stdout);
+        assert!(child.status.success() && text.contains("1 passed"), "{}: {text}", child.status);
+        return;
+    }
+    let place = Place::new(1 << 30);
+    let client = place.client();
+    client.create("small", 0o600, 1 << 20).unwrap();
+    let domain = client.attach("small", Want::Write).unwrap();
+    let file = domain.file().unwrap();
+    let unlimited = getrlimit(Resource::Fsize);
+    // A limit above the longest file of the domain's store, and one below.
+    for (name, limit, left) in [("a", 64 << 20, 18 << 20), ("b", 17 << 20, 32 << 20)] {
+        file.set_len(32 << 20).unwrap();
+        setrlimit(Resource::Fsize, rustix::process::Rlimit { current: Some(limit), ..unlimited }).unwrap();
+        client.create(name, 0o600, 1 << 20).unwrap();
+        setrlimit(Resource::Fsize, unlimited).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), left);
+    }
+    assert_eq!(client.list("").unwrap().len(), 3);
 }

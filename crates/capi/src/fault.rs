@@ -3,8 +3,8 @@
 use everbyte_media::{self as media, ErrorInfo, ErrorKind};
 use everbyte_store as store;
 use everbyte_tx as tx;
-use std::cell::RefCell;
-use std::ffi::{CString, c_char, c_int};
+use std::cell::Cell;
+use std::ffi::{c_char, c_int};
 
 /// A failed call.
 #[derive(Debug)]
@@ -25,14 +25,31 @@ impl Fault {
         &self.message
     }
 
+    /// A thread that is ending would begin something that only its end could end.
+    pub(crate) fn ending() -> Fault {
+        Fault::new(libc::EPERM, "this thread is ending and can begin nothing; begin and end it earlier")
+    }
+
     /// The program passed an invalid argument.
     pub(crate) fn invalid(message: impl Into<String>) -> Fault {
         Fault::new(libc::EINVAL, message)
     }
 }
 
+/// Bytes of a sentence, its end included.
+const SENTENCE_MAX: usize = 1024;
+
 thread_local! {
-    static LAST: RefCell<CString> = RefCell::default();
+    /// It has no destructor: calls also fail while a thread ends, in functions that run at exit and
+    /// in destructors of static objects and of keys.
+    static LAST: [Cell<u8>; SENTENCE_MAX] = const { [const { Cell::new(0) }; SENTENCE_MAX] };
+}
+
+/// Keeps a sentence for [`everbyte_error`], or as much of it as has room.
+fn keep(sentence: &str) {
+    let len = sentence.floor_char_boundary(SENTENCE_MAX - 1);
+    let bytes = sentence.as_bytes()[..len].iter().chain(&[0]);
+    LAST.with(|last| last.iter().zip(bytes).for_each(|(place, &byte)| place.set(byte)));
 }
 
 /// The result of a call for C: `good` of its value, or `bad` with `errno` and the sentence set.
@@ -40,8 +57,7 @@ pub(crate) fn answer<T, C>(result: Result<T>, bad: C, good: impl FnOnce(T) -> C)
     match result {
         Ok(value) => good(value),
         Err(Fault { errno, message }) => {
-            // A zero byte can only come from a name, and names have none.
-            LAST.set(CString::new(message).unwrap_or_default());
+            keep(&message); // names have no zero bytes
             // SAFETY: it has no conditions.
             let place = unsafe { libc::__errno_location() };
             // SAFETY: this thread's `errno`, which lives as long as the thread and is
@@ -61,7 +77,7 @@ pub(crate) fn done(result: Result<()>) -> c_int {
 /// failed call.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn everbyte_error() -> *const c_char {
-    LAST.with_borrow(|last| last.as_ptr())
+    LAST.with(|last| last.as_ptr().cast())
 }
 
 /// The number of `errno` for a kind of error.
@@ -198,6 +214,19 @@ impl From<tx::TxError<Fault>> for Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_sentence_is_cut_at_a_whole_character() {
+        let sentence = || {
+            // SAFETY: a string of this thread, which no call changes meanwhile.
+            unsafe { std::ffi::CStr::from_ptr(everbyte_error()) }.to_str().unwrap()
+        };
+        assert_eq!(sentence(), "");
+        assert_eq!(done(Err(Fault::invalid("é".repeat(SENTENCE_MAX)))), 0);
+        assert_eq!(sentence(), "é".repeat(SENTENCE_MAX / 2 - 1));
+        assert_eq!(done(Err(Fault::invalid("a short one"))), 0);
+        assert_eq!(sentence(), "a short one");
+    }
 
     #[test]
     fn the_manual_lists_the_number_of_every_kind() {

@@ -45,11 +45,12 @@ pub(crate) struct Process {
 
 static PROCESS: RwLock<Option<Arc<Process>>> = RwLock::new(None);
 
-/// Work before the store is closed, see [`at_close`].
+/// Work at the end of the process, see [`at_close`].
 static AT_CLOSE: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
 
 /// Lets `step` run when the process ends in good order, before the store is closed and before the
-/// steps that were added earlier.
+/// steps that were added earlier. Another thread may be in a transaction on an object of `heapo.h`,
+/// and stay in it: `step` must not wait for one.
 pub(crate) fn at_close(step: fn()) {
     let mut steps = AT_CLOSE.lock();
     if !steps.iter().any(|&known| std::ptr::fn_addr_eq(known, step)) {
@@ -326,14 +327,14 @@ fn make(path: &Path, media: &Options) -> Result<()> {
     named
 }
 
-/// Closes the store cleanly when the process that opened it ends. Not if a transaction runs: the
-/// next opening rolls it back.
+/// Runs the steps of [`at_close`], and closes the store cleanly, when the process that opened it
+/// ends. It is not closed while a transaction runs: the next opening rolls that back.
 extern "C" fn close() {
     if let Some(process) = PROCESS.write().take_if(|process| process.pid == std::process::id()) {
+        let steps = std::mem::take(&mut *AT_CLOSE.lock());
+        steps.iter().rev().for_each(|step| step());
         let busy = process.mapped.read().values().any(|object| object.running.load(Ordering::Acquire) > 0);
         if !busy {
-            let steps = std::mem::take(&mut *AT_CLOSE.lock());
-            steps.iter().rev().for_each(|step| step());
             let _ = process.store.close(); // no caller is left for an error; opening recovers
         }
     }

@@ -36,6 +36,13 @@ pub(crate) const CASES: &[Case] = &[
         total: 3000,
         program: limit,
     },
+    Case {
+        name: "store-cold-remove",
+        crate_name: "store",
+        about: "an object with cold clusters is removed: it is whole with its backing file, or neither is left",
+        total: 2000,
+        program: removal,
+    },
 ];
 
 const MAX: u64 = 4 << 20;
@@ -124,9 +131,16 @@ impl Files for Drawer {
         Ok(Arc::new(Range { media, at: self.at, unsynced: Mutex::default(), nothing }))
     }
 
-    fn remove(&self, _path: &Path, _disk: &dyn Disk) {
+    /// The directory is synced here, too.
+    fn remove(&self, path: &Path, _disk: &dyn Disk) {
         self.media.store(self.at, 0);
         self.media.flush(self.at, 8);
+        self.settle_removal(path);
+    }
+
+    fn settle_removal(&self, _path: &Path) {
+        self.media.reflush(self.at, 8);
+        self.media.barrier().expect("sim barriers do not fail");
     }
 
     fn reports_touches(&self) -> bool {
@@ -195,9 +209,14 @@ fn adopt(object: &Object) {
 
 /// Recovers, checks everything, and reads out the words.
 fn observe(media: &Media, seen: &Seen, told: bool) -> Result<Words, String> {
-    let text = |error: Error| error.to_string();
-    let store = attach(media, told).map_err(text)?;
+    let store = attach(media, told).map_err(|error| error.to_string())?;
     seen.recovered();
+    read_out(media, &store)
+}
+
+/// Checks everything, and reads out the words.
+fn read_out(media: &Media, store: &Store) -> Result<Words, String> {
+    let text = |error: Error| error.to_string();
     if let Some(finding) = store.check().into_iter().find(|finding| finding.kind != FindingKind::Note) {
         return Err(finding.to_string());
     }
@@ -285,5 +304,37 @@ fn limit(explorer: Explorer) -> Result<Report, Box<Failure>> {
         let store = attach(&media, true).map_err(|error| error.to_string())?;
         store.set_resident("large", Some(LIMIT), None).map_err(|error| error.to_string())?;
         Ok(words)
+    })
+}
+
+/// Recovery removes the file, too, so it gets the files before it begins.
+fn removal(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let image = image(true).then(|media| {
+        let store = attach(&media, true).expect("a whole store");
+        let object = store.object("large").expect("it is there");
+        object.cool(bytes_of(&object, 1..4)).expect("room on the disk");
+        drop(object);
+        store.close().expect("sim barriers do not fail");
+    });
+    let disk = Store::attach(image.media()).and_then(|store| store.stat("disk")).expect("it is there");
+    let at = disk.span.start + CLUSTER;
+    let open = |media: &Media| {
+        Store::attach_with_files(media.clone(), Arc::new(Drawer { media: media.clone(), at, told: true }))
+    };
+    let program = |media: Media, twin: &Twin<'_, Words>| {
+        let store = open(&media).expect("a whole store");
+        if !twin.model().is_empty() {
+            let remove = || store.remove_object("large").expect("it is not open");
+            twin.step("remove", |words: &mut Words| words.clear(), remove);
+        }
+    };
+    explorer.explore_twin(&image, &words(), Order::InOrder, program, |media, seen| {
+        let store = open(&media).map_err(|error| error.to_string())?;
+        seen.recovered();
+        match store.find("large").map_err(|error| error.to_string())? {
+            Some(_) => read_out(&media, &store),
+            None if media.load(at) != 0 => Err("the object is gone, and its backing file is left".into()),
+            None => Ok(Words::new()),
+        }
     })
 }

@@ -17,7 +17,7 @@
 //! ```
 //!
 //! With the feature `museum` (tests, `cargo xtask museum`) seeded bugs are compiled in; see
-//! `museum::run`.
+//! `museum::exhibits`.
 
 #![forbid(unsafe_code)]
 

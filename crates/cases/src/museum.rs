@@ -99,11 +99,6 @@ pub fn canaries() -> Vec<Canary> {
     Profile::ALL.iter().map(told).collect()
 }
 
-/// Visits every exhibit.
-pub fn run() -> Vec<Outcome> {
-    exhibits().iter().map(Exhibit::visit).collect()
-}
-
 impl Exhibit {
     /// Explores the case with the bug switched on.
     ///

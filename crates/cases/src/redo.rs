@@ -152,6 +152,13 @@ fn logs(explorer: Explorer) -> Result<Report, Box<Failure>> {
                 redo.set_truncation(Truncation::Synchronous);
             }
         }
+        // The logs are empty now: no record is stored over it.
+        step(twin, "a store outside".into(), &[(40, 99)], || {
+            let (media, at) = (redo.media(), word_at(redo, 40));
+            media.store(at, 99);
+            media.flush(at, 8);
+            media.barrier().expect("sim barriers do not fail");
+        });
     })
 }
 

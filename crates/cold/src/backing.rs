@@ -11,9 +11,10 @@
 //!   COLD-5  A file is truncated, written to or removed only if it is empty, or its header names
 //!           this object: its pair, its id, and the path of the store unless the file lies beside
 //!           the store.
+//!   COLD-6  No user may read or write a file who may not do so with the store's file.
 
 use crate::layout::{SWAP_FORMAT, SWAP_MAGIC, SWAP_SLOTS, SwapHeader};
-use crate::{Error, Result, Tier};
+use crate::{Error, FileRights, Result, Tier};
 use everbyte_media::{Checked, Disk, Length, disk_alone, sums_agree};
 use everbyte_space::{CLUSTER, ObjectId};
 use std::ffi::OsStr;
@@ -40,6 +41,12 @@ pub trait Files: Send + Sync {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn Disk>>;
     /// Removes the file of this name if it is the one that is open as `disk`.
     fn remove(&self, path: &Path, disk: &dyn Disk);
+    /// Makes the removal of a file of this name durable, perhaps by a process that has died since.
+    fn settle_removal(&self, _path: &Path) {}
+    /// The descriptor of a file that has rights of its own.
+    fn file_of<'d>(&self, _disk: &'d dyn Disk) -> Option<BorrowedFd<'d>> {
+        None
+    }
     /// The random bytes that a new backing file and its table bear both.
     ///
     /// # Errors
@@ -70,10 +77,9 @@ pub struct RealFiles;
 
 impl Files for RealFiles {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn Disk>> {
-        let file = File::options().read(true).write(true).create_new(true).open(path)?;
+        let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(path)?;
         let disk = disk_alone(file, path).map_err(io::Error::other)?;
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+        sync_directory_of(path)?;
         Ok(disk)
     }
 
@@ -92,12 +98,28 @@ impl Files for RealFiles {
         }
     }
 
+    fn settle_removal(&self, path: &Path) {
+        let _ = sync_directory_of(path);
+    }
+
+    fn file_of<'d>(&self, disk: &'d dyn Disk) -> Option<BorrowedFd<'d>> {
+        Some(disk.mappable())
+    }
+
     fn remove(&self, path: &Path, disk: &dyn Disk) {
         if let Ok(true) = is_of_this_name(disk.mappable(), path) {
             // a file that stays is found and taken by the next limit
             let _ = std::fs::remove_file(path);
+            self.settle_removal(path); // it does not come back when its object is gone
         }
     }
+}
+
+fn sync_directory_of(path: &Path) -> io::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    // the path may come from media: no pipe is waited for
+    let flags = rustix::fs::OFlags::DIRECTORY.bits() as i32;
+    File::options().read(true).custom_flags(flags).open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 fn is_of_this_name(open: BorrowedFd<'_>, path: &Path) -> io::Result<bool> {
@@ -128,6 +150,8 @@ pub struct Owner {
     pub path: PathBuf,
     /// The path of the store's file, for a backing file that does not lie beside it.
     pub home: Option<PathBuf>,
+    /// The rights of the store's file; `None`: they are unknown, and the file is its maker's alone.
+    pub rights: Option<FileRights>,
 }
 
 impl Owner {
@@ -257,6 +281,10 @@ impl Backing {
     pub fn make(candidate: Candidate, owner: Owner, files: &dyn Files) -> Result<Backing> {
         let Candidate { disk, .. } = candidate;
         let backing = Backing { disk, owner };
+        if let (Some(file), Some(rights)) = (files.file_of(&*backing.disk), backing.owner.rights) {
+            // COLD-6. Only its owner may, and not on every file system; new files have least.
+            let _ = rights.give(file);
+        }
         let len = backing.disk.len().unwrap_or(0);
         if len > SWAP_SLOTS {
             backing.disk.punch(SWAP_SLOTS, len - SWAP_SLOTS); // slots of an earlier limit
@@ -305,6 +333,10 @@ impl Backing {
             header => header.map_err(owner.failed("read"))?,
         };
         owner.require(&header).map_err(|detail| owner.error(detail))?;
+        let file = files.file_of(&*disk).filter(|_| mode == OpenMode::ReadWrite);
+        if let (Some(file), Some(rights)) = (file, owner.rights) {
+            let _ = rights.take_excess(file); // COLD-6, as in `make`
+        }
         Ok((Backing { disk, owner }, header))
     }
 

@@ -38,6 +38,7 @@ mod error;
 pub mod layout;
 mod pager;
 mod queue;
+mod rights;
 mod table;
 mod tier;
 
@@ -45,5 +46,6 @@ pub use backing::{Backing, Candidate, Files, OpenMode, Owner, RealFiles};
 pub use check::{Fault, FaultKind, check};
 pub use error::{Error, Result};
 pub use pager::{Pager, Paging, TouchSource};
+pub use rights::FileRights;
 pub use table::{ColdTable, Location};
 pub use tier::Tier;

@@ -8,7 +8,7 @@ use crate::table::{ColdTable, Location};
 use crate::{Error, Result, Tier};
 use everbyte_media::lock_order::{RankedMutex, rank};
 use everbyte_media::museum::{misplaced, unless};
-use everbyte_media::{Media, Watch, Watcher};
+use everbyte_media::{ErrorInfo, Media, Watch, Watcher};
 use everbyte_space::CLUSTER;
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,7 +33,8 @@ impl<T: Tier> Paging<T> {
         let watch = match pager.touches {
             TouchSource::Faults => {
                 let watch = pager.media.watch(pager.bytes_of(0..pager.table.clusters()), Arc::clone(&pager) as _)?;
-                pager.hide_all()?;
+                // without a watcher no thread could show them again
+                pager.hide_all().inspect_err(|_| pager.show_all())?;
                 Some(watch)
             }
             TouchSource::Calls => None,
@@ -186,8 +187,41 @@ impl<T: Tier> Pager<T> {
         Ok(self.media.protect(start, end - start, (shown, shown))?)
     }
 
+    /// Repeats `attempt` while the kernel refuses it a mapping. Each cluster that is shown between
+    /// hidden ones costs the process two mappings, of which the kernel allows so many
+    /// (`vm.max_map_count`). When none is left, an eighth of the shown clusters is hidden, those
+    /// touched longest ago, so that the program has some mappings, too.
+    fn with_mappings(&self, state: &mut PagerState, attempt: impl Fn(&PagerState) -> Result<()>) -> Result<()> {
+        loop {
+            match attempt(state) {
+                Err(error) if is_out_of_mappings(&error) && self.hide_some(state)? > 0 => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Hides or shows clusters.
+    fn change_rights(&self, state: &mut PagerState, clusters: Range<u32>, shown: bool) -> Result<()> {
+        self.with_mappings(state, |_| self.protect(clusters.clone(), shown))
+    }
+
+    /// Hides some of the clusters that are shown. Returns their number. A cluster between shown
+    /// ones stays as it is: hiding it costs mappings, too.
+    fn hide_some(&self, state: &mut PagerState) -> Result<usize> {
+        let PagerState { queue, pages, .. } = state;
+        queue.put_some_aside(queue.warm_len().div_ceil(8), |cluster| match self.protect(cluster..cluster + 1, false) {
+            Ok(()) => {
+                pages[cluster as usize] = PageState::Hidden;
+                Ok(true)
+            }
+            Err(error) if is_out_of_mappings(&error) => Ok(false),
+            Err(error) => Err(error),
+        })
+    }
+
     fn hide_all(&self) -> Result<()> {
         let state = &mut *self.state.lock();
+        // no cluster is shown that could be hidden instead
         self.protect(1..state.pages.len() as u32, false)?;
         let mut first = 0;
         for run in state.pages.chunk_by(|one, next| one == next) {
@@ -253,7 +287,7 @@ impl<T: Tier> Pager<T> {
                 self.bring_back(state, cluster)?;
             }
         }
-        self.protect(cluster..cluster + 1, true)?;
+        self.change_rights(state, cluster..cluster + 1, true)?;
         state.set(cluster, PageState::Warm);
         state.queue.warm(cluster);
         Ok(true)
@@ -267,7 +301,7 @@ impl<T: Tier> Pager<T> {
         }
         let count = over.max(BATCH.min(state.frames / 8));
         while let Some(cluster) = state.queue.next_aside(count.max(state.frames / 4)) {
-            self.protect(cluster..cluster + 1, false)?;
+            self.change_rights(state, cluster..cluster + 1, false)?;
             state.set(cluster, PageState::Hidden);
         }
         let chosen: Vec<u32> = std::iter::from_fn(|| state.queue.oldest()).take(count).collect();
@@ -303,7 +337,8 @@ impl<T: Tier> Pager<T> {
     /// Step 1.
     fn copy_out(&self, state: &mut PagerState, chosen: &[u32], places: &mut Vec<Location>) -> Result<()> {
         for &cluster in chosen {
-            self.protect(cluster..cluster + 1, false)?; // COLD-2: no store reaches it from here on
+            // COLD-2: no store reaches it from here on
+            self.change_rights(state, cluster..cluster + 1, false)?;
             self.media.read_beneath(self.at(cluster), &mut state.buffer)?;
             if state.buffer.iter().all(|&byte| byte == 0) {
                 places.push(Location::Zeros);
@@ -323,8 +358,12 @@ impl<T: Tier> Pager<T> {
             Location::Slot { slot, checksum } => self.tier.read(slot, checksum, at, &mut state.buffer)?,
             Location::Zeros | Location::Memory => state.buffer.fill(0),
         }
-        let filled = self.media.fill_beneath(at, &state.buffer); // 1
-        filled.map_err(|source| Error::OutOfSpace { at, bytes: CLUSTER, source })?;
+        let failed = |source| match source {
+            everbyte_media::Error::Unreadable(_) => Error::Media(source), // the slot keeps the bytes
+            source => Error::OutOfSpace { at, bytes: CLUSTER, source },
+        };
+        let fill = |state: &PagerState| self.media.fill_beneath(at, &state.buffer).map_err(failed);
+        self.with_mappings(state, fill)?; // 1
         self.table.set(cluster, Location::Memory); // 2
         self.media.barrier_unless("store-slot-early")?;
         state.set(cluster, PageState::Hidden);
@@ -354,7 +393,7 @@ impl<T: Tier> Pager<T> {
     /// [`Error::Media`].
     pub fn admit(&self, range: &Range<u64>) -> Result<()> {
         let state = &mut *self.state.lock();
-        self.protect(self.clusters_of(range), false)?;
+        self.change_rights(state, self.clusters_of(range), false)?;
         self.clusters_of(range).for_each(|cluster| state.set(cluster, PageState::Cold));
         // the frames of earlier owners do not count (COLD-1)
         self.media.punch(range.start, range.end - range.start);
@@ -382,6 +421,11 @@ impl<T: Tier> Pager<T> {
     pub fn tier(&self) -> &T {
         &self.tier
     }
+}
+
+/// Whether the kernel refused because the process would have more mappings than it may.
+fn is_out_of_mappings(error: &Error) -> bool {
+    error.os_error() == Some(rustix::io::Errno::NOMEM.raw_os_error())
 }
 
 fn give_back(state: &mut PagerState, place: Location) {

@@ -45,6 +45,42 @@ impl Queue {
         Some(cluster)
     }
 
+    /// Puts up to `count` of the oldest warm clusters aside, those that `hide` can hide. Returns
+    /// their number.
+    ///
+    /// # Errors
+    /// Of `hide`: the cluster and the newer ones stay warm.
+    pub(crate) fn put_some_aside<E>(
+        &mut self,
+        count: usize,
+        mut hide: impl FnMut(u32) -> Result<bool, E>,
+    ) -> Result<usize, E> {
+        let (mut kept, mut done) = (Vec::new(), Ok(0));
+        while let Ok(number) = done
+            && number < count
+            && let Some(cluster) = self.warm.pop_front()
+        {
+            match hide(cluster) {
+                Ok(true) => {
+                    self.aside.push_back(cluster);
+                    done = Ok(number + 1);
+                }
+                Ok(false) => kept.push(cluster),
+                Err(error) => {
+                    kept.push(cluster);
+                    done = Err(error);
+                }
+            }
+        }
+        kept.into_iter().rev().for_each(|cluster| self.warm.push_front(cluster));
+        done
+    }
+
+    /// The number of warm clusters.
+    pub(crate) fn warm_len(&self) -> usize {
+        self.warm.len()
+    }
+
     /// Takes the cluster that has been aside for longest.
     pub(crate) fn oldest(&mut self) -> Option<u32> {
         self.aside.pop_front()
@@ -96,6 +132,19 @@ mod tests {
         while queue.next_aside(2).is_some() {}
         assert_eq!([queue.oldest(), queue.oldest(), queue.oldest()], [Some(2), Some(3), None]);
         assert_eq!(queue.len(), 5);
+    }
+
+    #[test]
+    fn only_clusters_that_can_be_hidden_are_put_aside() {
+        let mut queue = Queue::default();
+        (0..8).for_each(|cluster| queue.warm(cluster));
+        assert_eq!(queue.put_some_aside(3, |cluster| Ok::<_, ()>(cluster % 2 == 1)), Ok(3));
+        assert_eq!(
+            (Vec::from(queue.warm.clone()), Vec::from(queue.aside.clone())),
+            (vec![0, 2, 4, 6, 7], vec![1, 3, 5])
+        );
+        assert_eq!(queue.put_some_aside(9, |cluster| if cluster == 4 { Err(()) } else { Ok(true) }), Err(()));
+        assert_eq!((Vec::from(queue.warm.clone()), queue.len()), (vec![4, 6, 7], 8));
     }
 
     #[test]

@@ -89,7 +89,7 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
         free.take_at(page, 1).is_ok()
     };
     sums::each_page(pages, &mut each, &mut |_| ());
-    if !object.store().recovery().clean {
+    if object.store().may_follow_a_death() {
         if !seeded("fs-group-unadopted") {
             words.iter().for_each(|page| media.reflush(pages.start + page * PAGE, PAGE));
         }

@@ -2,7 +2,7 @@
 
 use everbyte_fs::{Allocate, Error, FileKind, FileMap, Ino, MapOptions, MapPages, NewFile, Volume, VolumeOptions};
 use everbyte_media::{Media, Options};
-use everbyte_store::{FormatOptions, Store};
+use everbyte_store::{CreateOptions, FormatOptions, Store};
 use everbyte_workload::Random;
 use std::cell::Cell;
 
@@ -229,6 +229,29 @@ fn a_mapping_in_one_part_has_an_address() {
     volume.write(file, 3 * PAGE, &bytes(PAGE, 2)).unwrap();
     let map = volume.map(file, 0, 4 * PAGE, &WRITABLE).unwrap();
     assert_eq!((map.part_count(), map.as_ptr()), (2, None));
+}
+
+/// A page of a mapping of two parts, which is a second mapping of its pages, has a memory error:
+/// the bytes stored there since stay in this process.
+#[test]
+fn a_sync_of_a_lost_page_of_a_mapping_of_several_parts_is_an_error() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let options = CreateOptions { max: 1 << 30, ..CreateOptions::default() };
+    let volume = volume(&Store::create(&folder.path().join("store"), &options).unwrap());
+    let file = make(&volume, "file", &bytes(4 * PAGE, 1));
+    drop(volume.map(file, 0, 4 * PAGE, &WRITABLE).unwrap());
+    volume.write(file, 3 * PAGE, &bytes(PAGE, 2)).unwrap(); // a page that is replaced lies elsewhere
+    let (map, before) = (volume.map(file, 0, 4 * PAGE, &WRITABLE).unwrap(), read(&volume, file));
+    assert_eq!(map.part_count(), 2);
+    Media::raise_memory_error_at(map.as_ptr().unwrap().addr().get() + 3 * PAGE as usize);
+    map.store(PAGE, 5).unwrap();
+    map.sync(0, 3 * PAGE).unwrap();
+    map.store(3 * PAGE + 64, 5).unwrap();
+    let (synced, loaded) = (map.sync(0, 4 * PAGE), map.load(3 * PAGE + 64));
+    for refused in [synced.unwrap_err(), loaded.unwrap_err()] {
+        assert!(refused.to_string().contains("cannot be read"), "{refused}");
+    }
+    assert_eq!(read(&volume, file)[3 * PAGE as usize..], before[3 * PAGE as usize..], "the medium's bytes");
 }
 
 /// Random calls and stores on files of which ranges are mapped, against plain vectors.

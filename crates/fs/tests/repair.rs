@@ -5,11 +5,14 @@ use everbyte_fs::{
     Attributes, Error, FileKind, Ino, NewFile, QuotaKind, QuotaLimit, QuotaLimits, SetXattr, Volume, VolumeOptions,
     VolumeRepair, layout, model,
 };
-use everbyte_media::Media;
+use everbyte_media::{Capabilities, Media, Recorder};
 use everbyte_sim::Image;
-use everbyte_store::{CLUSTER, FormatOptions, RepairStep, Store};
+use everbyte_store::{CLUSTER, FormatOptions, Object, RepairStep, Store};
 use everbyte_workload::Random;
 use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
 
 const LANES: u64 = 2;
 const LONG: &str = "a name of more than one line, which is longer than 48 bytes";
@@ -577,4 +580,60 @@ fn the_limits_of_other_owners_stay() {
     let told = details(&repair(&flipped));
     assert!(told.contains("the size of the volume is corrected: 1792 pages"), "{told}");
     assert_eq!(open(&flipped).unwrap().size(), Some(7 << 20));
+}
+
+/// Flushed ranges of memory that processes may share.
+struct Flushes(Arc<Mutex<Vec<Range<u64>>>>);
+
+impl Recorder for Flushes {
+    fn store(&mut self, _: u64, _: &[u8]) {}
+    fn flush(&mut self, at: u64, len: u64) {
+        self.0.lock().unwrap().push(at..at + len);
+    }
+    fn fence(&mut self) {}
+    fn barrier(&mut self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+    fn allocate(&mut self, _: u64, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { shared: true, fence_settles: true, huge_pages: false }
+    }
+}
+
+/// Another member of the store may have died while it changed an inode, and left it unflushed: the
+/// next opening, or repair, flushes it again (FS-13), though the store was closed before.
+#[test]
+fn inodes_that_a_member_may_have_left_are_flushed_again() {
+    let image = image();
+    let bytes = image.media().read_vec(0, image.len() as usize);
+    let media = image.media();
+    let untouched = groups(&media)[2];
+    let links = groups(&media)[0] + 2 * layout::INODE + layout::inode::LINKS;
+    let flushes_of = |is_shared: bool, body: fn(Object)| {
+        let flushes = Arc::new(Mutex::new(Vec::new()));
+        let recorder = Box::new(Flushes(Arc::clone(&flushes)));
+        let recorded = Media::recorded(16 << 20, &bytes, recorder).unwrap();
+        recorded.store(links, recorded.load(links) + 1);
+        let attach = || match is_shared {
+            true => Store::attach_shared(recorded.clone()).unwrap(),
+            false => Store::attach(recorded.clone()).unwrap(),
+        };
+        let first = attach();
+        let store = if is_shared { attach() } else { first.clone() };
+        let object = store.object("volume").unwrap();
+        flushes.lock().unwrap().clear();
+        body(object);
+        let flushed = flushes.lock().unwrap();
+        flushed.iter().any(|range| range.contains(&untouched))
+    };
+    let opening = |object| drop(Volume::open(object).unwrap());
+    let repairing = |object| {
+        let steps = VolumeRepair::plan(object, clock(), &|_, _| ()).unwrap().run().unwrap();
+        assert!(!steps.is_empty());
+    };
+    assert!(!flushes_of(false, opening) && !flushes_of(false, repairing), "no process has died");
+    assert!(flushes_of(true, opening), "opening");
+    assert!(flushes_of(true, repairing), "repair");
 }

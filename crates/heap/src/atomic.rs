@@ -183,7 +183,10 @@ impl HeapState {
         self.media.fence();
         found.iter().for_each(|(at, _, _)| self.empty(*at));
         self.media.fence();
+        // HEAP-11: the log of an engine, which is read later, names clusters that look free.
+        self.pool.lock().release_at = u64::MAX;
         found.iter().for_each(|(_, op, _)| heap.finish(&[*op]));
+        self.pool.lock().release_at = 0;
         Ok(())
     }
 

@@ -206,9 +206,9 @@ impl HeapState {
     }
 
     /// Each zone that should have a table (HEAP-3) has one of its own, in a cluster of kind
-    /// "system".
+    /// "system"; no other cluster is of that kind, but those of directories.
     fn check_tables(&self, add: &mut dyn FnMut(FindingKind, u64, String)) {
-        let (end, mut tables) = (self.end(), BTreeSet::new());
+        let (end, mut tables, mut all_found) = (self.end(), BTreeSet::new(), true);
         for zone in 1..self.tabled(end) {
             let table = match self.table_of(zone, end) {
                 Ok(table) => table,
@@ -216,14 +216,28 @@ impl HeapState {
                 // has begun.
                 Err(error) if zone * ZONE_CLUSTERS >= end => {
                     add(FindingKind::Damage, self.prime + HEADER, format!("the table of zone {zone}: {error}"));
+                    all_found = false;
                     continue;
                 }
-                Err(_) => continue,
+                Err(_) => {
+                    all_found = false;
+                    continue;
+                }
             };
             let of_system =
                 self.kind_on_media((table - self.prime) / CLUSTER).is_ok_and(|kind| kind == Some(ClusterKind::System));
             if !tables.insert(table) || !of_system {
                 add(FindingKind::Damage, table, format!("the table of zone {zone} lies where something else is"));
+            }
+        }
+        let directories: Result<Vec<_>> = self.directories(end).collect();
+        let Ok(directories) = directories.map(BTreeSet::from_iter) else { return };
+        for cluster in (0..end).filter(|_| all_found) {
+            let of_system = self.kind_on_media(cluster).is_ok_and(|kind| kind == Some(ClusterKind::System));
+            let at = self.at(cluster);
+            if of_system && !tables.contains(&at) && !directories.contains(&at) {
+                let detail = "a growth that died has left this cluster to tables, and none is there: it stays unused";
+                add(FindingKind::Note, at, detail.into());
             }
         }
     }

@@ -185,6 +185,12 @@ impl HeapState {
         Ok(self.follow(self.prime + layout::DIRECTORIES_AT + directory * 8, end)? + index * 8)
     }
 
+    /// Offsets of the directories of a heap of `end` clusters, read from media.
+    pub(crate) fn directories(&self, end: u64) -> impl Iterator<Item = Result<u64>> {
+        let names = (0..self.directories_before(end)).map(|number| self.prime + layout::DIRECTORIES_AT + number * 8);
+        names.map(move |name| self.follow(name, end))
+    }
+
     /// The cluster below `end` that the word at `at` names.
     fn follow(&self, at: u64, end: u64) -> Result<u64> {
         match unseal_for(at - self.prime, self.media.load(at)) {
@@ -203,13 +209,12 @@ impl HeapState {
         for cluster in first..(first + ZONE_CLUSTERS).min(self.end()) {
             self.load_cluster(cluster, pool);
         }
-        let store = self.object.store();
-        if !store.recovery().clean || store.is_shared() {
+        if self.object.store().may_follow_a_death() {
             // Not left to the fence that orders a log entry: the entry may survive before it,
             // without the kind that its operation is validated against (HEAP-10).
             self.media.fence();
         }
-        if !store.recovery().clean && self.zones.epoch() == 1 {
+        if !self.object.store().recovery().clean && self.zones.epoch() == 1 {
             // After a crash memory does not hold which released clusters are already holes in the
             // file.
             self.object.forget(self.at(first)..self.at((first + ZONE_CLUSTERS).min(self.end())));
@@ -340,7 +345,11 @@ impl HeapState {
     /// Tables and directories that a heap of `end` clusters has.
     fn tables_before(&self, end: u64) -> u64 {
         let zones = self.tabled(end);
-        zones.saturating_sub(1) + zones.saturating_sub(DIRECT).div_ceil(DIRECTORY_ZONES)
+        zones.saturating_sub(1) + self.directories_before(end)
+    }
+
+    fn directories_before(&self, end: u64) -> u64 {
+        self.tabled(end).saturating_sub(DIRECT).div_ceil(DIRECTORY_ZONES)
     }
 
     /// Makes `count` more clusters usable, behind as many new tables as they need.
@@ -403,14 +412,20 @@ impl HeapState {
     }
 
     /// Zeroes the records of new clusters whose tables are not new: an interrupted growth may have
-    /// written there.
+    /// written there. Records that read as zeros are flushed: another process may have zeroed them,
+    /// and died before it flushed them (HEAP-10).
     fn clear_records(&self, end: u64, new_end: u64) -> Result<()> {
+        let may_be_unflushed = self.object.store().may_follow_a_death(); // HEAP-10
         for cluster in end..new_end.min(self.tabled(end) * ZONE_CLUSTERS) {
             let record = self.table_of(cluster / ZONE_CLUSTERS, end)? + cluster % ZONE_CLUSTERS * RECORD;
-            if !seeded("heap-stale-records") && self.media.get::<[u8; RECORD as usize]>(record) != [0; RECORD as usize]
-            {
+            if seeded("heap-stale-records") {
+                continue;
+            }
+            if self.media.get::<[u8; RECORD as usize]>(record) != [0; RECORD as usize] {
                 self.media.zero(record, RECORD);
                 self.media.flush(record, RECORD);
+            } else if may_be_unflushed {
+                self.media.reflush(record, RECORD);
             }
         }
         Ok(())

@@ -12,7 +12,9 @@
 //! Invariants
 //!   HEAP-11  A cluster is released after its last block's lane is retired and fenced (HEAP-6), and
 //!            backed, fenced, before a block of it is handed out: no block that a crash leaves
-//!            allocated lies in a cluster that is not backed.
+//!            allocated lies in a cluster that is not backed. Recovery of the heap's log releases
+//!            nothing: blocks that the log of an engine names are free on media until that log has
+//!            been read.
 //!
 //! Threads: everything here happens under the pool's lock.
 

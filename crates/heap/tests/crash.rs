@@ -210,6 +210,34 @@ fn a_new_zone_has_a_table_or_is_none() {
     println!("{}", outcome.expect_err(&format!("{bug}: not found")));
 }
 
+/// A growth died before it stored the end, and the next process zeroed its records again and died
+/// before it flushed them. The growth of the process after that finds zeros that power takes back.
+#[test]
+fn records_that_a_dead_process_has_zeroed_stay_zeros() {
+    let format = FormatOptions { log_len: 0, identity: Some([3; 16]) };
+    let record = |heap: &Heap| {
+        let end = heap.usage().unwrap().total / layout::CLUSTER;
+        (end, heap.object().prime() + layout::FIRST_TABLE + end * layout::RECORD)
+    };
+    let image = Image::zeroed(128 << 10).with_max(2 << 20).then(|media| {
+        let store = Store::format(media.clone(), &format).unwrap();
+        let options = ObjectOptions { engine: Engine::Heap, fingerprint: 0, span: Some(1 << 20) };
+        let heap = Heap::open(store.create_object("test", options, Heap::format).unwrap()).unwrap();
+        let (end, record) = record(&heap);
+        media.store(record, layout::seal_kind(layout::ClusterKind::System, end));
+    });
+    let at = record(&open(image.media()).unwrap().1).1;
+    let program = |media: Media, twin: &Twin<'_, Model>| {
+        media.store(at, 0);
+        let (store, heap) = open(media).unwrap();
+        assert!(!store.recovery().clean);
+        allocate(twin, &heap, 0, 256 << 10);
+    };
+    let explorer = Explorer::new("heap-zeroed-records").profiles(&[Profile::PMEM]).total(2_000);
+    let explored = explorer.explore_twin(&image, &empty(), Order::InOrder, program, observe);
+    println!("{}", explored.unwrap_or_else(|failure| panic!("{failure}")));
+}
+
 /// Operations made valid by another engine's commit word, as the versioned tree uses them: a ledger
 /// of operations, valid by its word, which may be replayed repeatedly.
 #[test]

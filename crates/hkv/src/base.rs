@@ -6,7 +6,7 @@ use crate::log_record::LogState;
 use crate::{Error, Result};
 use everbyte_heap::Heap;
 use everbyte_media::lock_order::RankedWriteGuard;
-use everbyte_media::{Checked, Damage, Format, Media, Unsettled};
+use everbyte_media::{Checked, Damage, ErrorInfo, ErrorKind, Format, Media, Unsettled};
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use everbyte_tx::{Tx, Undo};
 use std::cmp::Ordering;
@@ -115,6 +115,15 @@ impl Base {
 /// The fingerprint of objects with such a store: the layout as a number.
 pub(crate) fn fingerprint(magic: [u8; 8]) -> u64 {
     u64::from_le_bytes(magic)
+}
+
+/// The result of a change that was made, after its structure was tidied: a failure of that is not
+/// the change's, unless it says that the outcome of the change is unknown.
+pub(crate) fn after_change(tidied: Result<()>) -> Result<()> {
+    match tidied {
+        Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Poisoned) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Logs words, which share a fence and lines of the lane, and stores to them.

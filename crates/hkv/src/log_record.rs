@@ -31,7 +31,7 @@ use everbyte_heap::{Block, Op};
 use everbyte_media::museum::unless;
 use everbyte_media::{Flusher, Unsettled, seeded};
 use everbyte_tx::Tx;
-use std::thread::{self, ThreadId};
+use std::sync::atomic::{AtomicU64, Ordering};
 use zerocopy::IntoBytes;
 
 /// The state of a store's log in memory.
@@ -47,7 +47,7 @@ pub(crate) struct LogState {
     redoable: bool,
     /// The newest log record, whose changes are not ordered yet, and the thread that made them
     /// (HKV-10).
-    unordered: Option<(ThreadId, Words)>,
+    unordered: Option<(u64, Words)>,
     /// Blocks that the log records in either place free (HKV-8).
     freed: [Vec<Op>; 2],
 }
@@ -66,6 +66,16 @@ impl LogState {
     pub(crate) fn new(lap: u64) -> LogState {
         LogState { lap, ..LogState::default() }
     }
+}
+
+/// The number of this thread, which no other one gets. Unlike its `ThreadId` it is also known while
+/// the thread ends.
+fn thread_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    thread_local! {
+        static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    NUMBER.with(|number| *number)
 }
 
 impl LogRecord {
@@ -118,7 +128,7 @@ impl Base {
         freed.clear();
         freed.extend(ops.iter().filter(|op| op.frees()));
         self.redo(ops, words); // 2
-        log.unordered = Some((thread::current().id(), record));
+        log.unordered = Some((thread_number(), record));
         log.lap += if seeded("hkv-note-alone") { 2 } else { 1 };
         (log.redoable, log.logged) = (true, log.logged + len as u64 * 8);
     }
@@ -132,7 +142,7 @@ impl Base {
     /// Flushes the changes of the newest log record for the next fence, if another thread made
     /// them.
     fn flush_unordered(&self, log: &mut LogState) {
-        let Some((_, record)) = log.unordered.take().filter(|(thread, _)| *thread != thread::current().id()) else {
+        let Some((_, record)) = log.unordered.take().filter(|(thread, _)| *thread != thread_number()) else {
             return;
         };
         let Some(LogRecord { ops, words, .. }) = decode(&record) else { return };

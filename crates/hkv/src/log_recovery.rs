@@ -38,7 +38,7 @@ impl Base {
         for LogRecord { ops, words, .. } in again {
             self.redo(ops, words);
             if let Some(new) = split::added(self, ops, words) {
-                split::sweep(self, new)?;
+                split::sweep_again(self, new)?;
             }
             // the next log record may change the bytes that make this one valid
             media.fence_unless("hkv-notes-together");

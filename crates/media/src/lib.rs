@@ -46,7 +46,7 @@ mod pages;
 mod section;
 mod units;
 
-pub use backends::file::{Disk, disk_alone};
+pub use backends::file::{Disk, disk_alone, length_limit};
 pub use backends::latch::{Latch, LatchGuard};
 pub use backends::profile::Profile;
 pub use backends::recorder::Recorder;

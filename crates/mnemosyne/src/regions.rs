@@ -116,6 +116,8 @@ impl Regions {
             (0..).find(|number| table.pieces.iter().all(|piece| piece.state == FREE || piece.number != *number));
         let number = number.expect("fewer pieces than numbers");
         let media = table.media().clone();
+        // recovery must not repeat an earlier transaction's store to the word
+        program.redo().truncate();
         let old = media.load(target);
         // 1
         table.write(

@@ -56,6 +56,9 @@ pub(crate) struct Client {
     pub no_evict: bool,
     /// Its own durability mode, if it has asked for one.
     pub durability: Option<ClientDurability>,
+    /// Whether it was in the mode `always` before or behind a command whose reply has not left: a
+    /// later change of the mode takes nothing away from that reply (DISK-1).
+    pub strict: bool,
     /// Times that a full store has refused the command under way, which is executed again.
     pub tries: u32,
     /// Whether nothing more is executed for it in this iteration: its replies have to leave first.
@@ -110,8 +113,8 @@ pub(crate) struct Client {
     /// Bytes of memory that they hold, about.
     pub subscriptions_memory: usize,
     /// Whether it has changed in the iteration under way what it gets, and how: subscriptions,
-    /// MONITOR, CLIENT TRACKING, the protocol; or its database, or its user. It ends if that is
-    /// taken back.
+    /// MONITOR, CLIENT TRACKING, the protocol; or its database, its user or its durability mode. It
+    /// ends if that is taken back.
     pub switching: bool,
     /// Whether it wants replies.
     pub reply_mode: ReplyMode,
@@ -139,6 +142,7 @@ impl Client {
             over_soft_limit: None,
             no_evict: false,
             durability: None,
+            strict: false,
             tries: 0,
             turn_over: false,
             peer: peer.into(),
@@ -174,6 +178,11 @@ impl Client {
     /// Whether it subscribes to anything.
     pub(crate) fn subscribes(&self) -> bool {
         self.subscriptions != [0; 3]
+    }
+
+    /// Whether it is sent more than replies.
+    pub(crate) fn listens(&self) -> bool {
+        self.subscribes() || self.monitors || self.replica || self.tracking.is_some()
     }
 
     /// Forgets what the client said about itself, but for its library.

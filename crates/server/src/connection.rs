@@ -84,6 +84,11 @@ pub(crate) struct Connection {
     pub parked: bool,
     /// Pushes that came while it was parked: they leave behind its replies (PUSH-2).
     pub held: Vec<u8>,
+    /// Replies to commands that had to wait among what was written since it was last sent to: they
+    /// are due, so that each of them is an error if they are taken back.
+    pub owed: usize,
+    /// The same among the pushes above.
+    pub held_owed: usize,
     /// Whether a sync covers what is to be sent to it now, but for the pushes above.
     pub covered: bool,
     /// Whether it is in the list of connections to send to.
@@ -117,6 +122,8 @@ impl Connection {
             queued: false,
             parked: false,
             held: Vec::new(),
+            owed: 0,
+            held_owed: 0,
             covered: false,
             listed: false,
             unread: false,

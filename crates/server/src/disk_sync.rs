@@ -99,6 +99,26 @@ impl Handoff {
     }
 }
 
+#[cfg(test)]
+impl DiskSync {
+    /// Without a thread: syncs end as [`DiskSync::land`] and [`DiskSync::fail`] say.
+    pub(crate) fn by_hand(media: &Media) -> DiskSync {
+        let (task, changed, synced) = (Mutex::default(), Condvar::new(), AtomicU64::new(0));
+        let shared = Arc::new(Handoff { media: media.clone(), waker: None, task, changed, synced });
+        DiskSync { shared, thread: None, ticket: 0 }
+    }
+
+    /// All that was asked for is synced.
+    pub(crate) fn land(&self) {
+        self.shared.synced.store(self.ticket, SeqCst);
+    }
+
+    /// Later syncs fail.
+    pub(crate) fn fail(&self) {
+        self.shared.task.lock().error = Some("injected: the disk is gone".into());
+    }
+}
+
 impl Drop for DiskSync {
     fn drop(&mut self) {
         self.shared.task.lock().stop = true;
@@ -130,14 +150,7 @@ mod tests {
         let options = CreateOptions { media, max: 64 << 20, ..CreateOptions::default() };
         let store = Store::create(&dir.path().join("store"), &options).unwrap();
         let kv = Kv::create(&store, "kv").unwrap();
-        let shared = Handoff {
-            media: store.media().clone(),
-            waker: None,
-            task: Mutex::default(),
-            changed: Condvar::new(),
-            synced: AtomicU64::new(0),
-        };
-        let mut sync = DiskSync { shared: Arc::new(shared), thread: None, ticket: 0 };
+        let mut sync = DiskSync::by_hand(store.media());
         let mut asked = |key: &[u8]| {
             kv.put(key, b"value").unwrap();
             let ticket = sync.ask();

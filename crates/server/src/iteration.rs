@@ -34,8 +34,8 @@
 
 use crate::clients::{Clients, Closing, ReplyMode};
 use crate::command::{
-    Call, CommandTable, Fail, admitted, discarded, end_command, feed, listens, may_write, note_uses, queued, refused,
-    remember, store_text, tell_changes, waits_for_settled,
+    Call, CommandTable, Fail, acts_at_once, admitted, discarded, end_command, feed, listens, may_write, note_uses,
+    queued, refused, remember, store_text, tell_changes, waits_for_settled,
 };
 use crate::connection::{Connection, Pool, ReadEnd};
 use crate::error::{Error, Result};
@@ -43,14 +43,14 @@ use crate::exporter::FigureDesk;
 use crate::gather::Gather;
 use crate::keyspace::{Keyspace, Verdict};
 use crate::outbox::{self, Parcel};
-use crate::resp::reply::{Position, Protocol};
+use crate::resp::reply::Protocol;
 use crate::server_state::ServerState;
 use crate::settler::Settler;
-use crate::waiting::Waiters;
 use everbyte_kv::Commit;
 use everbyte_kv::raw::Raw as _;
 use everbyte_media::{Durability, seeded};
 use mio::Waker;
+use served::{Served, Standing, TakenBack, take_back};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -65,6 +65,7 @@ mod naming;
 mod pause;
 mod replicate;
 mod send;
+mod served;
 mod settling;
 mod sweep;
 mod waits;
@@ -114,32 +115,14 @@ pub(crate) struct Iterations {
     pub desk: Option<FigureDesk>,
 }
 
-/// A connection that was served in this iteration.
-struct Served {
-    slot: usize,
-    /// Start of its replies of this iteration.
-    position: Position,
-    /// Commands executed for it in this iteration.
-    commands: usize,
-    /// How many of them have a reply that leaves, now or later.
-    replies: usize,
-    /// Whether its replies may tell of what is not settled.
-    waits: bool,
-}
-
-impl Served {
-    /// Of no command so far.
-    fn none(slot: usize, position: Position) -> Served {
-        Served { slot, position, commands: 0, replies: 0, waits: false }
-    }
-}
-
 /// The end of a request.
 enum Done {
     /// It was executed.
     Kept {
         /// Whether a reply to it leaves: CLIENT REPLY may have said that none does.
         replied: bool,
+        /// Whether it has acted at once, whatever becomes of the batch.
+        stands: bool,
     },
     /// All earlier writes of the iteration are lost.
     Lost {
@@ -166,23 +149,6 @@ struct PendingIteration {
 /// The error for clients whose commands shared a batch with one that failed in its middle.
 const LOST: &[u8] =
     b"ERR store: nothing was done, as a command that shared this batch failed for want of space; try again";
-
-fn take_back(connection: &mut Connection, served: &Served, waiters: &mut Waiters, text: &[u8]) {
-    // A client that waits since then has its error now, and waits no more.
-    if served.commands > 0 && std::mem::take(&mut connection.client.waiting) {
-        waiters.remove(connection.client.id);
-    }
-    connection.out.cut(served.position);
-    // Its subscriptions are not what its replies will say.
-    if connection.client.switching {
-        connection.client.closing = Closing::AfterReplies;
-    }
-    // A command that was queued is answered with an error.
-    if let Some(transaction) = connection.client.transaction.as_mut().filter(|_| served.commands > 0) {
-        transaction.spoiled = true;
-    }
-    (0..served.replies).for_each(|_| connection.out.error(text));
-}
 
 /// Prefetches the memory for the next puts; returns the number of requests covered.
 fn prefetch<'k>(puts: impl Iterator<Item = &'k [u8]>, keys: &mut Keyspace<'_>) -> usize {
@@ -364,7 +330,7 @@ impl Iterations {
         let start = Instant::now();
         if let Err(error) = keys.commit() {
             // No command ran. Earlier commits of careful commands are settled below all the same.
-            self.take_back(&store_text(&error));
+            self.take_back(&store_text(&error), TakenBack::Batch);
             self.recall(&store_text(&error));
             self.careful = CAREFUL_ITERATIONS;
         }
@@ -541,7 +507,10 @@ impl Iterations {
             match connection.next(self.shared.lacks_password(&connection.client)) {
                 Ok(Some(used)) => {
                     self.prefetched = self.prefetched.saturating_sub(1);
+                    let (from, published) = (connection.out.position(), self.shared.outbox.size());
+                    connection.client.strict |= self.shared.is_always(&connection.client);
                     let done = self.command(connection, keys, served.commands == 0);
+                    connection.client.strict |= self.shared.is_always(&connection.client);
                     if matches!(done, Done::Postponed) {
                         connection.postpone();
                         return;
@@ -552,14 +521,20 @@ impl Iterations {
                     connection.advance(used);
                     match done {
                         Done::Lost { reason, replied } => self.lost(connection, served, &reason, replied),
-                        Done::Kept { replied } => {
+                        Done::Kept { replied, stands } => {
                             served.commands += 1;
-                            served.replies += usize::from(replied);
+                            if stands && replied {
+                                let (index, to) = (served.replies, connection.out.position());
+                                served.stands.push(Standing { index, from, to });
+                            }
+                            let waits = connection.client.waiting;
+                            *if waits { &mut served.awaited } else { &mut served.replies } += usize::from(replied);
                         }
                         Done::Postponed | Done::Later => {}
                     }
                     budget.commands -= 1;
-                    budget.size = budget.size.saturating_sub(used);
+                    let published = self.shared.outbox.size().saturating_sub(published);
+                    budget.size = budget.size.saturating_sub(used.saturating_add(published));
                 }
                 Ok(None) => connection.unread = false,
                 Err(malformed) => {
@@ -581,7 +556,7 @@ impl Iterations {
         if client.reply_mode == ReplyMode::SkipNext {
             client.reply_mode = ReplyMode::Skip;
         }
-        let mut lost = false;
+        let (mut lost, mut stands) = (false, false);
         let found = CommandTable::get().look_up(&args).and_then(|index| {
             admitted(client, &mut self.shared, index, &args)?;
             Ok(index)
@@ -620,6 +595,7 @@ impl Iterations {
             }
             Ok((index, false)) => {
                 let command = CommandTable::get().rows[index];
+                stands = acts_at_once(client, command);
                 keys.track(self.shared.follows_changes());
                 keys.begin_command(may_write(client, command, &args));
                 keys.select(client.database);
@@ -705,7 +681,7 @@ impl Iterations {
         Iterations::tell_own(std::mem::take(&mut self.shared.own_stale), out);
         match reason {
             Some(reason) => Done::Lost { reason, replied },
-            None => Done::Kept { replied },
+            None => Done::Kept { replied, stands },
         }
     }
 
@@ -723,27 +699,25 @@ impl Iterations {
     /// iteration goes on, carefully from the next one on.
     fn lost(&mut self, connection: &mut Connection, served: &mut Served, reason: &[u8], replied: bool) {
         self.careful = CAREFUL_ITERATIONS;
-        self.take_back(LOST);
+        self.take_back(LOST, TakenBack::Batch);
         self.recall(LOST);
         for earlier in &mut self.served {
             if let Some(connection) = self.clients.get_mut(earlier.slot) {
-                earlier.position = connection.out.position();
-                (earlier.commands, earlier.replies) = (0, 0);
+                earlier.begin_again(connection.out.position());
             }
         }
-        take_back(connection, served, &mut self.shared.waiters, LOST);
+        take_back(connection, served, &mut self.shared.waiters, LOST, TakenBack::Batch);
         if replied {
             connection.out.error(reason);
         }
-        served.position = connection.out.position();
-        (served.commands, served.replies) = (0, 0);
+        served.begin_again(connection.out.position());
     }
 
     /// No client reads the iteration's replies; every client reads that it failed.
-    fn take_back(&mut self, text: &[u8]) {
+    fn take_back(&mut self, text: &[u8], taken_back: TakenBack) {
         for served in &self.served {
             if let Some(connection) = self.clients.get_mut(served.slot) {
-                take_back(connection, served, &mut self.shared.waiters, text);
+                take_back(connection, served, &mut self.shared.waiters, text, taken_back);
             }
         }
     }

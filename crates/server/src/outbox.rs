@@ -133,29 +133,69 @@ pub(crate) enum Parcel {
     },
 }
 
+impl Parcel {
+    /// Bytes of memory that a message, or a line of MONITOR, holds. The others are bounded by what
+    /// their commands have changed.
+    fn size(&self) -> usize {
+        match self {
+            Parcel::Message(message) => PARCEL_SIZE + message.channel.len() + message.text.len(),
+            Parcel::Line { line, .. } => PARCEL_SIZE + line.len(),
+            Parcel::Answer(_) | Parcel::Invalidation(_) | Parcel::Applied(_) | Parcel::Unapplied => 0,
+        }
+    }
+}
+
+/// Bytes of memory of a parcel beside its contents, about.
+const PARCEL_SIZE: usize = 128;
+
 /// The parcels of the iteration under way.
 #[derive(Default)]
 pub(crate) struct Outbox {
     parcels: Vec<(Parcel, bool)>,
     /// How many belong to commands that have ended.
     ended: usize,
+    /// Bytes of messages and lines.
+    size: usize,
+    /// The same of commands that have ended.
+    ended_size: usize,
+    /// Bytes of lines of the command under way.
+    lines_size: usize,
 }
 
 impl Outbox {
     /// Adds a parcel of the command under way.
     pub(crate) fn add(&mut self, parcel: Parcel) {
+        let size = parcel.size();
+        self.size += size;
+        self.lines_size += if matches!(parcel, Parcel::Line { .. }) { size } else { 0 };
         self.parcels.push((parcel, true));
+    }
+
+    /// Bytes that messages and lines of MONITOR hold.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The same of the command under way.
+    pub(crate) fn command_size(&self) -> usize {
+        self.size - self.ended_size
+    }
+
+    /// Bytes of the lines of the command under way.
+    pub(crate) fn lines_size(&self) -> usize {
+        self.lines_size
+    }
+
+    /// The place of the next parcel.
+    pub(crate) fn place(&self) -> usize {
+        self.parcels.len()
     }
 
     /// The command under way has ended: its parcels wait if what it did or saw is not settled.
     pub(crate) fn end_command(&mut self, waits: bool) {
         self.parcels[self.ended..].iter_mut().for_each(|parcel| parcel.1 = waits);
         self.ended = self.parcels.len();
-    }
-
-    /// The place behind all parcels so far.
-    pub(crate) fn end(&self) -> usize {
-        self.parcels.len()
+        (self.ended_size, self.lines_size) = (self.size, 0);
     }
 
     /// The command under way was refused (PUSH-3). Clients that see all commands see it all the
@@ -164,19 +204,25 @@ impl Outbox {
         self.drop_from(self.ended);
     }
 
-    /// The part of the command under way whose parcels begin at `start` was refused.
-    pub(crate) fn drop_from(&mut self, start: usize) {
-        if !seeded("server-push-of-refused") {
-            // A refused change forgets the readers of keys all the same, and a client that CLIENT
-            // UNBLOCK has ended waits no more.
-            let own = self.parcels.split_off(start);
-            self.parcels.extend(own.into_iter().filter(|(parcel, _)| !matches!(parcel, Parcel::Message(_))));
+    /// The part of the command under way that began at this place was refused.
+    pub(crate) fn drop_from(&mut self, place: usize) {
+        if seeded("server-push-of-refused") {
+            return;
+        }
+        // A refused change forgets the readers of keys all the same, and a client that CLIENT
+        // UNBLOCK has ended waits no more.
+        let own = self.parcels.split_off(place);
+        for (parcel, waits) in own {
+            match parcel {
+                Parcel::Message(_) => self.size -= parcel.size(),
+                parcel => self.parcels.push((parcel, waits)),
+            }
         }
     }
 
     /// Everything of the iteration that waits, and everything that does not.
     pub(crate) fn take(&mut self) -> (Vec<Parcel>, Vec<Parcel>) {
-        self.ended = 0;
+        (self.ended, self.size, self.ended_size, self.lines_size) = (0, 0, 0, 0);
         let (waiting, ready): (Vec<_>, Vec<_>) = self.parcels.drain(..).partition(|(_, waits)| *waits);
         let parcels = |list: Vec<(Parcel, bool)>| list.into_iter().map(|(parcel, _)| parcel).collect();
         (parcels(waiting), parcels(ready))

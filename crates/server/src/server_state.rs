@@ -18,6 +18,7 @@ use crate::outbox::Outbox;
 use crate::pinned_cursors::PinnedCursors;
 use crate::replication::{PrimaryAddress, Replication, Request, Target};
 use crate::resp::parse::Args;
+use crate::resp::reply::Replies;
 use crate::saves::Saves;
 use crate::slowlog::{Latency, SlowCommand, Slowlog, cut};
 use crate::tls::{configure, configure_client};
@@ -111,6 +112,9 @@ pub(crate) struct ServerState {
     /// Keys of which the client that is served keeps copies, and which it has changed itself;
     /// `None`: all keys.
     pub own_stale: Vec<Option<Vec<u8>>>,
+    /// Messages that the script under way has published to its own client: they come before its
+    /// reply.
+    pub own_pushes: Replies,
     /// Set while clients are paused by CLIENT PAUSE. A FAILOVER pauses those that write by itself.
     pub pause: Option<Pause>,
     /// Clients whose requests wait for its end, or for that of a FAILOVER.
@@ -168,6 +172,7 @@ impl ServerState {
             tls_address: None,
             tracking: Tracking::default(),
             own_stale: Vec::new(),
+            own_pushes: Replies::default(),
             pause: None,
             postponed: 0,
             pause_ended: false,
@@ -270,6 +275,11 @@ impl ServerState {
     /// Whether the client must give the password first.
     pub(crate) fn lacks_password(&self, client: &Client) -> bool {
         !client.authenticated && !self.users.is_open()
+    }
+
+    /// Whether the replies to a client wait for the disk.
+    pub(crate) fn is_always(&self, client: &Client) -> bool {
+        client.durability.unwrap_or(self.options.client_durability).is_always()
     }
 
     /// Whole milliseconds since 1970, by the clock of the options.

@@ -9,11 +9,12 @@ use crate::sharing::SharedStore;
 use crate::store::Parts;
 use crate::superblock::copies;
 use crate::superblock::words::Words;
-use crate::{CLUSTER, Result, Store};
+use crate::{CLUSTER, Files, Result, Store};
 use everbyte_media::{Media, seeded};
 use everbyte_members::JoinLock;
 use everbyte_names::LastClose;
 use everbyte_space::Bitmap;
+use std::sync::Arc;
 
 impl Store {
     /// The store on media that is already open, recovered.
@@ -23,6 +24,19 @@ impl Store {
     /// [`crate::Error::Damaged`], [`crate::Error::Truncated`]: nothing has been changed then.
     /// [`crate::Error::Media`].
     pub fn attach(media: Media) -> Result<Store> {
+        Store::attach_by(media, None)
+    }
+
+    /// [`Store::attach`] with these files in place of the system's; see [`Store::set_files`].
+    ///
+    /// # Errors
+    /// As [`Store::attach`].
+    #[doc(hidden)]
+    pub fn attach_with_files(media: Media, files: Arc<dyn Files>) -> Result<Store> {
+        Store::attach_by(media, Some(files))
+    }
+
+    fn attach_by(media: Media, files: Option<Arc<dyn Files>>) -> Result<Store> {
         let (superblock, stale) = copies::choose(&media)?;
         let mut words = Words::read(&media)?;
         let slots = record::read_all(&media, &superblock, record::places(&superblock));
@@ -59,7 +73,8 @@ impl Store {
         media.fence();
         let table = CatalogueTable::new(&superblock, &slots, trie);
         let mut parts = Parts::new(media, superblock, words, table, last);
-        parts.catalogue().lock().recover(slots, &mut recovery)?;
+        files.into_iter().for_each(|files| parts.backing().set_files(files));
+        parts.catalogue().lock().recover(slots, parts.backing(), &mut recovery)?;
         let media = parts.media();
         media.barrier()?;
         parts.growth().limit(&superblock);

@@ -37,6 +37,12 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// The store was opened read-only, and a change of it was asked for.
+    #[error("{path}: the store was opened read-only: nothing has changed; open it to change it")]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+    },
     /// The store was written by a newer Everbyte.
     #[error("{path}: the store {format}, the newest this program knows; use a newer Everbyte")]
     NewerFormat {
@@ -329,6 +335,7 @@ impl ErrorInfo for Error {
             | Error::WrongEngine { .. }
             | Error::WrongFingerprint { .. } => ErrorKind::Foreign,
             Error::NewerFormat { .. } => ErrorKind::Newer,
+            Error::ReadOnly { .. } => ErrorKind::ReadOnly,
             Error::Damaged { .. } | Error::Truncated { .. } | Error::Backing { .. } => ErrorKind::Damaged,
             Error::BadOption { .. } | Error::BadName { .. } | Error::BadRange { .. } | Error::NotExclusive { .. } => {
                 ErrorKind::Invalid

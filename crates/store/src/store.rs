@@ -259,6 +259,13 @@ impl Store {
         &self.parts.recovery
     }
 
+    /// Whether a process may have died with stores that it never flushed: the store was not closed,
+    /// or other processes may have it open, of which any may have died since. An engine then
+    /// flushes and fences the bytes that it decides by (STORE-8).
+    pub fn may_follow_a_death(&self) -> bool {
+        !self.recovery().clean || self.is_shared()
+    }
+
     /// Sizes and counts. Costs one look at each object.
     pub fn info(&self) -> Info {
         let _exclusive = self.exclusive(); // on an error the last known state is shown
@@ -360,8 +367,8 @@ impl Store {
     /// return.
     ///
     /// # Errors
-    /// [`Error::Full`], [`Error::NoSpan`], [`Error::OutOfSpace`], [`Error::Media`]: the table goes
-    /// on as before.
+    /// [`Error::Full`], [`Error::NoSpan`], [`Error::OutOfSpace`], [`Error::ReadOnly`],
+    /// [`Error::Media`]: the table goes on as before.
     pub fn index_names(&self) -> Result<()> {
         let _exclusive = self.renaming()?;
         let mut names = self.parts.catalogue.lock();
@@ -487,7 +494,7 @@ impl Store {
             self.media().refresh()?;
             self.space().clear_states(); // another process may have backed them
             if exclusive.since() == Since::OwnerDied {
-                self.parts.catalogue.inherit()?;
+                self.parts.catalogue.inherit(&self.parts.backing)?;
             }
             if shared.names_changed() || exclusive.since() == Since::OwnerDied {
                 self.parts.catalogue.refresh(LastClose::Clean)?;
@@ -507,12 +514,28 @@ impl Store {
     }
 
     /// The store's lock, for a change of names or of records.
+    ///
+    /// # Errors
+    /// As [`Store::require_writable`] and [`Store::changing`].
     pub(crate) fn renaming(&self) -> Result<Option<Exclusive>> {
+        self.require_writable()?;
         let exclusive = self.changing()?;
         if let Some(shared) = self.parts.sharing.store() {
             shared.count_change_of_names();
         }
         Ok(exclusive)
+    }
+
+    /// Refuses a read-only store: its stores stay in this process, but the files beside it are
+    /// real. Recovery, which runs in such a store too, does not ask.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`].
+    pub(crate) fn require_writable(&self) -> Result<()> {
+        match self.is_read_only() {
+            true => Err(Error::ReadOnly { path: self.media().path().into() }),
+            false => Ok(()),
+        }
     }
 
     /// Refuses a store with an unreadable page among its own: a bitmap of zeros would give away

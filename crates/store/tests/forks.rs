@@ -86,3 +86,30 @@ fn a_child_that_drops_the_store_takes_nothing_from_its_parent() {
         whole
     });
 }
+
+/// An object with a limit that is closed when its parent forks. The child's pager would move
+/// clusters that the parent's pager counts, so the child does not open it.
+#[test]
+fn a_child_opens_no_object_with_a_limit() {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let media = Options { backend: BackendChoice::Shm, ..Options::default() };
+    let path = dir.path().join("store");
+    let create = CreateOptions { max: 1 << 30, media: media.clone(), ..CreateOptions::default() };
+    let store = Store::create(&path, &create).unwrap();
+    let span = ObjectOptions { span: Some(16 << 20), ..ObjectOptions::default() };
+    drop(store.create_object("large", span, |object| object.grow(32 * CLUSTER).map(drop)).unwrap());
+    store.set_resident("large", Some(12), None).unwrap();
+    store.close().unwrap();
+    drop(store); // and with it the mapping that children do not have once it was watched
+    let store = Store::open(&path, &media).unwrap();
+    let child = Forked::new(|| {
+        is_forked(store.object("large"))
+            && is_forked(store.set_resident("large", None, None))
+            && is_forked(store.set_resident("large", Some(20), None))
+    });
+    let object = store.object("large").unwrap();
+    let words = (object.prime() + CLUSTER).get()..object.backed().get();
+    words.clone().step_by(WORDS).for_each(|at| object.media().store(at, at));
+    assert!(child.run(), "the child is refused");
+    assert_eq!(words.step_by(WORDS).filter(|&at| object.media().load(at) != at).count(), 0);
+}

@@ -144,6 +144,7 @@ fn page() -> String {
         OutOfSpace => E::OutOfSpace { at: AT, bytes: 4096, source: media() },
         NotAStore => E::NotAStore { path: path(), detail: detail() },
         Unfinished => E::Unfinished { path: path() },
+        ReadOnly => E::ReadOnly { path: path() },
         NewerFormat => E::NewerFormat { path: path(), format: format() },
         Damaged => E::Damaged(damage()),
         Truncated => E::Truncated { path: path(), len: 4096, needed: AT },

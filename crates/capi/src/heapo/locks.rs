@@ -1,5 +1,6 @@
 //! Calls of `heapo.h` for locks: objects that a thread holds by `heapo_lock`, for programs that
-//! order their own reads and stores.
+//! order their own reads and stores. The end of a thread releases its locks; from then on it has
+//! none and takes none.
 //!
 //! Safety, for all of them: a name is a string that ends with a zero byte or reaches beyond 128
 //! bytes, or null; other pointers are only compared with the addresses of objects, unless the
@@ -34,20 +35,25 @@ thread_local! {
 
 /// Waits until this thread holds the lock of the object.
 pub(crate) fn lock(object: Arc<Mapped>) -> Result<()> {
-    let exclusive = object.enter()?;
-    object.running.fetch_add(1, Ordering::AcqRel); // CAPI-2
-    HELD.with_borrow_mut(|held| held.push(HeldObject { exclusive, object }));
-    Ok(())
+    let locked = HELD.try_with(|held| {
+        let exclusive = object.enter()?;
+        object.running.fetch_add(1, Ordering::AcqRel); // CAPI-2
+        held.borrow_mut().push(HeldObject { exclusive, object });
+        Ok(())
+    });
+    locked.unwrap_or_else(|_| Err(Fault::ending()))
 }
 
 /// Releases the lock, unless this thread has locked the object more often.
 pub(crate) fn unlock(object: &Arc<Mapped>) -> Result<()> {
-    let held = HELD.with_borrow_mut(|held| {
+    let held = HELD.try_with(|held| {
+        let mut held = held.borrow_mut();
         let index = held.iter().rposition(|held| Arc::ptr_eq(&held.object, object))?;
         Some(held.remove(index))
     });
     let name = object.undo.heap().object().name();
-    held.map(drop).ok_or_else(|| Fault::new(libc::EPERM, format!("this thread has not locked object `{name}`")))
+    let released = held.ok().flatten().map(drop);
+    released.ok_or_else(|| Fault::new(libc::EPERM, format!("this thread has not locked object `{name}`")))
 }
 
 /// # Safety

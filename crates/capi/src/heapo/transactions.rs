@@ -2,7 +2,7 @@
 //! object, with others inside it.
 //!
 //! A transaction belongs to the thread that began it. The end of a thread rolls its transactions
-//! back.
+//! back; from then on the thread has none and begins none.
 //!
 //! Safety, for all of them: a name is a string that ends with a zero byte or reaches beyond 128
 //! bytes, or null; other pointers are only compared with the addresses of objects, unless the
@@ -48,7 +48,8 @@ thread_local! {
 
 /// Begins a transaction on an object, or a nested one.
 pub(crate) fn begin(object: Arc<Mapped>) -> Result<()> {
-    RUNNING.with_borrow_mut(|running| {
+    let begun = RUNNING.try_with(|running| {
+        let mut running = running.borrow_mut();
         if let Some(running) = running.iter_mut().find(|running| Arc::ptr_eq(&running.object, &object)) {
             running.depth += 1;
             return Ok(());
@@ -61,16 +62,19 @@ pub(crate) fn begin(object: Arc<Mapped>) -> Result<()> {
         let started = unsafe { std::mem::transmute::<Started<'_>, Started<'static>>(object.undo.start()) };
         running.push(Running { started: Some(started), exclusive, object, depth: 1, doomed: false });
         Ok(())
-    })
+    });
+    begun.unwrap_or_else(|_| Err(Fault::ending()))
 }
 
 /// Runs `body` in this thread's transaction on `object`; `None` without one.
 pub(crate) fn within<T>(object: &Arc<Mapped>, body: impl FnOnce(&Tx<'_>) -> Result<T>) -> Option<Result<T>> {
-    RUNNING.with_borrow(|running| {
+    let ran = RUNNING.try_with(|running| {
+        let running = running.borrow();
         let running = running.iter().find(|running| Arc::ptr_eq(&running.object, object))?;
         let started = running.started.as_ref().expect("taken when it ends");
         Some(body(&started.tx()))
-    })
+    });
+    ran.ok().flatten()
 }
 
 /// The end of a transaction.
@@ -82,14 +86,15 @@ pub(crate) enum End {
 
 /// Ends the innermost transaction on `object`. The outermost is settled, or rolled back, on return.
 pub(crate) fn end(object: &Arc<Mapped>, how: End) -> Result<()> {
-    let ended = RUNNING.with_borrow_mut(|running| {
+    let ended = RUNNING.try_with(|running| {
+        let mut running = running.borrow_mut();
         let index = running.iter().position(|running| Arc::ptr_eq(&running.object, object))?;
         let transaction = &mut running[index];
         transaction.depth -= 1;
         transaction.doomed |= how == End::Abort;
         Some((transaction.depth == 0).then(|| running.swap_remove(index)))
     });
-    let Some(outermost) = ended else {
+    let Some(outermost) = ended.ok().flatten() else {
         let name = object.undo.heap().object().name();
         return Err(Fault::invalid(format!("this thread has no transaction under way on object `{name}`")));
     };

@@ -51,6 +51,9 @@ impl Tx {
         // first, so that two threads that free one block conflict
         self.store_bytes(pointer, &[0; 8])?;
         let freed = self.worker.free(self.ground.offset(address));
+        if let Err(Error::Conflict) = freed {
+            return Err(Stop::Conflict);
+        }
         if freed.is_err() {
             self.store_bytes(pointer, &address.to_le_bytes())?;
         }

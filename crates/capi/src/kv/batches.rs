@@ -1,5 +1,5 @@
 //! Calls of `kv.h` on batches. A batch belongs to its thread; a thread that ends gives its batches
-//! up.
+//! up, and begins none from then on.
 //!
 //! Safety, for all of them: as said in `kv/mod.rs`.
 
@@ -75,21 +75,32 @@ thread_local! {
     static LOADING: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
+/// The batches of this thread; `None` while it ends.
+fn batches<T>(look: impl FnOnce(&mut BTreeMap<u64, HeldBatch>) -> T) -> Option<T> {
+    BATCHES.try_with(|batches| look(&mut batches.borrow_mut())).ok()
+}
+
+/// Takes a batch out of the list.
+fn take(batch: u64) -> Result<HeldBatch> {
+    batches(|batches| batches.remove(&batch)).flatten().ok_or_else(|| bad(batch))
+}
+
 fn with<T>(batch: u64, call: impl FnOnce(&mut HeldBatch) -> Result<T>) -> Result<T> {
-    BATCHES.with_borrow_mut(|batches| {
+    let called = batches(|batches| {
         let held = batches.get_mut(&batch).ok_or_else(|| bad(batch))?;
         // SAFETY: alive: see `begin`.
         unsafe { held.kv.as_ref() }.store().require_here()?;
         call(held)
-    })
+    });
+    called.unwrap_or_else(|| Err(bad(batch)))
 }
 
 /// Gives a batch up; `false` if this thread has none of this number.
 pub(super) fn close(batch: u64) -> Result<bool> {
-    let known = BATCHES.with_borrow(|batches| batches.contains_key(&batch));
+    let known = batches(|batches| batches.contains_key(&batch)).unwrap_or(false);
     if known {
         with(batch, |_| Ok(()))?;
-        drop(BATCHES.with_borrow_mut(|batches| batches.remove(&batch)));
+        drop(take(batch)?);
     }
     Ok(known)
 }
@@ -98,13 +109,13 @@ pub(super) fn close(batch: u64) -> Result<bool> {
 pub(crate) extern "C" fn eb_kv_begin(kv: u64) -> u64 {
     handle(|| {
         let open = handles::kv(kv)?;
-        let is_loading = LOADING.with_borrow(|loading| loading.contains(&kv));
-        if is_loading || BATCHES.with_borrow(|batches| batches.values().any(|held| held.of == kv)) {
+        let has_batch = batches(|batches| batches.values().any(|held| held.of == kv)).ok_or_else(Fault::ending)?;
+        if has_batch || LOADING.with_borrow(|loading| loading.contains(&kv)) {
             return Err(own_batch());
         }
         let number = handles::number();
         let held = HeldBatch::begin(kv, open);
-        BATCHES.with_borrow_mut(|batches| batches.insert(number, held));
+        batches(|batches| batches.insert(number, held));
         Ok(number)
     })
 }
@@ -224,7 +235,7 @@ pub(crate) unsafe extern "C" fn eb_kv_batch_load(
         with(batch, |_| Ok(()))?;
         let table = if table == 0 { None } else { Some(handles::table(table)?) };
         // Out of the list meanwhile: `next` may call this library.
-        let mut held = BATCHES.with_borrow_mut(|batches| batches.remove(&batch)).ok_or_else(|| bad(batch))?;
+        let mut held = take(batch)?;
         LOADING.with_borrow_mut(|loading| loading.push(held.of));
         let loaded = caught(|| match &table {
             // SAFETY: the caller's promise.
@@ -236,7 +247,7 @@ pub(crate) unsafe extern "C" fn eb_kv_batch_load(
             }
         });
         LOADING.with_borrow_mut(Vec::pop);
-        BATCHES.with_borrow_mut(|batches| batches.insert(batch, held));
+        batches(|batches| batches.insert(batch, held));
         // SAFETY: the caller's promise.
         unsafe { store(count, loaded?) };
         Ok(())
@@ -295,7 +306,6 @@ pub(crate) extern "C" fn eb_kv_roll_back(batch: u64, savepoint: u64) -> c_int {
 pub(crate) extern "C" fn eb_kv_commit(batch: u64) -> c_int {
     done(|| {
         with(batch, |_| Ok(()))?;
-        let held = BATCHES.with_borrow_mut(|batches| batches.remove(&batch)).ok_or_else(|| bad(batch))?;
-        held.commit()
+        take(batch)?.commit()
     })
 }

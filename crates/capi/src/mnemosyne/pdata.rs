@@ -43,11 +43,23 @@ pub(super) fn settle(store: &Store, program: &Program, path: &Path) -> Result<()
     for info in store.objects()? {
         let Some(file) = file_of(&info.name).filter(|_| info.name != mine) else { continue };
         let written_over = Some(file) == file_of(mine); // the same file, with another build in it
+        // Other processes wait meanwhile: one that opens its variables must not find them open.
+        store.at_once(|| settle_one(store, &info.name, file, written_over))??;
+    }
+    Ok(())
+}
+
+/// Deletes the variables of a file that is deleted, or was written over.
+fn settle_one(store: &Store, name: &str, file: (u64, u64), written_over: bool) -> Result<()> {
+    use everbyte_store::Error;
+    let path = match store.object(name) {
+        // Another program has deleted them; a running one has them.
+        Err(Error::NotFound { .. } | Error::Attached { .. } | Error::Open { .. }) => return Ok(()),
         // An object that cannot be read, or holds no path, is kept.
-        let known = store.object(&info.name).ok().and_then(|object| path_of(&object).ok().flatten());
-        if written_over || known.is_some_and(|path| is_gone(Path::new(OsStr::from_bytes(&path)), file)) {
-            remove(store, &info.name)?;
-        }
+        object => object.ok().and_then(|object| path_of(&object).ok().flatten()),
+    };
+    if written_over || path.is_some_and(|path| is_gone(Path::new(OsStr::from_bytes(&path)), file)) {
+        remove(store, name)?;
     }
     Ok(())
 }

@@ -180,8 +180,16 @@ pub(crate) unsafe extern "C" fn eb_process_use(process: *mut Caller) -> c_int {
         // SAFETY: as above.
         unsafe { Arc::from_raw(process) }
     });
-    drop(CHOSEN.replace(chosen));
-    0
+    let is_choice = chosen.is_some();
+    let before = CHOSEN.try_with(|mine| mine.replace(chosen));
+    match before {
+        // A thread that is ending has the first caller from then on.
+        Err(_) if is_choice => done(Err(Fault::ending())),
+        before => {
+            drop(before);
+            0
+        }
+    }
 }
 
 /// # Safety

@@ -37,6 +37,18 @@ fn a_killed_program_loses_nothing_it_was_told() {
     killed_again_and_again(|into| compile("crates/capi/tests/c/heapo.c", into), &[]);
 }
 
+/// In functions that run at exit and in destructors of keys, where thread-local values are gone.
+#[test]
+fn a_thread_that_is_ending_makes_calls_and_begins_nothing() {
+    for backend in ["file", "shm"] {
+        let dir = tempfile::tempdir().unwrap();
+        let program = compile("crates/capi/tests/c/ending.c", dir.path());
+        for part in ["exit", "thread"] {
+            assert_eq!(succeed(&program, &dir.path().join("store"), backend, &[part]), "late\n", "{part} on {backend}");
+        }
+    }
+}
+
 /// Far more bytes than the limit in memory, by plain loads and stores.
 #[test]
 fn an_object_larger_than_its_memory_is_used_through_pointers() {

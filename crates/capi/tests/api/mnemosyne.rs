@@ -67,6 +67,20 @@ fn variables_keep_their_values_however_the_program_is_built() {
     }
 }
 
+/// The transaction is on an object of `heapo.h`, which has the same store.
+#[test]
+fn a_program_that_ends_while_a_thread_is_in_a_transaction_keeps_its_variables() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("program");
+    build(&[PROGRAM, MORE], &["-O2"], &program);
+    for backend in ["file", "shm"] {
+        let store = dir.path().join(backend);
+        for (run, part) in (41..).zip(["count", "beside", "count"]) {
+            assert_eq!(succeed(&program, &store, backend, &[part]), format!("{run}\n"), "{part} on {backend}");
+        }
+    }
+}
+
 #[test]
 fn blocks_are_allocated_into_words_and_freed_from_them() {
     for (backend, words) in [("file", &["-O2"][..]), ("shm", &["-O2", "-fsanitize=address"])] {

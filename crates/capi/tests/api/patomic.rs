@@ -122,6 +122,25 @@ fn a_restart_goes_from_what_was_kept_to_the_first_block() {
     assert!(!refused.status.success() && text(&refused).contains("EVERBYTE_TRUNCATION"), "{}", text(&refused));
 }
 
+/// The variable of a mapped region had been changed by a block whose stores a restart repeats.
+#[test]
+fn a_region_keeps_its_address_when_an_earlier_block_is_stored_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = build("patomic_restart.c", dir.path(), &["-O2"]);
+    for (backend, mode) in [("file", "async"), ("shm", "async"), ("file", "sync"), ("shm", "sync")] {
+        let run = |word: &str| {
+            let mut command = Command::new(&program);
+            let store = dir.path().join(format!("{backend}-{mode}"));
+            command.arg(word).env("EVERBYTE_STORE", store).env("EVERBYTE_BACKEND", backend);
+            command.env("EVERBYTE_TRUNCATION", mode).output().unwrap()
+        };
+        let left = run("map");
+        assert_eq!(left.status.signal(), Some(libc::SIGKILL), "{backend} {mode}: {}", text(&left));
+        let found = run("mapped");
+        assert!(found.status.success(), "{backend} {mode}: {}", text(&found));
+    }
+}
+
 /// Without a compiler's transactions: bodies are functions with explicit loads and stores; the next
 /// run finds the committed values.
 #[test]

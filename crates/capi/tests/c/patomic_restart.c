@@ -1,5 +1,6 @@
 /* The order of events when a program starts again: its variables and regions, the settled stores of
- * its blocks, the registered functions, its first block. Usage: patomic_restart leave | find */
+ * its blocks, the registered functions, its first block; and a region that was mapped into a
+ * variable which a block had changed. Usage: patomic_restart leave | find | map | mapped */
 #include "require.h"
 #include <everbyte/patomic.h>
 #include <signal.h>
@@ -60,8 +61,19 @@ static void find(void) {
     MUST(told() == 2);
 }
 
+/* The log still holds the block when the program is killed. */
+static void map(void) {
+    patomic { region = NULL; }
+    MUST(pmap(&region, 8192, PROT_READ | PROT_WRITE, 0));
+    region[600] = LAST;
+    MUST(mnemosyne_flush(&region[600], 8) && mnemosyne_fence());
+    raise(SIGKILL);
+}
+
 int main(int count, char **arguments) {
     if (count > 1 && !strcmp(arguments[1], "leave")) leave();
     if (count > 1 && !strcmp(arguments[1], "find")) return find(), 0;
+    if (count > 1 && !strcmp(arguments[1], "map")) map();
+    if (count > 1 && !strcmp(arguments[1], "mapped")) return MUST(region && region[600] == LAST), 0;
     return 2;
 }

@@ -1,6 +1,9 @@
 /* Persistent variables in several files, and blocks allocated into them. Usage: pstatic PART */
 #include "pstatic.h"
 #include "require.h"
+#include <pthread.h>
+#include <semaphore.h>
+#include <unistd.h>
 
 pstatic uint64_t runs = 40;
 static pstatic char text[5000] = "first";
@@ -30,6 +33,22 @@ static void flushed(void) {
     MUST(mnemosyne_flush(inside(), sizeof(int)) && mnemosyne_flush(&runs, sizeof runs) && mnemosyne_fence());
     fflush(stdout);
     abort();
+}
+
+static sem_t held;
+
+static void *hold(void *unused) {
+    MUST(heapo_create("held") && heapo_lock("held") && heapo_tx_begin("held"));
+    MUST(heapo_malloc("held", 8) && !sem_post(&held));
+    for (;;) pause();
+    return unused;
+}
+
+/* The same in a program that ends while another thread is in a transaction. */
+static void beside(void) {
+    pthread_t one;
+    count();
+    MUST(!sem_init(&held, 0, 0) && !pthread_create(&one, NULL, hold, NULL) && !sem_wait(&held));
 }
 
 static void heap(void) {
@@ -71,6 +90,7 @@ int main(int count_of_words, char **words) {
     const char *part = count_of_words > 1 ? words[1] : "";
     if (!strcmp(part, "count")) return count(), 0;
     if (!strcmp(part, "flushed")) return flushed(), 0;
+    if (!strcmp(part, "beside")) return beside(), 0;
     if (!strcmp(part, "heap")) return heap(), 0;
     if (!strcmp(part, "again")) return again(), 0;
     return 2;

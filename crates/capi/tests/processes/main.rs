@@ -5,3 +5,4 @@ mod programs;
 
 mod rights;
 mod shared;
+mod starts;

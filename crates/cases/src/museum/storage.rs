@@ -196,6 +196,12 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "a backing file bears a pair before the cold table does: after a crash the object can have no limit at that place",
     ),
     exhibit(
+        "store-backing-late",
+        "store",
+        "store-cold-remove",
+        "a backing file is removed after its object: a crash in between leaves a file that no object has",
+    ),
+    exhibit(
         "store-limit-unsettled",
         "store",
         "store-quotas",

@@ -206,7 +206,14 @@ impl Put<'_> {
             ..NewFile::new(FileKind::Directory, (found.mode() & 0o7777) as u16)
         };
         let ino = match self.volume.make(directory, name, &new) {
-            Err(Error::Exists) => self.volume.lookup(directory, name)?.ok_or(Error::NotFound)?,
+            Err(Error::Exists) => {
+                let ino = self.volume.lookup(directory, name)?.ok_or(Error::NotFound)?;
+                if self.volume.attributes(ino)?.kind != FileKind::Directory {
+                    let name = crate::text::escape(name);
+                    return Err(Failure::Words(format!("`{name}` exists in the volume and is no directory")));
+                }
+                ino
+            }
             made => made?,
         };
         self.made.insert(ino);

@@ -85,6 +85,84 @@ fn a_tree_goes_into_a_volume_and_out_of_it() {
     place.bad(&["fs", "ls", "kv:/"], 3, &["kv"]);
 }
 
+/// Nor does it change the file, or what a link leads to.
+#[test]
+fn a_directory_is_not_put_where_a_file_is() {
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home"]);
+    fs::write(place.path("file"), "secret").unwrap();
+    fs::set_permissions(place.path("file"), Permissions::from_mode(0o600)).unwrap();
+    symlink("everbyte.store", place.path("link")).unwrap();
+    for name in ["file", "link"] {
+        place.good(&["fs", "put", name, "home"]);
+        fs::remove_file(place.path(name)).unwrap();
+        fs::create_dir(place.path(name)).unwrap();
+    }
+    fs::write(place.path("link/inner"), "bytes").unwrap();
+    let list = || place.good(&["fs", "ls", "--long", "home:/"]);
+    let before = list();
+    for name in ["file", "link"] {
+        place.bad(&["fs", "put", name, "home"], 2, &[name, "no directory"]);
+        place.bad(&["fs", "put", "--replace", name, "home"], 2, &[name, "no directory"]);
+    }
+    assert_eq!(list(), before);
+    fs::create_dir(place.path("folder")).unwrap();
+    for words in [&["fs", "put", "folder", "home"][..], &["fs", "put", "--replace", "folder", "home"]] {
+        assert!(place.good(words).contains("1 directories"), "into one that is there");
+    }
+}
+
+/// Root without the right to give files to other users, and in one more group.
+#[test]
+fn a_file_that_does_not_get_its_owner_loses_its_set_id_bits() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root makes files of other users");
+        return;
+    }
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home"]);
+    for (name, uid, gid) in [("group", 4001, 5001), ("none", 4001, 5002), ("both", 0, 5001)] {
+        fs::write(place.path(name), "program").unwrap();
+        std::os::unix::fs::chown(place.path(name), Some(uid), Some(gid)).unwrap();
+        fs::set_permissions(place.path(name), Permissions::from_mode(0o6755)).unwrap();
+        place.good(&["fs", "put", name, "home"]);
+    }
+    let get = place.command(&["fs", "get", "home:/", "copy"]);
+    let mut limited = std::process::Command::new("setpriv");
+    limited.args(["--bounding-set=-chown", "--inh-caps=-chown", "--groups=5001"]).current_dir(place.folder.path());
+    limited.arg(get.get_program()).args(get.get_args());
+    let said = crate::common::said(limited.output().expect("setpriv"));
+    assert_eq!(said.code, 0, "{said:?}");
+    let of = |name: &str| {
+        let found = fs::metadata(place.path("copy").join(name)).unwrap();
+        (found.uid(), found.gid(), found.mode() & 0o7777)
+    };
+    let own = rustix::process::getegid().as_raw();
+    assert_eq!(of("group"), (0, 5001, 0o2755));
+    assert_eq!(of("none"), (0, own, 0o755));
+    assert_eq!(of("both"), (0, 5001, 0o6755));
+}
+
+/// The kernel takes them from a file that gets another owner.
+#[test]
+fn capabilities_of_files_are_kept() {
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home"]);
+    fs::write(place.path("program"), "program").unwrap();
+    // CAP_NET_BIND_SERVICE, permitted and effective, in the format's second version
+    let capability: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let flags = rustix::fs::XattrFlags::empty();
+    if rustix::fs::lsetxattr(place.path("program"), "security.capability", &capability, flags).is_err() {
+        eprintln!("skipped: this user, or this file system, gives files no capabilities");
+        return;
+    }
+    place.good(&["fs", "put", "program", "home"]);
+    place.good(&["fs", "get", "home:/program", "copy"]);
+    let mut found = [0; 64];
+    let len = rustix::fs::lgetxattr(place.path("copy"), "security.capability", &mut found[..]).unwrap();
+    assert_eq!(found[..len], capability);
+}
+
 #[test]
 fn snapshots_are_made_read_and_removed() {
     let place = Place::with_store();

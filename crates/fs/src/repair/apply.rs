@@ -54,7 +54,7 @@ impl VolumeRepair {
         }
         media.fence();
         let (lanes, _) = Lanes::recover(media, start, self.head.lanes, &(start..self.object.backed().get()))?;
-        if !self.object.store().recovery().clean {
+        if self.object.store().may_follow_a_death() {
             let pages = Pages::of(&self.object);
             self.inodes.iter().for_each(|&at| recover::reflush(pages, at)); // FS-13
             self.tables.iter().for_each(|&at| media.reflush(at, PAGE));

@@ -23,7 +23,7 @@ mod check;
 pub(crate) mod linked;
 pub(crate) mod split;
 
-use crate::base::Base;
+use crate::base::{Base, after_change};
 use crate::hasher;
 use crate::layout::{BUCKETS_AT, HASH_MAGIC, HashRoot, LINK, PLACE_BITS, RootHead, SEGMENTS, SEGMENTS_AT, SLOTS};
 use crate::log_record::LogState;
@@ -154,7 +154,7 @@ impl Hash {
         state.added += 1;
         if state.added >= PER_BUCKET * split::GROUP || matches!(found, Lookup::Link(_)) {
             state.added = 0;
-            self.split_some(&mut state)?;
+            after_change(self.split_some(&mut state))?;
         }
         self.answer(state, true)
     }

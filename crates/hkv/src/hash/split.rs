@@ -95,10 +95,12 @@ impl Hash {
         media.put(at, words);
         media.flush_unless("hkv-group-unflushed", at, GROUP * BUCKET);
         self.base.write_log_record(&mut state.log, &ops, &[(self.base.root + BUCKETS_AT, count)], sum(words));
-        sweep(&self.base, state.buckets..count)?;
-        self.base.order(&mut state.log);
+        // The log record has counted them, whatever follows.
+        let new = state.buckets..count;
         state.buckets = count;
-        Ok(())
+        let swept = sweep(&self.base, &state.segments, new);
+        self.base.order(&mut state.log);
+        swept
     }
 
     /// Adds a bucket. Ordered on return, like any commit; without free space chains grow instead.
@@ -208,17 +210,22 @@ pub(crate) fn checksum(base: &Base, new: Range<u64>) -> Option<u32> {
     Some(crc32c::crc32c(words?.as_bytes()))
 }
 
+/// [`sweep`], in recovery.
+pub(crate) fn sweep_again(base: &Base, new: Range<u64>) -> Result<()> {
+    let segments = segments(base).ok_or_else(|| base.damaged(base.root, "a bucket that was split leads to none"))?;
+    sweep(base, &segments, new)
+}
+
 /// Removes the slots of new buckets from the old ones, and moves the rest of two buckets of a chain
 /// into the first, if they fit. Flushed. May be repeated.
-pub(crate) fn sweep(base: &Base, new: Range<u64>) -> Result<()> {
+fn sweep(base: &Base, segments: &[u64; SEGMENTS], new: Range<u64>) -> Result<()> {
     let damaged = |at| base.damaged(at, "a bucket that was split leads to none");
-    let segments = segments(base).ok_or_else(|| damaged(base.root))?;
     let (half, media) = (new.end.next_power_of_two() / 2, base.media());
     let read = |at| linked::read(base, at).ok_or_else(|| damaged(at));
     let mut gathered = false;
     for index in new.clone() {
-        let at = bucket_at(&segments, index - half);
-        let (moved, first) = (read(bucket_at(&segments, index))?, read(at)?);
+        let at = bucket_at(segments, index - half);
+        let (moved, first) = (read(bucket_at(segments, index))?, read(at)?);
         let goes = |slot: &u64| moved[..SLOTS as usize].contains(slot) || *slot == 0;
         if first[SLOTS as usize] == 0 {
             continue;
@@ -238,8 +245,8 @@ pub(crate) fn sweep(base: &Base, new: Range<u64>) -> Result<()> {
         media.fence_unless("hkv-gather-unfenced"); // the first bucket before the link to the second falls
     }
     for index in new {
-        let at = bucket_at(&segments, index - half);
-        let (moved, first) = (read(bucket_at(&segments, index))?, read(at)?);
+        let at = bucket_at(segments, index - half);
+        let (moved, first) = (read(bucket_at(segments, index))?, read(at)?);
         let goes = |slot: &u64| moved[..SLOTS as usize].contains(slot) || *slot == 0;
         let mut flusher = Flusher::new(media);
         let mut clear = |at: u64, words: &[u64; 8]| {

@@ -29,7 +29,7 @@ mod scan;
 pub(crate) mod split;
 mod view;
 
-use crate::base::Base;
+use crate::base::{Base, after_change};
 use crate::layout::{Node as Bytes, PLACE_AT, PREFIX_AT, RootHead, TOP_AT, TREE_MAGIC, TreeRoot};
 use crate::log_record::LogState;
 use crate::raw::Raw;
@@ -169,7 +169,7 @@ impl Tree {
         let order = leaf.order.without(index);
         self.base.change(&mut state.log, None, Some(old.at), |_| [(leaf.at, order.0)])?;
         if join::is_sparse(order.count()) {
-            self.join(&mut state, key)?;
+            after_change(self.join(&mut state, key))?;
         }
         self.answer(state, true)
     }

@@ -5,9 +5,10 @@
 //!   1. header, head word, and in the base form the tail word are read and checked
 //!   2. records are read from the head until one is not whole; each goes to the caller
 //!   3. torn-bit form: free words that carry the sense of the lap to come are inverted (RING-2)
-//!   4. the found records are flushed again and a fence orders them: a process that died, rather
-//!      than a machine, leaves words in memory that it never fenced, and later records must not
-//!      survive without them
+//!   4. the words that were read are flushed again and a fence orders them: a process that died,
+//!      rather than a machine, leaves words in memory that it never fenced, and later records must
+//!      not survive without them. Free words of the torn-bit form are among them: an earlier
+//!      recovery may have inverted them (RING-2) and died before its fence
 
 use super::layout::{FORMAT, HEAD_AT, MAGIC, RING_AT, RingHeader, TAIL_AT, TORN};
 use super::{Consumer, Form, Full, Producer, Ring, SharedPositions, WordLog, check_range, parse_position};
@@ -146,7 +147,7 @@ fn settle_found(ring: &Ring, head: u64, tail: u64) {
     ring.media.reflush(ring.at, RING_AT);
     let start = ring.offset(head);
     let whole = ring.at + RING_AT + ring.words * 8;
-    let len = (tail - head) * 8;
+    let len = if ring.form == Form::Torn { ring.words } else { tail - head } * 8;
     let first = len.min(whole - start);
     ring.media.reflush(start, first);
     ring.media.reflush(ring.at + RING_AT, len - first);

@@ -6,7 +6,7 @@ use everbyte_media::Media;
 use everbyte_sim::{Image, Oracle, Seen};
 use std::ops::Range;
 
-const RING: Range<u64> = 4096..4096 + 192 + 32 * 8;
+pub(crate) const RING: Range<u64> = 4096..4096 + 192 + 32 * 8;
 /// A word stored after each flush: how many records are flushed.
 const DEED: u64 = 8192;
 const LEN: u64 = 12288;
@@ -35,7 +35,7 @@ const STEPS: [Step; 38] = {
     ]
 };
 
-fn record(number: u64, len: u64) -> Vec<u64> {
+pub(crate) fn record(number: u64, len: u64) -> Vec<u64> {
     (0..=len).map(|i| if i == 0 { number } else { (number * 100 + i).wrapping_mul(0x9e37_79b9_7f4a_7c15) }).collect()
 }
 

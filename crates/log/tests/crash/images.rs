@@ -2,7 +2,8 @@
 
 use crate::common::{lane, words};
 use everbyte_log::Form;
-use everbyte_sim::{Explorer, Profile};
+use everbyte_media::Media;
+use everbyte_sim::{Explorer, Oracle, Profile, Seen};
 
 /// All settling and tear models: neither log relies on more than the rule, so all must do.
 const PROFILES: [Profile; 5] = [Profile::PMEM, Profile::FILE, Profile::PMEM_LINES, Profile::FILE_LINES, Profile::EADR];
@@ -31,4 +32,35 @@ fn a_base_log_survives_crashes_anywhere() {
         words::program,
         words::check,
     );
+}
+
+/// A power cut has left a torn record and a whole one behind it. A recovery inverted the words of
+/// both and died before its fence; the next one has nothing left to invert, and the record of its
+/// process ends where the whole one begins.
+#[test]
+fn words_that_a_dead_recovery_has_inverted_stay_inverted() {
+    let ring = || (words::RING.start + 192..words::RING.end).step_by(8);
+    let image = words::image(Form::Torn).then(|media| {
+        let mut producer = words::recover(&media).unwrap().1.log.producer;
+        producer.append(&words::record(1, 2)).unwrap();
+        producer.append(&words::record(2, 2)).unwrap();
+        media.store(words::RING.start + 192, 0);
+    });
+    let program = |media: Media, oracle: &Oracle| {
+        // In the first lap the other sense is that of a zero.
+        ring().filter(|&at| media.load(at) != 0).for_each(|at| media.store(at, 0));
+        let (found, recovered) = words::recover(&media).unwrap();
+        assert_eq!(found, [[0; 0]; 0]);
+        let mut producer = recovered.log.producer;
+        oracle.step("append", || {
+            producer.append(&words::record(3, 2)).unwrap();
+            producer.barrier().unwrap();
+        });
+    };
+    let check = |media: Media, seen: &Seen| {
+        let (found, _) = words::recover(&media)?;
+        let fits = found == [words::record(3, 2)] || found.is_empty() && seen.acked_count() == 0;
+        if fits { Ok(()) } else { Err(format!("{found:?}, {seen:?}")) }
+    };
+    Explorer::new("log-inverted").profiles(&[Profile::PMEM]).total(4_000).run(&image, program, check);
 }

@@ -80,7 +80,8 @@ impl Media {
     /// Backs pages that may be hidden and are holes, and stores `bytes` there. Fenced on return.
     ///
     /// # Errors
-    /// [`Error::Io`] if the disk is full: nothing has changed.
+    /// [`Error::Io`] if the disk is full: nothing has changed. [`Error::Unreadable`] if a page of
+    /// the second mapping is lost, so that the bytes did not reach the file.
     ///
     /// # Panics
     /// If the range is not backed, or not whole pages.
@@ -92,6 +93,9 @@ impl Media {
                 let beneath = self.beneath()?;
                 direct.copy_nt(beneath, at, bytes);
                 self.note_change(at, bytes.len() as u64);
+                if let Some(at) = beneath.unreadable(at, bytes.len() as u64) {
+                    return Err(self.unreadable_at(at)); // BUS-3
+                }
             }
             Backend::File(_) | Backend::Sim(_) => {
                 self.extend(at, bytes.len() as u64)?;
@@ -149,5 +153,21 @@ mod tests {
         assert_eq!(word, 7_u64.to_le_bytes(), "both mappings are one memory");
         drop(watch);
         assert_eq!(watched_ranges(), 0);
+    }
+
+    #[test]
+    fn bytes_for_a_lost_page_of_the_second_mapping_are_refused() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let geometry = Geometry { max: 1 << 20, len: 1 << 20, log_at: 16384, log_len: 65536 };
+        let media = OpenOptions::new(directory.path().join("m")).create(geometry, &Options::default()).unwrap();
+        media.fill_beneath(1 << 19, &[1; 4096]).unwrap();
+        let beneath = media.inner.beneath.get().unwrap().address().addr().get();
+        Media::raise_memory_error_at(beneath + (1 << 19));
+        media.fill_beneath((1 << 19) + 4096, &[1; 4096]).unwrap();
+        match media.fill_beneath(1 << 19, &[2; 4096]) {
+            Err(Error::Unreadable(damage)) => assert_eq!(damage.offset, Some(1 << 19)),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(media.load(1 << 19), u64::from_le_bytes([1; 8]), "the file keeps its bytes");
     }
 }

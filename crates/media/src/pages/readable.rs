@@ -89,6 +89,13 @@ impl Media {
     #[doc(hidden)]
     pub fn raise_memory_error(&self, at: impl Into<Offset>) {
         let at = at.into().get();
+        self.inner.mapping.check_len(at, 1);
+        Media::raise_memory_error_at(self.address().addr().get() + at as usize);
+    }
+
+    /// For tests: as [`Media::raise_memory_error`], at an address of any mapping, such as a view's.
+    #[doc(hidden)]
+    pub fn raise_memory_error_at(address: usize) {
         /// The fields of `siginfo_t` that the kernel fills for SIGBUS.
         #[repr(C, align(8))]
         struct BusErrorInfo {
@@ -101,8 +108,6 @@ impl Media {
             rest: [u64; 12],
         }
         const _: () = assert!(size_of::<BusErrorInfo>() == size_of::<libc::siginfo_t>());
-        self.inner.mapping.check_len(at, 1);
-        let address = self.address().addr().get() + at as usize;
         let info =
             BusErrorInfo { signal: libc::SIGBUS, errno: 0, code: CODES[1], pad: 0, address, lsb: 12, rest: [0; 12] };
         // SAFETY: a system call without arguments: it reads and writes no memory of ours.

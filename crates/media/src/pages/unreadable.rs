@@ -17,7 +17,7 @@
 //!          the list.
 //!   BUS-3  No byte of a replaced page reaches the medium: stores there stay in this process,
 //!          `file` neither logs nor checkpoints them, and the next barrier of the thread that
-//!          flushed them is an error.
+//!          flushed them, through the store's mapping or a view, is an error.
 //!
 //! Threads: any. A program that installs a handler for SIGBUS later must call the handler that it
 //! replaces. Elsewhere: the questions of callers (`readable`). Design:
@@ -26,7 +26,7 @@
 use crate::bytes::sizes::{LARGE, PAGE};
 use crate::pages::signals;
 use crate::seeded;
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::ptr::null_mut;
@@ -48,10 +48,14 @@ static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 static FIRST: Block = Block::new();
 
 thread_local! {
-    /// Mapping and offset of this thread's first flush of an unreadable page that no barrier has
-    /// reported.
-    static LOST: Cell<Option<(usize, u64)>> = const { Cell::new(None) };
+    /// For each mapping, by its number, the offset of this thread's first flush of an unreadable
+    /// page that no barrier has reported.
+    static LOST: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
 }
+
+/// The number of the newest mapping. A number, and not the entry: another mapping takes the entry
+/// of one that is dropped.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 struct Block {
     mappings: [WatchedMapping; 32],
@@ -142,7 +146,10 @@ impl WatchedMapping {
 }
 
 /// The registration of a mapping with the handler; it ends when the value is dropped.
-pub(crate) struct Watched(&'static WatchedMapping);
+pub(crate) struct Watched {
+    slot: &'static WatchedMapping,
+    number: u64,
+}
 
 impl Watched {
     pub(crate) fn new(addresses: Range<usize>) -> Watched {
@@ -158,7 +165,7 @@ impl Watched {
                 slot.process.store(std::process::id(), Ordering::Relaxed);
                 slot.end.store(addresses.end, Ordering::Release);
                 slot.start.store(addresses.start, Ordering::Release);
-                return Watched(slot);
+                return Watched { slot, number: NUMBERS.fetch_add(1, Ordering::Relaxed) };
             }
             block = block.next().unwrap_or_else(|| {
                 let new: &'static mut Block = Box::leak(Box::new(Block::new()));
@@ -172,7 +179,7 @@ impl Watched {
     /// The first byte of `at..at+len` that cannot be read, of the pages that this process has
     /// touched.
     pub(crate) fn find(&self, at: u64, len: u64) -> Option<u64> {
-        if seeded("media-zeros-answered") { None } else { self.0.find(&(at..at.saturating_add(len.max(1)))) }
+        if seeded("media-zeros-answered") { None } else { self.slot.find(&(at..at.saturating_add(len.max(1)))) }
     }
 
     /// Whether a flush of `at..at+len` carries bytes that stay in this process (BUS-3). The first
@@ -180,24 +187,40 @@ impl Watched {
     pub(super) fn loses(&self, at: u64, len: u64) -> bool {
         let lost = self.find(at, len);
         if let Some(at) = lost {
-            LOST.set(LOST.get().or(Some((std::ptr::from_ref(self.0).addr(), at))));
+            self.lose(at);
         }
         lost.is_some()
     }
 
-    /// The first of this thread's flushes without effect since the last report.
+    /// Keeps a flush without effect for the thread's next barrier (BUS-3).
+    pub(super) fn lose(&self, at: u64) {
+        // A thread that is ending may have no list any more: see `take_lost`.
+        let _ = LOST.try_with(|lost| {
+            let mut lost = lost.borrow_mut();
+            if lost.iter().all(|(number, _)| *number != self.number) {
+                lost.push((self.number, at));
+            }
+        });
+    }
+
+    /// The first of this thread's flushes without effect since the last report. For a thread that
+    /// is ending and has no list any more, the first unreadable page.
     pub(super) fn take_lost(&self) -> Option<u64> {
-        let (slot, at) = LOST.get()?;
-        (slot == std::ptr::from_ref(self.0).addr() && !seeded("media-lost-flush-acknowledged")).then(|| {
-            LOST.set(None);
-            at
-        })
+        if seeded("media-lost-flush-acknowledged") {
+            return None;
+        }
+        let taken = LOST.try_with(|lost| {
+            let mut lost = lost.borrow_mut();
+            let place = lost.iter().position(|(number, _)| *number == self.number)?;
+            Some(lost.swap_remove(place).1)
+        });
+        taken.unwrap_or_else(|_| self.pages().first().copied())
     }
 
     /// The recorded pages in order, at most [`PAGES`].
     pub(super) fn pages(&self) -> Vec<u64> {
         let mut pages: Vec<u64> =
-            self.0.pages.iter().filter_map(|page| page.load(Ordering::Acquire).checked_sub(1)).collect();
+            self.slot.pages.iter().filter_map(|page| page.load(Ordering::Acquire).checked_sub(1)).collect();
         pages.sort_unstable();
         pages.dedup();
         pages
@@ -206,7 +229,7 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.0.start.store(FREE, Ordering::Release);
+        self.slot.start.store(FREE, Ordering::Release);
     }
 }
 

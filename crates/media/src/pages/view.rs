@@ -4,6 +4,10 @@
 //! through either carries it. A private view shows the store's bytes until it stores to a page, of
 //! 4 KiB always, and has a copy of that page from then on.
 //!
+//! A page that the system cannot read is lost for one mapping, so a view has pages of its own that
+//! are lost. A flush of one through the view fails the thread's next barrier of the store, as a
+//! flush through the store does (BUS-3).
+//!
 //! Threads: any. Elsewhere: which bytes a view may store to, and for how long they keep their place
 //! (`fs`).
 
@@ -46,8 +50,16 @@ pub struct View {
     /// Bytes of the mapping before the first one of the view, to which nothing is mapped.
     lead: u64,
     len: u64,
+    parts: Vec<Piece>,
     private: bool,
     media: Media,
+}
+
+/// A part of a view, with the offset of its first byte.
+struct Piece {
+    first: u64,
+    at: Option<u64>,
+    len: u64,
 }
 
 /// A part of a view: its offset in the store, or zeros, and its length.
@@ -70,7 +82,15 @@ impl Media {
         assert!(are_pages || options.private, "pages are mapped whole: {parts:?}");
         let io = |source| Error::Io { action: "map", path: self.path().into(), source };
         let lead = (options.lead % LARGE) & !4095;
-        let view = |mapping| Some(View { mapping, lead, len, private: options.private, media: self.clone() });
+        let view = |mapping| {
+            let mut first = 0;
+            let placed = parts.iter().map(|&(at, len)| {
+                first += len;
+                Piece { first: first - len, at, len }
+            });
+            let (parts, private) = (placed.collect(), options.private);
+            Some(View { mapping, lead, len, parts, private, media: self.clone() })
+        };
         let (backing, kind) = match &self.inner.backend {
             Backend::Direct(Direct { file: Some(backing), kind, .. }) if are_pages => (backing, kind),
             _ if options.private => return self.copied(parts, lead, len).map(view).map_err(io),
@@ -179,7 +199,30 @@ impl View {
         if let (false, Backend::Direct(direct)) = (self.private, &self.media.inner.backend) {
             let lines = direct.flush(&self.mapping, self.lead + at, len);
             self.media.inner.counters.add(Counter::Lines, lines);
+            self.places(at, len).for_each(|(place, len)| self.media.note_change(place, len));
+            if let Some(place) = self.unreadable(at, len) {
+                self.media.inner.mapping.watched().lose(place); // BUS-3
+            }
         }
+    }
+
+    /// The ranges of the store that a range of the view shows.
+    #[inline]
+    fn places(&self, at: u64, len: u64) -> impl Iterator<Item = (u64, u64)> {
+        let (first, end) = (self.parts.partition_point(|part| part.first + part.len <= at), at + len);
+        let parts = self.parts[first..].iter().take_while(move |part| part.first < end);
+        parts.filter_map(move |part| {
+            let (start, end) = (part.first.max(at), (part.first + part.len).min(end));
+            Some((part.at? + (start - part.first), end - start))
+        })
+    }
+
+    /// The offset in the store of the first byte of a range that could not be read when it was
+    /// touched; its offset in the view if it lies in a part of zeros.
+    #[inline]
+    fn unreadable(&self, at: u64, len: u64) -> Option<u64> {
+        let lost = self.mapping.unreadable(self.lead + at, len)? - self.lead;
+        Some(self.places(lost, 1).next().map_or(lost, |(place, _)| place))
     }
 
     /// Loads a word of each page, so that the system maps it.
@@ -195,7 +238,7 @@ impl View {
     /// [`Error::Unreadable`].
     #[inline]
     pub fn require_readable(&self, at: u64, len: u64) -> Result<()> {
-        self.mapping.unreadable(self.lead + at, len).map_or(Ok(()), |at| Err(self.media.unreadable_at(at)))
+        self.unreadable(at, len).map_or(Ok(()), |place| Err(self.media.unreadable_at(place)))
     }
 }
 
@@ -251,6 +294,40 @@ mod tests {
             assert_eq!((media.counts() - before).lines, 2);
             view.require_readable(0, view.len()).unwrap();
         }
+    }
+
+    #[test]
+    fn a_barrier_is_an_error_after_a_flush_of_a_lost_page_through_a_view() {
+        let folder = tempfile::tempdir().unwrap();
+        let media = media(folder.path(), BackendChoice::Shm);
+        filled(&media);
+        let view = media.view(&PARTS, &ViewOptions { lead: 0x5_000, ..ViewOptions::default() }).unwrap().unwrap();
+        Media::raise_memory_error_at(view.address().addr().get() + 2 * 4096);
+        let place = |outcome: Result<()>| match outcome {
+            Err(Error::Unreadable(damage)) => damage.offset,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(place(view.require_readable(2 * 4096 + 9, 8)), Some(BASE + 9), "by its offset in the store");
+        view.store(4096, 5);
+        view.flush(4096, 8);
+        media.barrier().unwrap(); // of a page that the view has
+        view.store(2 * 4096 + 64, 5);
+        view.flush(2 * 4096 + 64, 8);
+        assert_eq!(place(media.barrier()), Some(BASE + 64));
+        assert_eq!(media.load(BASE + 64), 0, "the store did not reach the medium");
+        media.barrier().unwrap(); // the thread has had its error
+    }
+
+    #[test]
+    fn an_image_notes_the_pages_that_are_flushed_through_a_view() {
+        let folder = tempfile::tempdir().unwrap();
+        let media = media(folder.path(), BackendChoice::Shm);
+        let view = media.view(&PARTS, &ViewOptions { lead: 0x5_000, ..ViewOptions::default() }).unwrap().unwrap();
+        let changed = media.note_changes(std::time::Duration::from_secs(20)).unwrap();
+        view.flush(2 * 4096 - 8, 16); // the end of the first part, and the beginning of the second
+        assert_eq!(changed.take(), [BASE / 4096, BASE / 4096 + 9]);
+        view.flush(5 * 4096 - 8, 8);
+        assert_eq!(changed.take(), [BASE / 4096 + 33]);
     }
 
     #[test]

@@ -137,6 +137,30 @@ fn a_slot_that_a_dead_process_left_half_written_hides_no_later_chunk() {
     assert_eq!(news("media-chunk-left-half"), 0, "the seeded bug is found");
 }
 
+/// The system refuses to unmap a chunk that is being freed, as near its limit on mappings: the map
+/// still has the chunk, so no other one takes its offsets.
+#[test]
+fn a_chunk_that_cannot_be_unmapped_is_not_freed() {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = dir.path().join("store");
+    let media = create(&path);
+    for at in [FAR, FAR + (1 << 30)] {
+        media.extend(at, 4096).unwrap();
+        media.store(at, at);
+    }
+    let freed = everbyte_media::museum::with("media-hide-refused", || media.free_chunks(&|range| range.start == FAR));
+    freed.unwrap_err();
+    let refused = media.extend(FAR, 8192).expect_err("a mapping may lack the chunk").to_string();
+    assert!(refused.contains("failed earlier"), "{refused}");
+    assert_eq!(media.load(FAR + (1 << 30)), FAR + (1 << 30));
+    drop(media);
+    let media = OpenOptions::new(&path).open(&options()).unwrap();
+    assert_eq!(media.load(FAR + (1 << 30)), FAR + (1 << 30));
+    assert_eq!(media.free_chunks(&|range| range.start == FAR).unwrap(), 64 << 10);
+    media.extend(FAR, 8192).unwrap();
+    assert_eq!(media.load(FAR), 0);
+}
+
 /// A file on a disk with one free MiB. As some file systems do, it reserves more than that without
 /// an error.
 struct NearlyFull(File);

@@ -115,6 +115,34 @@ fn a_barrier_is_an_error_after_a_flush_of_a_lost_page() {
     museum::with("media-lost-flush-acknowledged", a_flush_of_a_lost_page_is_no_success).expect_err("not found");
 }
 
+#[test]
+fn each_media_with_a_lost_flush_fails_the_next_barrier_of_the_thread() {
+    let all = [numbered(), numbered(), numbered()];
+    for (media, page) in all.iter().zip([3, 5]) {
+        media.raise_memory_error(page * PAGE);
+        media.flush(page * PAGE, 8);
+    }
+    all[2].barrier().unwrap();
+    for (media, page) in all.iter().zip([3, 5]).rev() {
+        assert_eq!(offset(&media.barrier().unwrap_err()), page * PAGE);
+        media.barrier().unwrap();
+    }
+}
+
+/// Mappings take the entries of those that were dropped.
+#[test]
+fn a_lost_flush_fails_no_barrier_of_a_later_media() {
+    for _ in 0..40 {
+        let media = numbered();
+        media.raise_memory_error(3 * PAGE);
+        media.flush(3 * PAGE, 8);
+        drop(media);
+        let media = numbered();
+        media.flush(4 * PAGE, 8);
+        media.barrier().unwrap();
+    }
+}
+
 /// More pages than are recorded one by one: no range is readable any more, and the process lives.
 #[test]
 fn a_mapping_with_many_lost_pages_is_lost_as_a_whole() {

@@ -40,7 +40,8 @@ impl Schema {
     /// Adds a type that was derived.
     #[doc(hidden)]
     pub fn derived<T: Derived<P>, P: MemPool>(&mut self) -> TypeName {
-        let arguments = T::arguments(self);
+        // a line feed, as a constant can be, would end the line
+        let arguments: Vec<String> = T::arguments(self).into_iter().map(|of| of.replace('\n', "\\n")).collect();
         let name = match arguments.is_empty() {
             true => T::NAME.into(),
             false => format!("{}<{}>", T::NAME, arguments.join(", ")),

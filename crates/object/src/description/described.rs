@@ -51,6 +51,16 @@ pub(crate) fn is_own(name: &str) -> bool {
     OWN.contains(&name)
 }
 
+/// A name without the number that tells types of one name apart: containers of this crate whose
+/// arguments differ and are called alike, as `PVec<PVec<u32>>` and the same of heaps. Numbers of
+/// arguments stay.
+pub(crate) fn bare(name: &str) -> &str {
+    match name.rsplit_once('#') {
+        Some((head, number)) if head.ends_with('>') && number.bytes().all(|digit| digit.is_ascii_digit()) => head,
+        _ => name,
+    }
+}
+
 /// A description taken apart.
 #[derive(Debug, Default)]
 pub(crate) struct Described {
@@ -83,6 +93,14 @@ pub(crate) struct FieldPlace {
     pub label: String,
     pub of: String,
     pub offset: usize,
+}
+
+impl Line {
+    /// Whether it says nothing of the inside, as of containers of this crate. A program's type of
+    /// such a name, which is numbered from 2 on, has fields.
+    pub(crate) fn is_opaque(&self) -> bool {
+        self.tag.is_none() && self.version == 1 && self.fields.is_empty()
+    }
 }
 
 impl Described {
@@ -254,6 +272,20 @@ mod tests {
         let fields = &described.line("A").unwrap().fields;
         assert_eq!((&*fields[0].of, &*fields[1].of), ("[[u8; 4]; 2]", "VCell<8 8>"));
         assert_eq!(described.line("([u8; 4], Option<VCell<8 8>>)").unwrap().size, 24);
+    }
+
+    #[test]
+    fn numbers_of_types_of_one_name_are_taken_off() {
+        for (name, expect) in [
+            ("PVec<PVec<u32>>#2", "PVec<PVec<u32>>"),
+            ("PVec<PVec<PVec<u32>>#2>", "PVec<PVec<PVec<u32>>#2>"),
+            ("PHashMap<u8, PVec<u8>>#12", "PHashMap<u8, PVec<u8>>"),
+            ("Node#2", "Node#2"),
+            ("Lines<#>", "Lines<#>"),
+            ("(VCell<8 8>, u8)#2", "(VCell<8 8>, u8)#2"),
+        ] {
+            assert_eq!(bare(name), expect);
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! [`NodeShape`]: layout of the nodes of an ordered map, as descriptions give it.
 
-use crate::description::described::Described;
+use crate::description::described::{Described, bare};
 
 /// The largest number of entries of a node.
 pub(crate) const MOST_CAP: usize = 31;
@@ -31,7 +31,7 @@ impl NodeShape {
 
     /// The layout that a description gives for the nodes of the ordered map called `map`.
     pub(crate) fn described(described: &Described, map: &str) -> Option<NodeShape> {
-        let line = |part: &str| described.line(&format!("{map}::{part}"));
+        let line = |part: &str| described.line(&format!("{}::{part}", bare(map)));
         let (entry, node) = (line("Entry")?, line("Node")?);
         let field = |label: &str| node.fields.iter().find(|field| field.label == label);
         let (entries, edges) = (field("entries")?, field("edges")?);

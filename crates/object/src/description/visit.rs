@@ -18,9 +18,13 @@ impl Seen {
 }
 
 impl<'t> Tracer<'t> {
-    /// Follows everything that the root leads to, an `R` at `offset` of the pool.
-    pub(crate) fn run<R: PSafe<P>, P: MemPool>(mut self, from: u64, offset: u64) -> HeapWalk<'t, Seen> {
+    /// The root, an `R` at `offset` of the pool.
+    pub(crate) fn root<R: PSafe<P>, P: MemPool>(&mut self, from: u64, offset: u64) {
         self.walk.pointer(from, offset, size_of::<R>() as u64, Owner::Alone, BlockForm::One, Seen::of::<R, P>());
+    }
+
+    /// Follows everything that the blocks met so far lead to.
+    pub(crate) fn run(mut self) -> HeapWalk<'t, Seen> {
         while let Some(Visit { at, elements, what }) = self.walk.next() {
             let at = (self.base + (at - self.prime) as usize) as *const u8;
             let Some(elements) = elements else {
@@ -68,7 +72,9 @@ impl<'t> Tracer<'t> {
 
     /// The words of a vector of `T`s at `this`.
     pub(crate) fn array<T: PSafe<P>, P: MemPool>(&mut self, this: *const u8, words: [u64; 3]) {
-        let (size, held) = (size_of::<T>() as u64, BlockForm::Elements(words[1]));
+        let size = size_of::<T>() as u64;
+        // elements without bytes may be any number
+        let held = BlockForm::Elements(if size > 0 { words[1] } else { 0 });
         self.walk.vector(self.place(this), words, size, held, Seen::of::<T, P>());
     }
 

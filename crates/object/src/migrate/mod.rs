@@ -116,7 +116,7 @@ pub(crate) fn open<R: PSafe<Out<G>>, G: PoolTag>(store: &Store, name: &str) -> R
     let mut bound = lock::<G>()?;
     let found = FoundPool::of(store, name)?;
     let text = Schema::of::<R, Out<G>>().text(found.header.format);
-    if found.description == text {
+    if found.is_of(&text) {
         return found.into_root::<R, G>(&mut bound);
     }
     let (inner, offset, migrated) = attempt::<R, G>(found, &mut bound, &text, true)?;
@@ -127,7 +127,7 @@ pub(crate) fn rehearse<R: PSafe<Out<G>>, G: PoolTag>(store: &Store, name: &str) 
     let mut bound = lock::<G>()?;
     let found = FoundPool::of(store, name)?;
     let text = Schema::of::<R, Out<G>>().text(found.header.format);
-    if found.description == text {
+    if found.is_of(&text) {
         return Ok(Migrated::default());
     }
     let (.., migrated) = attempt::<R, G>(found, &mut bound, &text, false)?;

@@ -165,7 +165,9 @@ impl<'m, P: MemPool> Moving<'m, P> {
         let known = self.blocks.borrow().get(&met.at).copied();
         match (known, met.how) {
             (None, _) => self.prepare(met, part)?,
-            (Some(block), _) if block.part != met.part => return Err(self.damaged(met.at, "a block of two types")),
+            (Some(block), _) if !self.plan.are_alike(block.part, met.part) => {
+                return Err(self.damaged(met.at, "a block of two types"));
+            }
             (Some(_), How::Owned | How::Elements(_) | How::Ring(_)) => {
                 return Err(self.damaged(met.at, "a block with two owners"));
             }

@@ -14,7 +14,8 @@
 //!           that the description gives, inside the bytes that it gives, aligned; a part without
 //!           parts has the same name and the same bytes.
 //!   PLAN-2  Objects that several pointers may share are taken as one type of the program, wherever
-//!           they are pointed to.
+//!           they are pointed to, or as containers of the same name and of the same types
+//!           ([`are_alike`]): a vector and a heap.
 //!   PLAN-3  A derived type of the program takes values of one derived type of the pool, with the
 //!           same name and arguments, and all its values, unless a step leads from one to the
 //!           other. Names bear no modules: types of one name are numbered.
@@ -29,6 +30,7 @@ use crate::description::schema::TypeName;
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::fmt;
+use std::mem::discriminant;
 
 /// Plans a type from its name in the description.
 pub(crate) type PlanOf<P> = fn(&mut Planner<P>, &str) -> Result<PartId, Refusal>;
@@ -112,6 +114,36 @@ pub(crate) struct Part<P: MemPool> {
     /// Bytes of the program's type.
     pub size: usize,
     pub build: Build<P>,
+    /// It was planned by its derive.
+    pub is_derived: bool,
+}
+
+impl<P: MemPool> Part<P> {
+    /// A part whose plan is being made.
+    pub(super) fn unplanned(kind: PartKind, size: usize, build: Build<P>) -> Part<P> {
+        Part { kind, stored: (0, 1), fits: true, same: true, option: None, size, build, is_derived: false }
+    }
+}
+
+/// Whether two parts of one stored type become the same bytes: they are one, or containers and
+/// other types of this crate that hold the same types, by names that they share by design.
+pub(super) fn are_alike<P: MemPool>(parts: &[Part<P>], one: PartId, other: PartId) -> bool {
+    if one == other {
+        return true;
+    }
+    let [one, other] = [one, other].map(|id| &parts[id.0]);
+    let is_one_form = discriminant(&one.kind) == discriminant(&other.kind)
+        && (one.stored, one.size, one.fits) == (other.stored, other.size, other.fits);
+    if one.is_derived || other.is_derived || !is_one_form {
+        return false; // a type that holds itself is a derived one: this ends
+    }
+    let [mut one, mut other] = [one, other].map(|part| part.kind.parts());
+    loop {
+        match (one.next(), other.next()) {
+            (Some(one), Some(other)) if are_alike(parts, one, other) => {}
+            ends => return matches!(ends, (None, None)),
+        }
+    }
 }
 
 /// The answers of a type about itself during planning.
@@ -129,8 +161,8 @@ pub struct Planner<P: MemPool> {
     pub(super) format: u32,
     pub(super) parts: Vec<Part<P>>,
     pub(super) known: HashMap<(TypeId, String), PartId>,
-    /// PLAN-2: by stored name, the type of the program.
-    pub(super) shared: HashMap<String, (TypeId, &'static str)>,
+    /// PLAN-2: stored names, and their types of the program.
+    pub(super) shared: Vec<(String, PartId, &'static str)>,
     /// PLAN-3.
     pub(super) own_types: OwnTypes,
 }
@@ -143,6 +175,11 @@ pub(crate) struct Plan<P: MemPool> {
 impl<P: MemPool> Plan<P> {
     pub(super) fn part(&self, id: PartId) -> &Part<P> {
         &self.parts[id.0]
+    }
+
+    /// PLAN-2.
+    pub(super) fn are_alike(&self, one: PartId, other: PartId) -> bool {
+        are_alike(&self.parts, one, other)
     }
 
     /// The steps that the program's own functions take, with the parts that they make.

@@ -1,22 +1,24 @@
 //! Planning by each form of type: the requirements on the description at its place.
 
 use super::moving::Moving;
-use super::plan::{Build, OptionOf, Part, PartId, PartKind, Plan, Planned, Planner, Step};
+use super::plan::{Build, OptionOf, Part, PartId, PartKind, Plan, Planned, Planner, Step, are_alike};
 use super::refusal::{Reason, Refusal, base};
 use crate::description::derived::{Derived, Field, Parts, tag_size};
-use crate::description::described::{Described, FieldPlace, Line, missing, tagged};
+use crate::description::described::{Described, FieldPlace, Line, bare, missing, tagged};
 use crate::description::niche::Tag;
 use crate::description::node_shape::NodeShape;
 use crate::description::schema::{Schema, Shape, TypeName};
 use crate::types::entry::MapEntry;
 use crate::{MemPool, PSafe};
 use std::any::{TypeId, type_name};
+use std::collections::HashMap;
 use std::mem::offset_of;
 
 /// Fields of a part: their stored offsets, and the parts that they become.
 type Fields = Vec<(usize, PartId)>;
 
-/// `T` of `Name<T>`.
+/// `T` of `Name<T>`. The name of a container, which has a line, may bear a number: callers take
+/// that off ([`bare`]).
 fn argument<'s>(stored: &'s str, name: &str) -> Option<&'s str> {
     stored.strip_prefix(name)?.strip_prefix('<')?.strip_suffix('>')
 }
@@ -48,6 +50,7 @@ impl<P: MemPool> Plan<P> {
         let (parts, known, shared, own_types) = Default::default();
         let mut planner = Planner { described, format, parts, known, shared, own_types };
         R::plan(&mut planner, &root)?;
+        planner.require_shared()?;
         planner.own_types.require()?;
         planner.finish()
     }
@@ -69,7 +72,7 @@ impl<P: MemPool> Planner<P> {
         // Only a pointer asks for the part meanwhile, and it does not look into it.
         let (kind, build) = (PartKind::Plain, build::<T, P> as Build<P>);
         let size = size_of::<T>();
-        self.parts.push(Part { kind, stored: (0, 1), fits: true, same: true, option: None, size, build });
+        self.parts.push(Part::unplanned(kind, size, build));
         let Planned { kind, stored, fits } = plan(self)?;
         let option = match &kind {
             PartKind::Older(of, _) => self.parts[of.0].option,
@@ -108,8 +111,9 @@ impl<P: MemPool> Planner<P> {
     pub(crate) fn whole<T: PSafe<P>>(&mut self, stored: &str) -> Result<PartId, Refusal> {
         self.add::<T>(stored, |planner| {
             let (name, text) = planner.describe::<T>();
-            let found = planner.described.line(stored).is_some();
-            let is_same = name == stored
+            let line = planner.described.line(stored);
+            let found = line.is_some();
+            let is_same = (name == stored || name == bare(stored) && line.is_some_and(Line::is_opaque))
                 && text.lines().all(|line| planner.described.says(line))
                 && found == text.lines().any(|line| line.starts_with(&format!("{name} ")));
             match is_same {
@@ -141,24 +145,31 @@ impl<P: MemPool> Planner<P> {
             let of = argument(stored, name).filter(|_| no_line).ok_or_else(|| planner.another::<W>(stored))?;
             let part = T::plan(planner, of)?;
             if matches!(kind(part), PartKind::Counted(_) | PartKind::Weak(_)) {
-                planner.share::<T>(of)?;
+                planner.shared.push((of.into(), part, type_name::<T>()));
             }
             Ok(Planned { kind: kind(part), stored: (8, 8), fits: true })
         })
     }
 
-    /// PLAN-2.
-    fn share<T: PSafe<P>>(&mut self, stored: &str) -> Result<(), Refusal> {
-        let taken = (TypeId::of::<T::At<'static>>(), type_name::<T>());
-        let first = *self.shared.entry(stored.into()).or_insert(taken);
-        let names = [first.1, taken.1].map(base);
-        match first.0 == taken.0 {
-            true => Ok(()),
-            false => Err(Reason::differs(format!(
-                "shared objects `{stored}` are `{}` here and `{}` there",
-                names[0], names[1]
-            ))),
+    /// PLAN-2, once all is planned.
+    fn require_shared(&self) -> Result<(), Refusal> {
+        let mut firsts = HashMap::new();
+        for (stored, part, taken) in &self.shared {
+            let (first, as_first) = *firsts.entry(stored).or_insert((*part, *taken));
+            if !are_alike(&self.parts, first, *part) {
+                return Err(Reason::differs(format!(
+                    "shared objects `{stored}` are `{}` here and `{}` there",
+                    base(as_first),
+                    base(taken)
+                )));
+            }
         }
+        Ok(())
+    }
+
+    /// Whether `stored` has the line of a container of this crate with these words.
+    fn is_container(&self, stored: &str, words: (usize, usize)) -> bool {
+        self.described.line(stored).is_some_and(|line| (line.size, line.align) == words && line.is_opaque())
     }
 
     /// A vector or a queue `W` of `T`s, called `name`.
@@ -170,8 +181,8 @@ impl<P: MemPool> Planner<P> {
     ) -> Result<PartId, Refusal> {
         self.add::<W>(stored, |planner| {
             let words = (size_of::<W>(), align_of::<W>());
-            let line = planner.described.line(stored).filter(|line| (line.size, line.align) == words);
-            let of = argument(stored, name).filter(|_| line.is_some()).ok_or_else(|| planner.another::<W>(stored))?;
+            let is_it = planner.is_container(stored, words);
+            let of = argument(bare(stored), name).filter(|_| is_it).ok_or_else(|| planner.another::<W>(stored))?;
             Ok(Planned { kind: kind(T::plan(planner, of)?), stored: words, fits: true })
         })
     }
@@ -183,14 +194,14 @@ impl<P: MemPool> Planner<P> {
         name: &str,
         shape: Option<NodeShape>,
     ) -> Result<PartId, Refusal> {
-        if self.described.line(&format!("{stored}::Entry")).is_none() {
+        let entries = format!("{}::Entry", bare(stored));
+        if self.described.line(&entries).is_none() {
             return self.whole::<M>(stored); // formats 1 and 2 did not describe entries
         }
         self.add::<M>(stored, |planner| {
             let words = (size_of::<M>(), align_of::<M>());
-            let line = planner.described.line(stored).filter(|line| (line.size, line.align) == words);
-            let is_map = line.is_some() && argument(stored, name).is_some();
-            let entry = planner.described.line(&format!("{stored}::Entry")).filter(|_| is_map).cloned();
+            let is_map = planner.is_container(stored, words) && argument(bare(stored), name).is_some();
+            let entry = planner.described.line(&entries).filter(|_| is_map).cloned();
             let entry = entry.ok_or_else(|| planner.another::<M>(stored))?;
             let of = planner.entry::<K, V>(&entry)?;
             let Some(shape) = shape else {
@@ -215,7 +226,7 @@ impl<P: MemPool> Planner<P> {
         self.known.insert(key, id);
         let own = (size_of::<MapEntry<K, V>>(), align_of::<MapEntry<K, V>>());
         let (kind, build) = (PartKind::Plain, never::<P> as Build<P>);
-        self.parts.push(Part { kind, stored: (0, 1), fits: true, same: true, option: None, size: own.0, build });
+        self.parts.push(Part::unplanned(kind, own.0, build));
         let fields = [Field::new::<K>("key", 0), Field::new::<V>("value", offset_of!(MapEntry<K, V>, value))];
         let (fields, fits) = self.fields(line, "", &fields)?;
         let part = &mut self.parts[id.0];
@@ -227,7 +238,7 @@ impl<P: MemPool> Planner<P> {
     /// An `Option<T>`.
     pub(crate) fn option<T: PSafe<P>>(&mut self, stored: &str) -> Result<PartId, Refusal> {
         self.add::<Option<T>>(stored, |planner| {
-            let found = argument(stored, "Option").zip(planner.described.line(stored).cloned());
+            let found = argument(bare(stored), "Option").zip(planner.described.line(stored).cloned());
             let (inner, line) = found.ok_or_else(|| planner.another::<Option<T>>(stored))?;
             let of = T::plan(planner, inner)?;
             let (value, format) = (inner.into(), planner.format);
@@ -291,7 +302,7 @@ impl<P: MemPool> Planner<P> {
     /// that it is made from.
     #[doc(hidden)]
     pub fn derived<T: Derived<P>>(&mut self, stored: &str) -> Result<PartId, Refusal> {
-        self.add::<T>(stored, |planner| {
+        let part = self.add::<T>(stored, |planner| {
             let line = planner.described.line(stored).cloned().ok_or_else(|| planner.another::<T>(stored))?;
             if (base(&line.name), line.version) == (T::NAME, T::VERSION) {
                 let wanted = planner.describe::<T>().0;
@@ -303,7 +314,9 @@ impl<P: MemPool> Planner<P> {
             let step = Step { name: T::NAME, from: older.version, to: T::VERSION };
             planner.own_types.step(stored, T::NAME);
             Ok(Planned { kind: PartKind::Older(of, step), stored: planner.part(of).stored, fits: false })
-        })
+        })?;
+        self.parts[part.0].is_derived = true;
+        Ok(part)
     }
 
     /// `T` is the last of the types that could have been of this version.

@@ -21,8 +21,8 @@
 //!   COUNT-4  The end of an object, and its counts, are reported only after the transaction that
 //!            changed them is ordered.
 //!
-//! Threads: pins and numbers are shared under their lock, counts under theirs; a lock on counts is
-//! taken before pins.
+//! Threads: pins and numbers are shared under their lock, counts under theirs; a lane is taken
+//! before the lock on counts (LOCK-2), and that before pins.
 
 use crate::transaction::running::{Drop, Running};
 use crate::transaction::sync::{Condvar, Mutex, MutexGuard};
@@ -254,6 +254,7 @@ impl Running {
             deltas
         };
         if deltas.iter().any(|(_, delta)| delta.shared) {
+            self.tx().take_lane().map_err(Error::from)?; // LOCK-2: its holder may wait for counts
             self.lock_counts(); // 1
         }
         self.refuse_pinned(&deltas, first)?; // 2

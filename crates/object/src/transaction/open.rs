@@ -83,7 +83,7 @@ pub(crate) fn open<R: PSafe<Out<G>>, G: PoolTag>(store: &Store, name: &str) -> R
     let mut bound = lock::<G>()?;
     let found = FoundPool::of(store, name)?;
     let wanted = Schema::of::<R, Out<G>>().text(found.header.format);
-    if found.description != wanted {
+    if !found.is_of(&wanted) {
         return Err(migrate::mismatch::<R, Out<G>>(&found.stored(), &wanted));
     }
     found.into_root::<R, G>(&mut bound)
@@ -109,6 +109,12 @@ impl FoundPool {
 
     pub(crate) fn name(&self) -> &str {
         self.inner.object.name()
+    }
+
+    /// Whether its description is this one. Earlier programs wrote line feeds of arguments as they
+    /// are.
+    pub(crate) fn is_of(&self, text: &str) -> bool {
+        self.description == text || self.description == text.replace("\\n", "\n")
     }
 
     /// The store offset of the description.
@@ -241,6 +247,9 @@ pub(crate) fn describe_in(
     tx.store(inner.object.root_at().get(), (prime + root).get())
 }
 
+/// Generations that are believed: no checksum covers the word.
+const GENERATIONS: std::ops::Range<u64> = 1..1 << 63;
+
 /// The header of a pool, which may be open or not.
 pub(crate) fn read_header(object: &Object) -> Result<Header> {
     let at = object.prime() + HEADER;
@@ -254,6 +263,9 @@ pub(crate) fn read_header(object: &Object) -> Result<Header> {
     }
     if header.format > FORMAT {
         return Err(Error::NewerFormat { object: name(), format: Format::new(header.format, FORMAT) });
+    }
+    if !GENERATIONS.contains(&header.generation) {
+        return Err(damaged(object, (object.prime() + GENERATION).get(), "the pool cannot have been opened so often"));
     }
     if !sums_agree(header.root_checksum, header.root_sum()) {
         return Err(damaged(

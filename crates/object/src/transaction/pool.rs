@@ -16,9 +16,10 @@ use crate::transaction::open_pool::OpenPool;
 use crate::transaction::running;
 use crate::transaction::running::Current;
 use crate::transaction::sync::RwLock;
+use crate::types::hash_map::seed_of;
 use everbyte_media::seeded;
 use std::fmt::Debug;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Arc;
@@ -111,8 +112,8 @@ pub(crate) fn is_uncommitted<P: MemPool>(at: *const u8) -> bool {
 pub struct Slot {
     /// POOL-1. The address of the object's prime page; offsets of pointers count from it.
     base: AtomicPtr<u8>,
-    /// The number of this opening, on media.
-    generation: AtomicU64,
+    /// The mark of this opening, for values on media that end with it.
+    mark: AtomicU64,
     /// Its number among all openings of this process; 0 before the first.
     opening: AtomicU64,
     /// Read-locked by transactions that hold no root, write-locked to open and close.
@@ -125,7 +126,7 @@ impl Slot {
     pub const fn new() -> Slot {
         Slot {
             base: AtomicPtr::new(ptr::null_mut()),
-            generation: AtomicU64::new(0),
+            mark: AtomicU64::new(0),
             opening: AtomicU64::new(0),
             open: RwLock::new(None),
         }
@@ -140,8 +141,9 @@ impl Slot {
 
     pub(crate) fn bind(&self, slot: &mut Option<Arc<OpenPool>>, inner: &Arc<OpenPool>) {
         static OPENINGS: AtomicU64 = AtomicU64::new(1);
-        self.opening.store(OPENINGS.fetch_add(1, Ordering::Relaxed), Ordering::Release);
-        self.generation.store(inner.generation, Ordering::Release);
+        let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);
+        self.opening.store(opening, Ordering::Release);
+        self.mark.store(mark_of(inner, opening), Ordering::Release);
         self.base.store(inner.base, Ordering::Release);
         *slot = Some(Arc::clone(inner));
     }
@@ -158,10 +160,18 @@ pub(crate) fn base<P: MemPool>() -> *mut u8 {
     P::Tag::slot().base()
 }
 
-/// The number of this opening of the pool under `P`'s tag.
+/// A mark that no other opening has, of this process or another: a random one, since nothing on
+/// media can say for certain which openings there were. On recorded media it follows from store
+/// and generation, so a program that runs twice stores the same.
+fn mark_of(inner: &OpenPool, opening: u64) -> u64 {
+    let mark = seed_of(inner, 0)[0];
+    if inner.media().is_recorded() { mark } else { RandomState::new().hash_one((mark, opening)) }
+}
+
+/// The mark of this opening of the pool under `P`'s tag.
 #[inline(always)]
-pub(crate) fn generation<P: MemPool>() -> u64 {
-    P::Tag::slot().generation.load(Ordering::Relaxed)
+pub(crate) fn mark<P: MemPool>() -> u64 {
+    P::Tag::slot().mark.load(Ordering::Relaxed)
 }
 
 /// The number of this opening among all of the process.

@@ -35,7 +35,7 @@ impl<P: MemPool> PString<P> {
 
     /// Adds `text` at the end.
     pub fn push_str(&mut self, text: &str, j: &Journal<P>) {
-        self.bytes.extend_from_slice(text.as_bytes(), j);
+        self.bytes.add_all(text.as_bytes(), j);
     }
 
     /// Adds a character at the end.
@@ -95,7 +95,8 @@ impl<P: MemPool> PString<P> {
     /// The text.
     #[inline(always)]
     pub fn as_str(&self) -> &str {
-        // SAFETY: only whole characters are ever put in or taken off.
+        // SAFETY: only whole characters are ever put in or taken off, also if the engine stops
+        // the body in between (`add_all`).
         unsafe { std::str::from_utf8_unchecked(&self.bytes) }
     }
 

@@ -2,9 +2,12 @@
 
 use crate::description::schema::{Schema, TypeName};
 use crate::migrate::{Moving, PartId, Planner, Refusal};
+use crate::transaction::counts::Spread;
 use crate::{Journal, MemPool, PSafe, Tracer, transaction::pool};
+use std::any::TypeId;
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::panic::RefUnwindSafe;
 
@@ -21,8 +24,8 @@ pub struct VCell<T: Copy, P: MemPool> {
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Inside<T: Copy> {
-    /// The opening in which `value` was set; 0: none.
-    generation: u64,
+    /// The mark of the opening in which `value` was set, and of its type; 0: none.
+    mark: u64,
     value: std::mem::MaybeUninit<T>,
 }
 
@@ -33,7 +36,7 @@ impl<T: Copy, P: MemPool> RefUnwindSafe for VCell<T, P> {}
 impl<T: Copy + 'static, P: MemPool> VCell<T, P> {
     /// A cell that holds nothing.
     pub const fn new() -> VCell<T, P> {
-        let inside = Inside { generation: 0, value: std::mem::MaybeUninit::uninit() };
+        let inside = Inside { mark: 0, value: std::mem::MaybeUninit::uninit() };
         VCell { inside: UnsafeCell::new(inside), marker: PhantomData }
     }
 
@@ -43,16 +46,24 @@ impl<T: Copy + 'static, P: MemPool> VCell<T, P> {
         // SAFETY: a cell hands out no references and is not shared by threads, so no other code is
         // changing it.
         let inside = unsafe { *self.inside.get() };
-        // Openings are numbered from 1; before the first, the pool type's own number is 0, too.
-        let set = inside.generation != 0 && inside.generation == pool::generation::<P>();
-        // SAFETY: set in this opening of the pool, so in this process.
+        let set = inside.mark != 0 && inside.mark == Self::mark();
+        // SAFETY: set in this opening of the pool, so in this process, by a cell of this type.
         set.then(|| unsafe { inside.value.assume_init() })
     }
 
     /// Sets the value, to the end of the opening.
     #[inline]
     pub fn set(&self, value: T, j: &Journal<P>) {
-        self.put(pool::generation::<P>(), value, j);
+        self.put(Self::mark(), value, j);
+    }
+
+    /// The mark of values that are set now. The type is a part of it: an earlier program may have
+    /// shared one cell between pointers that are of cells of two types in this one.
+    #[inline]
+    fn mark() -> u64 {
+        let mut hasher = Spread::default();
+        TypeId::of::<T>().hash(&mut hasher);
+        pool::mark::<P>() ^ hasher.finish()
     }
 
     /// Forgets the value.
@@ -62,9 +73,9 @@ impl<T: Copy + 'static, P: MemPool> VCell<T, P> {
         }
     }
 
-    fn put(&self, generation: u64, value: T, j: &Journal<P>) {
+    fn put(&self, mark: u64, value: T, j: &Journal<P>) {
         j.running().log(self.inside.get().cast(), size_of::<Inside<T>>());
-        let inside = Inside { generation, value: std::mem::MaybeUninit::new(value) };
+        let inside = Inside { mark, value: std::mem::MaybeUninit::new(value) };
         // SAFETY: logged (OBJ-1); a cell hands out no references and is not shared by threads.
         unsafe { self.inside.get().write(inside) }
     }

@@ -7,7 +7,7 @@ use crate::verify::deep::guess::name_leaks;
 use crate::verify::deep::reader::Reader;
 use crate::verify::deep::report::Report;
 use crate::verify::deep::types::Types;
-use crate::verify::deep::{self};
+use crate::verify::deep::{self, Start};
 use crate::{RepairPlan, Result, Token, transaction::open, verify::repair};
 use everbyte_media::Offset;
 use everbyte_store::Total;
@@ -66,8 +66,12 @@ impl UntypedPool {
         let described = Described::parse(&self.description).unwrap_or_default();
         let (types, root) = Types::new(&described);
         let own = [self.inner.object.prime().saturating_add(self.header.schema), undo.lanes_at()].map(Offset::get);
-        let mut report = deep::examine(undo.heap(), &own, undo.check(None), progress, |walk| {
-            Reader { walk: walk.without(given_up), types: &types }.run(root, self.header.root.get())
+        let mut report = deep::examine(undo.heap(), &own, undo.check(None), progress, |walk, start| {
+            let mut reader = Reader { walk: walk.without(given_up), types: &types };
+            if start == Start::Root {
+                reader.root(root, self.header.root.get());
+            }
+            reader.run()
         });
         name_leaks(&mut report, undo.heap(), &types);
         report

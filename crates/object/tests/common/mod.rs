@@ -3,7 +3,9 @@
 
 use everbyte_media::{Checked, Length, Media, Options};
 use everbyte_object::layout::{HEADER, Header, fingerprint};
-use everbyte_object::{Journal, MemPool, PRefCell, PSafe, Pbox};
+use everbyte_object::{
+    Journal, MemPool, PBTreeMap, PBinaryHeap, PHashMap, PHashSet, PRefCell, PSafe, PVec, PVecDeque, Pbox, Prc, VCell,
+};
 use everbyte_store::{FormatOptions, Store};
 use zerocopy::IntoBytes;
 
@@ -49,6 +51,59 @@ pub(crate) fn make_vague(store: &Store, name: &str) {
     let old: String = text.lines().map(vague).collect();
     assert_ne!(old, text);
     make_old(store, name, 1, &old);
+}
+
+/// Containers of types that are called alike in descriptions: the second of each pair is numbered.
+#[derive(PSafe)]
+#[repr(C)]
+pub(crate) struct Twins<T: PSafe<P>, P: MemPool> {
+    pub vectors: (PVec<PVec<T, P>, P>, PVec<PBinaryHeap<T, P>, P>),
+    pub queues: (PVecDeque<PVec<T, P>, P>, PVecDeque<PBinaryHeap<T, P>, P>),
+    pub hashed: (PHashMap<u8, PVec<T, P>, P>, PHashMap<u8, PBinaryHeap<T, P>, P>),
+    pub ordered: (PBTreeMap<u8, PVec<T, P>, P>, PBTreeMap<u8, PBinaryHeap<T, P>, P>),
+    pub options: (Option<PVec<T, P>>, Option<PBinaryHeap<T, P>>),
+    pub shared: (Prc<PVec<T, P>, P>, Prc<PBinaryHeap<T, P>, P>),
+    pub sets: (PVec<PHashMap<u8, (), P>, P>, PVec<PHashSet<u8, P>, P>),
+    pub volatile: (Option<VCell<u64, P>>, Option<VCell<i64, P>>),
+}
+
+impl<T: PSafe<P> + Ord, P: MemPool> Twins<T, P> {
+    pub(crate) fn new(make: impl Fn(u8) -> T, j: &Journal<P>) -> Twins<T, P> {
+        let vector = |number| PVec::from_iter([make(number)], j);
+        let heap = |number| PBinaryHeap::from_iter([make(number)], j);
+        Twins {
+            vectors: (PVec::from_iter([vector(1)], j), PVec::from_iter([heap(2)], j)),
+            queues: (PVecDeque::from_iter([vector(3)], j), PVecDeque::from_iter([heap(4)], j)),
+            hashed: (PHashMap::from_iter([(0, vector(5))], j), PHashMap::from_iter([(0, heap(6))], j)),
+            ordered: (PBTreeMap::from_iter([(0, vector(7))], j), PBTreeMap::from_iter([(0, heap(8))], j)),
+            options: (Some(vector(9)), Some(heap(10))),
+            shared: (Prc::new(vector(11), j), Prc::new(heap(12), j)),
+            sets: (
+                PVec::from_iter([PHashMap::from_iter([(13, ())], j)], j),
+                PVec::from_iter([PHashSet::from_iter([14], j)], j),
+            ),
+            volatile: (Some(VCell::new()), Some(VCell::new())),
+        }
+    }
+
+    /// The values, in the order of their numbers.
+    pub(crate) fn values(&self) -> Vec<&T> {
+        let (one, other) = (&self.options.0, &self.options.1);
+        vec![
+            &self.vectors.0[0][0],
+            self.vectors.1[0].peek().unwrap(),
+            &self.queues.0[0][0],
+            self.queues.1[0].peek().unwrap(),
+            &self.hashed.0[&0][0],
+            self.hashed.1[&0].peek().unwrap(),
+            &self.ordered.0[&0][0],
+            self.ordered.1[&0].peek().unwrap(),
+            &one.as_ref().unwrap()[0],
+            other.as_ref().unwrap().peek().unwrap(),
+            &self.shared.0[0],
+            self.shared.1.peek().unwrap(),
+        ]
+    }
 }
 
 #[derive(PSafe)]

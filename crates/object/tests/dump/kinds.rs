@@ -1,6 +1,6 @@
 //! Every kind of value, to text and back.
 
-use crate::common::store;
+use crate::common::{Twins, store};
 use crate::{copy, copy_of, dump, make};
 use everbyte_object::{
     MemPool, PBTreeMap, PBTreeSet, PBinaryHeap, PCell, PHashMap, PHashSet, PMutex, POnceCell, PRefCell, PSafe, PString,
@@ -236,6 +236,17 @@ fn collections_are_the_same_after_a_round() {
         })
         .unwrap();
     assert_eq!((found.borrow().seen.len(), found.borrow().by_point.len()), (5000, 200));
+    assert!(found.check().unwrap().is_empty());
+}
+
+/// Containers of types that are called alike, and of which one is numbered.
+#[test]
+fn containers_of_types_of_one_name_are_the_same_after_a_round() {
+    let store = store();
+    drop(P5::create::<Twins<u32, P5>>(&store, "twins", |j| Twins::new(u32::from, j)).unwrap());
+    copy(&store, "twins", "copy");
+    let found = P5::open::<Twins<u32, P5>>(&store, "copy").unwrap();
+    assert!(found.values().into_iter().copied().eq(1..=12));
     assert!(found.check().unwrap().is_empty());
 }
 

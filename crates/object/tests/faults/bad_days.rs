@@ -1,8 +1,8 @@
 //! Bad days: damaged headers, dangling pointers, forgotten boxes; and the costs of transactions.
 
 use crate::common::{Node, append, store, values};
-use everbyte_object::layout::{HEADER, Header};
-use everbyte_object::{Error, MemPool, PCell, PRefCell, PSafe, PVec, Parc, Pbox, Pool, pool};
+use everbyte_object::layout::{GENERATION, HEADER, Header};
+use everbyte_object::{Error, MemPool, PCell, PRefCell, PSafe, PString, PVec, Parc, Pbox, Pool, Prc, VCell, pool};
 use everbyte_store::{FindingKind, Store};
 
 /// Every byte of the header and the description, changed: an error, or the pool as it was; nothing
@@ -24,20 +24,71 @@ fn damage_is_an_error_and_never_a_panic() {
         let [was] = media.read_vec(at, 1)[..] else { unreachable!() };
         for change in [1, 0x80, 0xff] {
             media.write(at, &[was ^ change]);
-            match P::open::<Node<i32, P>>(&store, "list") {
-                Ok(head) => assert_eq!(values(&head), [5], "{at:#x}"),
+            let opened = match P::open::<Node<i32, P>>(&store, "list") {
+                Ok(head) => {
+                    assert_eq!(values(&head), [5], "{at:#x}");
+                    true
+                }
                 Err(error) => {
                     refused += 1;
                     assert!(error.to_string().contains("`list`"), "{error}");
+                    false
                 }
-            }
-            if !(prime + HEADER + 64..prime + HEADER + 72).contains(&at) {
+            };
+            if !opened || !(prime + HEADER + 64..prime + HEADER + 72).contains(&at) {
                 media.write(at, &[was]);
             }
         }
     }
     assert!(refused > 300, "{refused}");
     assert_eq!(values(&P::open::<Node<i32, P>>(&store, "list").unwrap()), [5]);
+}
+
+/// No checksum covers the number of openings. A pointer of another opening is not believed,
+/// whatever it says.
+#[test]
+fn volatile_values_end_with_their_opening_whatever_the_header_says() {
+    pool!(P);
+    type Name = PRefCell<VCell<&'static str, P>, P>;
+    let store = store();
+    let name = P::create::<Name>(&store, "name", |_| PRefCell::new(VCell::new())).unwrap();
+    name.tx(|j, name| name.borrow_mut(j).set("static", j)).unwrap();
+    assert_eq!(name.borrow().get(), Some("static"));
+    drop(name);
+    let at = store.object("name").unwrap().prime() + GENERATION;
+    for (word, is_possible) in
+        [(0, false), (1, true), (2, true), (1 << 62, true), (1 << 63, false), (u64::MAX - 1, false), (u64::MAX, false)]
+    {
+        store.media().store(at, word);
+        match P::open::<Name>(&store, "name") {
+            Ok(name) => assert!(is_possible && name.borrow().get().is_none(), "{word:#x}"),
+            Err(error) => assert!(!is_possible && matches!(error, Error::Damaged { .. }), "{word:#x}: {error}"),
+        }
+    }
+    // a value set anew is there
+    store.media().store(at, 1);
+    let name = P::open::<Name>(&store, "name").unwrap();
+    name.tx(|j, name| name.borrow_mut(j).set("again", j)).unwrap();
+    assert_eq!(name.borrow().get(), Some("again"));
+}
+
+/// One program shares a cell between pointers that another takes for pointers to cells of two
+/// types: neither reads the other's bytes.
+#[test]
+fn a_volatile_value_is_read_as_the_type_that_it_was_set_as() {
+    pool!(P);
+    type Place<T> = Prc<VCell<T, P>, P>;
+    let store = store();
+    let both = P::create::<(Place<[usize; 2]>, Place<[usize; 2]>)>(&store, "both", |j| {
+        let one = Prc::new(VCell::new(), j);
+        (one.pclone(j), one)
+    });
+    drop(both.unwrap());
+    let both = P::open::<(Place<[usize; 2]>, Place<&'static str>)>(&store, "both").unwrap();
+    both.tx(|j, both| both.0.set([1, 2], j)).unwrap();
+    assert!(both.1.get().is_none() && both.0.get() == Some([1, 2]));
+    both.tx(|j, both| both.1.set("text", j)).unwrap();
+    assert!(both.0.get().is_none() && both.1.get() == Some("text"));
 }
 
 #[test]
@@ -92,6 +143,7 @@ struct Costs<P: MemPool> {
     cell: PCell<u64, P>,
     value: PRefCell<[u64; 6], P>,
     list: PRefCell<PVec<u64, P>, P>,
+    text: PRefCell<PString<P>, P>,
     shared: Parc<u64, P>,
 }
 
@@ -103,6 +155,7 @@ fn what_transactions_cost_in_fences() {
         cell: PCell::new(0),
         value: PRefCell::new([0; 6]),
         list: PRefCell::new(PVec::with_capacity(100, j)),
+        text: PRefCell::new(PString::from_str(&"x".repeat(1000), j)),
         shared: Parc::new(1, j),
     });
     let costs = costs.unwrap();
@@ -126,6 +179,35 @@ fn what_transactions_cost_in_fences() {
             .unwrap();
     });
     assert_eq!(repeated, 3, "noted once");
+    // The words of the cell, the bytes or elements; commit and retirement.
+    let again = |len: usize| {
+        fences(&|| {
+            let change = costs.tx(|j, costs| {
+                let mut text = costs.text.borrow_mut(j);
+                text.clear(j);
+                text.push_str(&"y".repeat(len), j);
+            });
+            change.unwrap();
+        })
+    };
+    assert_eq!((again(1000), again(10)), (4, 4));
+    costs.tx(|j, costs| costs.list.borrow_mut(j).resize(100, &1, j)).unwrap();
+    for way in 0..3 {
+        let changed = fences(&|| {
+            let change = costs.tx(|j, costs| {
+                let mut list = costs.list.borrow_mut(j);
+                list.clear(j);
+                match way {
+                    0 => list.extend(0..100, j),
+                    1 => list.extend_from_slice(&[7; 100], j),
+                    _ => list.resize(100, &7, j),
+                }
+            });
+            change.unwrap();
+        });
+        assert_eq!((changed, costs.list.borrow().len()), (4, 100), "way {way}");
+    }
+    assert_eq!(fences(&|| costs.tx(|j, costs| costs.text.borrow_mut(j).push_str("", j)).unwrap()), 3);
 }
 
 #[test]

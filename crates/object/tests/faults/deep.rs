@@ -1,7 +1,7 @@
 //! The deep check, by the program's types and by the description alone: both find every kind of
 //! damage, at the same place, on the same way.
 
-use crate::common::{description, make_old, store};
+use crate::common::{Twins, description, make_old, store};
 use everbyte_object::layout::FORMAT;
 use everbyte_object::{
     FaultKind, Journal, MemPool, PBTreeMap, PCell, PHashMap, PMutex, PRefCell, PSafe, PString, PVec, Parc, Pbox, Pool,
@@ -331,6 +331,20 @@ fn what_nobody_points_to_has_leaked_cycles_too() {
     );
 }
 
+/// The description names containers of types of one name by numbers: it explains them as well.
+#[test]
+fn containers_of_types_of_one_name_are_taken_apart() {
+    pool!(T);
+    let store = store();
+    let twins = T::create::<Twins<u32, T>>(&store, "twins", |j| Twins::new(u32::from, j)).unwrap();
+    twins.tx(|j, _| std::mem::forget(Pbox::new(1u64, j))).unwrap();
+    let by_types = twins.examine(&|_| ()).unwrap();
+    drop(twins);
+    let by_text = UntypedPool::open(&store, "twins").unwrap().examine(&|_| ());
+    assert_eq!((by_text.leaked.blocks, &by_text.unread[..]), (1, &[][..]));
+    assert_eq!(by_types, by_text);
+}
+
 type Two<P> = (Pbox<u64, P>, Pbox<Link<P>, P>);
 
 #[derive(PSafe)]
@@ -361,4 +375,27 @@ fn what_cannot_be_taken_apart_is_never_taken_for_leaked() {
     assert_eq!((by_text.reached.blocks, by_text.unsure.blocks), (3, 6));
     assert_eq!(by_text.leaks().collect::<Vec<_>>(), by_types.leaks().collect::<Vec<_>>());
     assert_eq!(by_text.leaked.blocks, 1);
+}
+
+/// Elements without bytes have no block, and are not looked at one by one.
+#[test]
+fn a_damaged_vector_of_elements_without_bytes_is_a_fault() {
+    pool!(N);
+    type Nothing = (PVec<(), N>, Pbox<u64, N>);
+    let store = store();
+    let nothing = N::create::<Nothing>(&store, "nothing", |j| (PVec::from_iter([(), ()], j), Pbox::new(7, j))).unwrap();
+    let at = (&raw const nothing.0) as u64 - store.media().address().as_ptr() as u64;
+    let block = nothing.1.offset();
+    assert!(nothing.check().unwrap().is_empty());
+    drop(nothing);
+    for words in [[block, 1 << 60, 1], [block, 1, 1], [0, 1, 1]] {
+        (0..3).for_each(|word| store.media().store(at + word * 8, words[word as usize]));
+        let by_types = N::open::<Nothing>(&store, "nothing").unwrap().examine(&|_| ()).unwrap();
+        let by_text = UntypedPool::open(&store, "nothing").unwrap().examine(&|_| ());
+        assert_eq!(by_types, by_text);
+        one_fault(&by_types, FaultKind::Value, &["root.0"], "a vector longer than its block");
+    }
+    (0..3).for_each(|word| store.media().store(at + word * 8, [0, 1 << 60, 0][word as usize]));
+    assert!(UntypedPool::open(&store, "nothing").unwrap().examine(&|_| ()).is_clean());
+    assert!(N::open::<Nothing>(&store, "nothing").unwrap().check().unwrap().is_empty());
 }

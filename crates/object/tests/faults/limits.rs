@@ -208,6 +208,39 @@ fn a_pool_that_fills_up_in_the_middle_of_anything_is_as_it_was() {
     }
 }
 
+/// An addition to a text for which the log finds no room, and which the body outlives: the text is
+/// whole characters.
+#[test]
+fn a_text_is_whole_characters_also_in_a_full_pool() {
+    pool!(P);
+    type Texts = (PRefCell<PString<P>, P>, PRefCell<PVec<PVec<u8, P>, P>, P>);
+    for (ahead, letter) in [("", "é"), ("x", "é"), ("", "€"), ("x", "€"), ("xy", "€")] {
+        let long = ahead.to_string() + &letter.repeat(100_000);
+        let store = store_of(4);
+        let texts = P::create::<Texts>(&store, "texts", |j| {
+            (PRefCell::new(PString::from_str(&long, j)), PRefCell::new(PVec::with_capacity(2000, j)))
+        });
+        let texts = texts.unwrap();
+        for bytes in [64 << 10, 2 << 10] {
+            let more = || texts.tx(|j, texts| texts.1.borrow_mut(j).push(PVec::with_capacity(bytes, j), j));
+            while more().is_ok() {}
+        }
+        let outcome = texts.tx(|j, texts| {
+            let mut text = texts.0.borrow_mut(j);
+            text.clear(j);
+            for caught in [false, true] {
+                let is_added = match caught {
+                    false => j.nested(|j| text.push_str(&long, j)).is_ok(),
+                    true => catch_unwind(AssertUnwindSafe(|| text.push_str(&long, j))).is_ok(),
+                };
+                assert!(!is_added, "there is room");
+                assert!(std::str::from_utf8(text.as_bytes()).is_ok(), "{ahead:?}, {letter}: {}", text.len());
+            }
+        });
+        assert!(matches!(outcome, Err(Error::Tx(_) | Error::Doomed)), "{outcome:?}");
+    }
+}
+
 /// One link of a chain that leads through a collection.
 #[derive(PSafe)]
 #[repr(u32)]

@@ -121,9 +121,9 @@ fn a_pool_in_which_nothing_is_wrong_needs_nothing() {
     assert_eq!(UntypedPool::open(&store, "world").unwrap().allocated().unwrap(), allocated);
 }
 
-fn forget_a_chain<P: MemPool>(world: &World<P>, j: &Journal<P>) {
+fn forget_a_chain<P: MemPool>(world: &World<P>, length: u64, j: &Journal<P>) {
     let mut next = None;
-    for name in [5, 6, 7] {
+    for name in 5..5 + length {
         let node = node(name, next.take(), j);
         world.seen.borrow_mut(j).push(node.downgrade(j), j);
         next = Some(node);
@@ -139,12 +139,12 @@ fn a_value_that_only_weak_pointers_lead_to_is_given_up_with_what_it_holds() {
     for by_types in [true, false] {
         let store = store();
         let mut world = world(&store);
-        world.tx(|j, world| forget_a_chain(world, j)).unwrap();
+        world.tx(|j, world| forget_a_chain(world, 40, j)).unwrap();
         drop(world);
         let done = repair(&store, by_types);
         let mended: Vec<_> = done.counts().iter().map(|fault| fault.kind).collect();
-        assert_eq!(mended, [FaultKind::Counts { stored: (1, 1), found: (0, 1) }; 3]);
-        assert_eq!(done.leaks().count(), 3, "their boxes; the objects stay until the weak pointers go");
+        assert_eq!(mended, [FaultKind::Counts { stored: (1, 1), found: (0, 1) }; 40]);
+        assert_eq!(done.leaks().count(), 40, "their boxes; the objects stay until the weak pointers go");
         whole(&store);
         world = open(&store);
         let alive = |world: &Root<World<P>, P>| {
@@ -154,6 +154,46 @@ fn a_value_that_only_weak_pointers_lead_to_is_given_up_with_what_it_holds() {
         world.tx(|j, world| world.seen.borrow_mut(j).clear(j)).unwrap();
         drop(world);
         whole(&store);
+    }
+}
+
+/// A circle that holds itself stays, since weak pointers to it are upgraded; so does an object that
+/// a lost one shares with another. A value that only lost ones lead to has leaked.
+#[test]
+fn a_value_that_a_strong_pointer_leads_to_is_not_given_up() {
+    let _alone = alone();
+    for by_types in [true, false] {
+        let store = store();
+        let world = world(&store);
+        let made = world.tx(|j, world| {
+            let mut seen = world.seen.borrow_mut(j);
+            let circle = node(5, None, j);
+            let other = node(6, Some(circle.pclone(j)), j);
+            seen.push(circle.downgrade(j), j);
+            *circle.next.borrow_mut(j) = Some(other);
+            let lost = node(7, Some(world.all.borrow()[0].pclone(j)), j);
+            let head = node(8, Some(node(9, Some(lost.pclone(j)), j)), j);
+            seen.push(lost.downgrade(j), j);
+            seen.push(head.downgrade(j), j);
+            drop((circle, lost));
+            std::mem::forget(head);
+        });
+        made.unwrap();
+        drop(world);
+        let done = repair(&store, by_types);
+        let mut mended: Vec<_> = done.counts().iter().map(|fault| fault.kind).collect();
+        mended.sort_by_key(|kind| format!("{kind:?}"));
+        let lost = FaultKind::Counts { stored: (1, 1), found: (0, 1) };
+        assert_eq!(mended, [lost, lost, FaultKind::Counts { stored: (2, 0), found: (1, 0) }]);
+        assert_eq!(done.leaks().count(), 3 + 1, "the boxes of three, and the one between");
+        whole(&store);
+        let world = open(&store);
+        let names = world.tx(|j, world| {
+            let seen = world.seen.borrow();
+            let names = seen.iter().filter_map(|weak| weak.upgrade(j)).map(|node| (node.name, *node.own));
+            names.collect::<Vec<_>>()
+        });
+        assert_eq!(names.unwrap(), [(5, 5)]);
     }
 }
 

@@ -4,9 +4,10 @@
 #![allow(dead_code)] // values that only lie there
 
 use crate::common::{description, make_old, store};
+use everbyte_object::layout::FORMAT;
 use everbyte_object::{
-    MemPool, PBTreeMap, PCell, PHashMap, POnceCell, PRefCell, PSafe, PString, PVec, Parc, Pbox, Pool, UntypedPool,
-    VCell, pool,
+    Journal, MemPool, Migrate, PBTreeMap, PCell, PHashMap, POnceCell, PRefCell, PSafe, PString, PVec, Parc, Pbox, Pool,
+    UntypedPool, VCell, pool,
 };
 
 #[derive(PSafe)]
@@ -152,6 +153,43 @@ fn a_pool_of_format_1_opens() {
     make_old(&store, "old", 1, &OLD.replace("Named.short: u16", "Named.short: u32"));
     let error = P::open::<Old<P>>(&store, "old").unwrap_err().to_string();
     assert!(error.contains("field `Named.short` of `Shape` is `u32 @32` in the pool and `u16 @32`"), "{error}");
+}
+
+#[derive(PSafe)]
+#[repr(C)]
+struct Lines<const SEPARATOR: char> {
+    count: u32,
+}
+
+/// A constant that is a line feed does not end the line of its type. A pool of an earlier program,
+/// in whose description it does, opens.
+#[test]
+fn a_line_feed_in_an_argument_is_no_end_of_a_line() {
+    mod newer {
+        use super::*;
+        #[derive(PSafe)]
+        #[persist(version = 2, from = super::Lines<SEPARATOR>)]
+        #[repr(C)]
+        pub(super) struct Lines<const SEPARATOR: char> {
+            pub count: u64,
+        }
+        impl<P: MemPool, const SEPARATOR: char> Migrate<super::Lines<SEPARATOR>, P> for Lines<SEPARATOR> {
+            fn migrate(old: super::Lines<SEPARATOR>, _: &Journal<P>) -> Self {
+                Lines { count: old.count.into() }
+            }
+        }
+    }
+    pool!(P);
+    let store = store();
+    drop(P::create::<PVec<Lines<'\n'>, P>>(&store, "lines", |j| PVec::from_iter([Lines { count: 7 }], j)).unwrap());
+    let text = description(&store, "lines");
+    assert_eq!(text, "root PVec<Lines<\\n>>\nLines<\\n> 4 4 { count: u32 @0 }\nPVec<Lines<\\n>> 24 8\n");
+    assert!(UntypedPool::open(&store, "lines").unwrap().examine(&|_| ()).unread.is_empty());
+    make_old(&store, "lines", FORMAT, &text.replace("\\n", "\n"));
+    assert_eq!(P::open::<PVec<Lines<'\n'>, P>>(&store, "lines").unwrap()[0].count, 7);
+    make_old(&store, "lines", FORMAT, &text);
+    let lines = P::open_migrating::<PVec<newer::Lines<'\n'>, P>>(&store, "lines").unwrap();
+    assert_eq!((lines[0].count, lines.check().unwrap()), (7, vec![]));
 }
 
 type Prices<P> = PRefCell<PHashMap<u64, Pbox<u64, P>, P>, P>;

@@ -1,7 +1,7 @@
 //! Every form in which a changed type may lie: by value and behind pointers, in cells, locks,
 //! options, arrays, tuples, generic types; and values beside them that do not change.
 
-use crate::common::{Node, append, store};
+use crate::common::{Node, Twins, append, description, store};
 use crate::whole;
 use everbyte_object::{
     Journal, MemPool, Migrate, PCell, PMutex, POnceCell, PRefCell, PRwLock, PSafe, PString, PVec, Pbox, Pool, VCell,
@@ -11,7 +11,7 @@ use everbyte_object::{
 /// The type that changes: it grows by more than its alignment.
 pub(crate) mod v1 {
     use super::*;
-    #[derive(PSafe, Clone, Copy)]
+    #[derive(PSafe, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     #[repr(C)]
     pub(crate) struct Price {
         pub cents: u8,
@@ -20,7 +20,7 @@ pub(crate) mod v1 {
 
 pub(crate) mod v2 {
     use super::*;
-    #[derive(PSafe, Debug, PartialEq, Clone, Copy)]
+    #[derive(PSafe, Debug, PartialEq, Eq, PartialOrd, Ord, Clone, Copy)]
     #[persist(version = 2, from = PriceV1)]
     #[repr(C)]
     pub(crate) struct Price {
@@ -171,6 +171,26 @@ fn a_type_is_migrated_wherever_it_lies() {
     .unwrap();
     drop(all);
     whole(&P::open::<new_forms::All<P>>(&store, "all").unwrap());
+}
+
+/// Containers that are called alike, of what changes and of what does not.
+#[test]
+fn containers_of_types_of_one_name_are_migrated() {
+    pool!(P);
+    type Both<T> = (Twins<T, P>, Twins<u8, P>);
+    let store = store();
+    let both =
+        P::create::<Both<v1::Price>>(&store, "both", |j| (Twins::new(old, j), Twins::new(|number| 100 + number, j)));
+    drop(both.unwrap());
+    assert!(description(&store, "both").contains("\nPHashMap<u8, PVec<Price>>#2 48 8\n"));
+    let both = P::open_migrating::<Both<v2::Price>>(&store, "both").unwrap();
+    assert!(both.0.values().into_iter().copied().eq((1..=12).map(new)));
+    assert!(both.1.values().into_iter().copied().eq(101..=112));
+    assert_eq!(both.migrated().unwrap().steps[0].values, 12);
+    assert!(both.0.sets.0[0].contains_key(&13) && both.1.sets.1[0].contains(&14));
+    whole(&both);
+    drop(both);
+    whole(&P::open::<Both<v2::Price>>(&store, "both").unwrap());
 }
 
 /// An `Option` of a type that holds a changed one by value has a layout that no type of the program

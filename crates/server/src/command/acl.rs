@@ -385,8 +385,14 @@ const NO_FILE: Fail = Fail::text(
 pub(super) fn load(call: &mut Call<'_, '_>) -> Outcome {
     let path = call.shared.options.acl_file.clone().ok_or(NO_FILE)?;
     let users = access::load(&path).map_err(|errors| Fail::made(format!("ERR {errors}")))?;
+    let of_default = |users: &Users| users.get(Users::DEFAULT).cloned();
+    let old = of_default(&call.shared.users);
     call.shared.users.replace(users);
     end_orphans(call);
+    // The user `default` stays the same one, with other rights.
+    if let Some((old, new)) = old.zip(of_default(&call.shared.users)) {
+        end_listeners(call, Users::DEFAULT, &old, &new);
+    }
     call.out.ok();
     Ok(())
 }

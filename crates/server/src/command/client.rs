@@ -87,11 +87,11 @@ pub(super) fn durability(call: &mut Call<'_, '_>) -> Outcome {
         Durability::Process => "process",
     };
     let Some(word) = call.args.from(2).next() else {
-        let mode = call.client.durability.unwrap_or(call.shared.options.client_durability);
-        call.out.bulk(if mode.is_always() { "always" } else { of_store }.as_bytes());
+        let always = call.shared.is_always(call.client);
+        call.out.bulk(if always { "always" } else { of_store }.as_bytes());
         return Ok(());
     };
-    call.client.durability = match word {
+    let mode = match word {
         _ if call.args.len() > 3 => return Err(SYNTAX),
         _ if is_word(word, "always") => Some(ClientDurability::Always),
         _ if is_word(word, "interval") && of_store == "process" => {
@@ -101,6 +101,8 @@ pub(super) fn durability(call: &mut Call<'_, '_>) -> Outcome {
         _ if is_word(word, "default") => None,
         _ => return Err(Fail::text("ERR CLIENT DURABILITY is always, interval, process or default")),
     };
+    call.client.switching |= call.client.durability != mode;
+    call.client.durability = mode;
     call.out.ok();
     Ok(())
 }

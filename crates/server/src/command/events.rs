@@ -10,6 +10,9 @@ use crate::server_state::ServerState;
 pub(crate) fn tell(shared: &mut ServerState, event: &Event) {
     for (channel, text) in event.messages(shared.events) {
         let number = shared.channels.number();
+        if shared.channels.groups(&channel, false, number).all(|(_, mut subscribers)| subscribers.next().is_none()) {
+            continue;
+        }
         shared.outbox.add(Parcel::Message(Message { channel, text, shard: false, number, except: None }));
     }
 }

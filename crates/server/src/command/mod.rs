@@ -88,7 +88,7 @@ pub(crate) use replication::READ_ONLY;
 pub(crate) use save::waits_for_settled;
 pub(crate) use snapshots::snapshot_reply;
 pub(crate) use tracking::{end_command, remember};
-pub(crate) use transaction::{discarded, may_change, may_write, needs_room, queued, queues, refused};
+pub(crate) use transaction::{acts_at_once, discarded, may_change, may_write, needs_room, queued, queues, refused};
 
 bitflags::bitflags! {
     /// Properties of a command, in the words of `COMMAND INFO`.

@@ -41,7 +41,8 @@ pub(crate) fn feed(shared: &mut ServerState, client: &Client, command: &Command,
 
 /// Tells those that see all commands of one.
 pub(super) fn feed_always(shared: &mut ServerState, client: &Client, args: &Args<'_>) {
-    if shared.monitors.is_empty() {
+    // Above that size every monitor is disconnected, as its lines are delivered.
+    if shared.monitors.is_empty() || shared.outbox.lines_size() > shared.options.push_size_max {
         return;
     }
     let since = shared.options.clock.now().duration_since(UNIX_EPOCH).unwrap_or_default();

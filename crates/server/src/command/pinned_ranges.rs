@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 /// Pairs of a part, if no LIMIT is given.
 const LIMIT: u64 = 1000;
+const TOO_MANY: Fail = Fail::text("ERR too many cursors are open: end some with CURSOR CLOSE, or use a larger LIMIT");
 const NO_CURSOR: Fail =
     Fail::text("ERR no such cursor: it was closed, has reached its end, or was not used for a minute");
 
@@ -69,11 +70,12 @@ fn open(call: &mut Call<'_, '_>, span: Option<KeySpan<'_>>, limit: u64, at: Opti
     };
     let (from, to) = (owned(span.from), owned(span.to));
     let mut cursor = PinnedCursor { version, database: call.keys.database(), from, to, backwards: span.backwards };
-    let part = next_part(call, &mut cursor, limit)?;
+    let mut part = next_part(call, &cursor, limit)?;
     let mut number = 0;
     if part.more {
-        if !call.shared.pinned.has_room() {
-            return Err(Fail::text("ERR too many cursors are open: end some with CURSOR CLOSE, or use a larger LIMIT"));
+        part.advance(&mut cursor);
+        if !call.shared.pinned.has_room(cursor.size()) {
+            return Err(TOO_MANY);
         }
         number = call.shared.pinned.add(cursor, call.keys.random(), call.shared.now);
     }
@@ -86,19 +88,29 @@ fn open(call: &mut Call<'_, '_>, span: Option<KeySpan<'_>>, limit: u64, at: Opti
 struct Part {
     pairs: Replies,
     count: usize,
+    /// Its last key.
+    last: Option<Vec<u8>>,
     /// Whether something is left behind it.
     more: bool,
 }
 
-/// Reads the next part of a cursor, which then stands behind it.
-fn next_part(call: &mut Call<'_, '_>, cursor: &mut PinnedCursor, limit: u64) -> Result<Part, Fail> {
+impl Part {
+    /// The cursor stands behind the part; its bound before that.
+    fn advance(&mut self, cursor: &mut PinnedCursor) -> Option<Bound<Vec<u8>>> {
+        let end = if cursor.backwards { &mut cursor.to } else { &mut cursor.from };
+        self.last.take().map(|last| std::mem::replace(end, Bound::Excluded(last)))
+    }
+}
+
+/// Reads the next part of a cursor.
+fn next_part(call: &mut Call<'_, '_>, cursor: &PinnedCursor, limit: u64) -> Result<Part, Fail> {
     let tables = Arc::clone(&call.shared.tables);
     let version = match seeded("server-cursor-unpinned") {
         true => call.shared.kv.snapshot(),
         false => cursor.version.clone(),
     };
     let mut keys = Keyspace::at(&tables, version, cursor.database, call.keys.now())?;
-    let (room, mut part, mut last, mut over) = (call.room_left(), Part::default(), None, false);
+    let (room, mut part, mut over) = (call.room_left(), Part::default(), false);
     part.pairs.protocol = call.out.protocol;
     let span = KeySpan {
         from: cursor.from.as_ref().map(Vec::as_slice),
@@ -118,15 +130,11 @@ fn next_part(call: &mut Call<'_, '_>, cursor: &mut PinnedCursor, limit: u64) -> 
             return false;
         }
         part.count += 1;
-        last = Some(key.to_vec());
+        part.last = Some(key.to_vec());
         true
     })?;
     if over {
         return Err(Fail::OutputLimit);
-    }
-    if let Some(last) = last {
-        let end = if cursor.backwards { &mut cursor.to } else { &mut cursor.from };
-        *end = Bound::Excluded(last);
     }
     Ok(part)
 }
@@ -166,12 +174,21 @@ pub(super) fn next(call: &mut Call<'_, '_>) -> Outcome {
     let (limit, _) = options(call, 3, false)?;
     let number = parse_number(call.args.get(2)).ok_or(NO_CURSOR)?;
     let mut cursor = call.shared.pinned.take(number).ok_or(NO_CURSOR)?;
-    let part = next_part(call, &mut cursor, limit);
+    let mut part = next_part(call, &cursor, limit);
+    let before = part.as_mut().ok().and_then(|part| part.advance(&mut cursor));
+    let has_room = call.shared.pinned.has_room(cursor.size());
+    if let (false, Some(before)) = (has_room, before) {
+        *if cursor.backwards { &mut cursor.to } else { &mut cursor.from } = before;
+    }
     let more = part.as_ref().map_or(true, |part| part.more);
     if more {
         call.shared.pinned.restore(number, cursor, call.shared.now);
     }
-    write(call, if more { number } else { 0 }, part?);
+    let part = part?;
+    if more && !has_room {
+        return Err(TOO_MANY);
+    }
+    write(call, if more { number } else { 0 }, part);
     Ok(())
 }
 

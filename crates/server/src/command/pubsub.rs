@@ -108,7 +108,10 @@ fn send(call: &mut Call<'_, '_>, shard: bool) -> Outcome {
     let silent = call.client.reply_mode != ReplyMode::On;
     let direct = !(silent && call.client.executing);
     if direct && !own.is_empty() {
-        own.into_iter().for_each(|pattern| message.write(pattern, call.out));
+        // A script reads the number alone.
+        let scripting = call.client.scripting;
+        let out = if scripting { &mut call.shared.own_pushes } else { &mut *call.out };
+        own.into_iter().for_each(|pattern| message.write(pattern, out));
         message.except = Some(call.client.id);
         call.client.told = silent;
     }

@@ -5,6 +5,7 @@ use super::script_host::ScriptHost;
 use super::{Call, Fail, OUT_OF_MEMORY, Outcome, describe, is_word};
 use crate::lua::{End, Failure, Finished, Input, Interpreter, Kept, ScriptFlags, Unwritten, write_value};
 use crate::resp::number::parse_integer;
+use crate::resp::reply::Replies;
 use std::time::Duration;
 
 const NO_SCRIPT: Fail = Fail::text("NOSCRIPT No matching script. Please use EVAL.");
@@ -48,8 +49,19 @@ pub(super) struct Running<'r> {
     pub seed: u32,
 }
 
-/// Runs a script and writes its reply.
+/// Runs a script and writes its reply. On an error nothing that it did stands, messages included.
 pub(super) fn run(call: &mut Call<'_, '_>, running: Running<'_>) -> Outcome {
+    let place = call.shared.outbox.place();
+    call.shared.own_pushes = Replies::default();
+    call.shared.own_pushes.protocol = call.out.protocol;
+    let outcome = run_script(call, running);
+    if outcome.is_err() {
+        call.shared.outbox.drop_from(place);
+    }
+    outcome
+}
+
+fn run_script(call: &mut Call<'_, '_>, running: Running<'_>) -> Outcome {
     let Running { interpreter, function, name, keys, args, read_only, needs_no_room, seed } = running;
     if !read_only && !call.client.executing {
         call.keys.begin_transaction()?;
@@ -68,6 +80,7 @@ pub(super) fn run(call: &mut Call<'_, '_>, running: Running<'_>) -> Outcome {
     if changed {
         call.keys.note_part_changed();
     }
+    call.out.append(std::mem::take(&mut call.shared.own_pushes));
     let position = call.out.position();
     let broken = |text: &[u8]| [format!("ERR Error running script {name}, ").as_bytes(), text].concat();
     let late = || {

@@ -115,6 +115,18 @@ fn a_key_that_is_too_long_costs_others_nothing() {
     }
 }
 
+/// Lines of MONITOR wait for the end of a script: those above the limit, which end every monitor,
+/// are not kept.
+#[test]
+fn lines_of_monitors_are_bounded_in_a_script() {
+    let mut desk = Desk::new(Options { push_size_max: 1 << 20, ..Options::default() });
+    desk.shared.monitors.push(crate::server_state::Monitor { client: 2, slot: 1, since: 0 });
+    let script = b"local m = string.rep('x', 100000) for i=1,100 do redis.call('ECHO', m) end";
+    assert_eq!(desk.iteration(&[&[b"EVAL", script, b"0"]]), [Ok(())]);
+    let size = desk.shared.outbox.lines_size();
+    assert!((1 << 20..1300 << 10).contains(&size), "{size}");
+}
+
 /// A command whose reply is above the output limit changes nothing, and what others wrote in its
 /// iteration stands.
 #[test]

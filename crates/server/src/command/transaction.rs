@@ -65,6 +65,7 @@ pub(crate) fn queued(client: &mut Client, row: usize, command: &Command, args: &
     transaction.spreads |= spreads(command);
     transaction.needs_space |= command.flags.contains(Flags::DENYOOM);
     transaction.runs_scripts |= SCRIPTS.contains(&command.name);
+    transaction.may_be_taken_back |= !acts(command);
     Ok(true)
 }
 
@@ -89,6 +90,21 @@ pub(crate) fn needs_room(client: &Client, command: &Command) -> (bool, bool) {
             (needs_space || SCRIPTS.contains(&command.name), needs_space)
         }
     }
+}
+
+/// Whether a command of this client has acted once it is executed, whatever becomes of its
+/// iteration's batch: one for operators, about users, options, clients or replication, or an EXEC
+/// of such commands alone. BGSAVE, MONITOR and SNAPSHOT are taken back with the batch.
+pub(crate) fn acts_at_once(client: &Client, command: &Command) -> bool {
+    match &client.transaction {
+        Some(queued) if command.name == "exec" => !queued.may_be_taken_back,
+        _ => acts(command),
+    }
+}
+
+fn acts(command: &Command) -> bool {
+    let later = ["bgsave", "monitor", "save"].contains(&command.name) || command.name.starts_with("snapshot|");
+    command.flags.contains(Flags::ADMIN) && !later
 }
 
 /// Whether a command of this client may write, or has to see what is not settled: a client that
@@ -184,12 +200,13 @@ pub(super) fn exec(call: &mut Call<'_, '_>) -> Outcome {
         call.out.null_array();
         return Ok(());
     }
-    let database = call.client.database;
+    let (database, aim) = (call.client.database, call.shared.replication.aim());
     call.client.executing = true;
     let result = execute(call, &transaction);
     call.client.executing = false;
     if result.is_err() {
         call.client.database = database;
+        call.shared.replication.set_aim(aim);
     }
     call.client.switching |= call.client.database != database;
     result.map_err(|fail| discarded(&fail))
@@ -201,9 +218,11 @@ pub(super) fn execute_part(call: &mut Call<'_, '_>, row: usize) -> Outcome {
     // The one before it may have begun to follow changes.
     call.keys.track(call.shared.follows_changes());
     call.keys.begin_part();
-    let (touched, parcels) = (call.keys.touched_count(), call.shared.outbox.end());
+    let (touched, parcels) = (call.keys.touched_count(), call.shared.outbox.place());
     call.keys.select(call.client.database);
     let outcome = (command.handler)(call);
+    // The next part may leave the mode.
+    call.client.strict |= call.shared.is_always(call.client);
     call.shared.metrics.by_command[row].calls += 1;
     call.shared.note_changes(call.keys.new_changes(), Some(&*call.client));
     tracking::remember(call.client, call.shared, row, &call.args);

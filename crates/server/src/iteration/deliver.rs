@@ -5,7 +5,7 @@ use crate::clients::{Clients, Closing};
 use crate::connection::Connection;
 use crate::metrics::Metrics;
 use crate::outbox::{Answer, Message, Parcel, refused};
-use crate::resp::reply::Protocol;
+use crate::resp::reply::{Position, Protocol};
 use everbyte_media::seeded;
 use std::collections::BTreeMap;
 
@@ -32,14 +32,19 @@ impl Iterations {
     /// Writes what has become due behind the replies of its clients, and lists the clients that
     /// have something to be sent. Those of `served` are parked no more.
     pub(super) fn deliver(&mut self, served: &mut Vec<Served>) {
-        for served in served.iter() {
+        for served in served.iter_mut() {
             let Some(connection) = self.clients.get_mut(served.slot) else { continue };
             connection.parked = false;
             connection.listed = true;
+            // The answer to a command that waits is counted as it comes.
+            if connection.client.waiting {
+                (served.commands, served.awaited) = (0, 0);
+            }
             // They wait for the next sync, if what is sent now has waited for one (DISK-1).
             if !connection.covered {
                 let held = std::mem::take(&mut connection.held);
                 connection.out.raw(&held);
+                connection.owed += std::mem::take(&mut connection.held_owed);
             }
         }
         let mut changed = BTreeMap::new();
@@ -58,7 +63,7 @@ impl Iterations {
         for slot in std::mem::take(&mut self.gone) {
             // A client that has left ends with this iteration, unless it is parked.
             if let Some(connection) = self.clients.get_mut(slot).filter(|one| !one.parked && !one.listed) {
-                list(connection, slot, served);
+                list(connection, slot, connection.out.position(), served);
             }
         }
     }
@@ -70,6 +75,12 @@ impl Iterations {
             let held = connection.input_memory();
             self.shared.input_memory = self.shared.input_memory - connection.counted + held;
             connection.counted = held;
+            let due = usize::from(!answer.reader.silent && connection.client.closing == Closing::No);
+            if connection.parked {
+                connection.held_owed += due;
+            } else {
+                connection.owed += due;
+            }
             push(&mut self.clients, answer.reader.slot, &answer.bytes, usize::MAX, &mut self.shared.metrics, served);
         }
     }
@@ -113,6 +124,8 @@ pub(super) fn push(
         return;
     };
     let parked = connection.parked && !seeded("server-push-overtakes");
+    // In front of the push, so that it can be taken back.
+    let position = connection.out.position();
     match parked {
         true => connection.held.extend_from_slice(bytes),
         false => connection.out.raw(bytes),
@@ -123,12 +136,12 @@ pub(super) fn push(
         connection.held = Vec::new();
     }
     if !parked && !connection.listed {
-        list(connection, slot, served);
+        list(connection, slot, position, served);
     }
 }
 
-/// Lists a connection to be sent to.
-fn list(connection: &mut Connection, slot: usize, served: &mut Vec<Served>) {
+/// Lists a connection to be sent to, with the start of what has come for it.
+fn list(connection: &mut Connection, slot: usize, position: Position, served: &mut Vec<Served>) {
     connection.listed = true;
-    served.push(Served::none(slot, connection.out.position()));
+    served.push(Served::none(slot, position));
 }

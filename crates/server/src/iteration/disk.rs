@@ -14,9 +14,12 @@
 //!
 //! Invariants
 //!   DISK-1  Nothing is sent to a connection in `always` before a sync covers all it may tell of.
+//!           The mode counts as it was before and behind each command, whatever changes it before
+//!           the replies leave.
 //!   DISK-2  A parked connection is not served, so its replies keep their order.
 
-use super::{Iterations, Served, take_back};
+use super::{Iterations, Served, TakenBack, take_back};
+use crate::clients::Closing;
 use crate::connection::Connection;
 use everbyte_kv::raw::Raw as _;
 use everbyte_media::{Durability, seeded};
@@ -41,7 +44,7 @@ impl Iterations {
     /// Whether what a connection is sent has to wait for a sync.
     pub(super) fn waits_for_disk(&self, connection: &Connection) -> bool {
         let media = self.shared.kv.store().media();
-        connection.client.durability.unwrap_or(self.shared.options.client_durability).is_always()
+        (connection.client.strict || self.shared.is_always(&connection.client))
             && connection.out.pending() > 0
             && !media.fences_settle()
             && media.durability() != Durability::Always
@@ -60,7 +63,8 @@ impl Iterations {
         if std::mem::take(&mut connection.queued) {
             self.queue.retain(|queued| *queued != served.slot);
         }
-        self.disk.parked.push((self.newest(), Served { waits: true, ..served }));
+        let replies = served.replies + std::mem::take(&mut connection.owed);
+        self.disk.parked.push((self.newest(), Served { waits: true, replies, ..served }));
     }
 
     /// The replies of an iteration were sent: asks for a sync if one is needed.
@@ -100,7 +104,11 @@ impl Iterations {
             let Some(connection) = self.clients.get_mut(served.slot) else { continue };
             connection.covered = true;
             if let Some(text) = failed.as_ref().filter(|_| *version > synced) {
-                take_back(connection, served, &mut self.shared.waiters, text.as_bytes());
+                take_back(connection, served, &mut self.shared.waiters, text.as_bytes(), TakenBack::Whole);
+                // Its pushes are lost, so it must not take its copies for fresh ones.
+                if connection.client.listens() {
+                    connection.client.closing = Closing::AfterReplies;
+                }
             }
         }
         if !due.is_empty() {

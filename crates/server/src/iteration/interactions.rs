@@ -51,7 +51,7 @@ impl Turns {
     }
 
     /// The same, with options.
-    fn with(options: Options) -> Turns {
+    pub(super) fn with(options: Options) -> Turns {
         Turns::made(false, options)
     }
 

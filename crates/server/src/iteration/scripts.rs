@@ -1,6 +1,7 @@
 //! Scripts beside other clients: what they see of each other, and what is taken back.
 
 use super::interactions::{FULL, Turns};
+use crate::options::Options;
 use everbyte_media::museum;
 
 #[test]
@@ -194,4 +195,47 @@ fn scripts_that_eval_has_brought_are_forgotten() {
     }
     assert_eq!(turns.ask(0, &[&format!("SCRIPT EXISTS {kept} {first}")]), "*2\r\n:1\r\n:0\r\n");
     assert_eq!(turns.ask(0, &["SCRIPT FLUSH", &format!("SCRIPT EXISTS {kept}")]), "+OK\r\n*1\r\n:0\r\n");
+}
+
+/// Messages wait in memory for the end of their script, so they are bounded as its own memory is.
+#[test]
+fn a_script_that_publishes_too_much_is_taken_back() {
+    let mut turns = Turns::with(Options { script_memory_max: 8 << 20, ..Options::default() });
+    let publish = |count: usize| {
+        format!(
+            "EVAL \"redis.call('SET','k','v') local m = string.rep('x',1048576) for i=1,{count} do redis.call('PUBLISH','c',m) end return 'end'\" 0"
+        )
+    };
+    turns.ask(1, &["SUBSCRIBE c"]);
+    let replies = turns.at(0, &[(0, &[&publish(64), "EXISTS k"])]);
+    assert!(replies[0].starts_with("-ERR the script has published too much; what it did is taken back\r\n"));
+    assert!(replies[0].ends_with(":0\r\n"), "{replies:?}");
+    assert_eq!(replies[1], "");
+    let endless = "EVAL \"while true do redis.call('PUBLISH','c',string.rep('x',1048576)) end\" 0";
+    let replies = turns.at(0, &[(0, &["MULTI", endless, "EXEC"])]);
+    let error = "*1\r\n-ERR the script has published too much; what it did is taken back\r\n";
+    assert!(replies[0].ends_with(error), "{}", replies[0]);
+    assert_eq!(replies[1].len(), 0, "none of its messages is sent");
+    // Messages count for the bound of the iteration.
+    let replies = turns.at(0, &[(0, &[&publish(6)]), (2, &["PING"])]);
+    assert_eq!((&*replies[0], &*replies[2]), ("$3\r\nend\r\n", ""));
+    assert_eq!(turns.at(0, &[])[2], "+PONG\r\n");
+}
+
+/// A script reads the number of receivers, and its client gets the message before the reply.
+#[test]
+fn a_subscriber_gets_its_own_message_before_the_reply_of_its_script() {
+    let mut turns = Turns::new();
+    turns.ask(0, &["HELLO 3", "SUBSCRIBE c", "PSUBSCRIBE ?"]);
+    let push = ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n>4\r\n$8\r\npmessage\r\n$1\r\n?\r\n$1\r\nc\r\n$1\r\nm\r\n";
+    let publish = "redis.call('PUBLISH','c','m')";
+    assert_eq!(turns.ask(0, &[&format!("EVAL \"return {publish} + 1\" 0")]), format!("{push}:3\r\n"));
+    assert_eq!(
+        turns.ask(0, &[&format!("EVAL \"{publish} return redis.error_reply('ERR no')\" 0")]),
+        format!("{push}-ERR no\r\n")
+    );
+    let found = turns.ask(0, &["MULTI", &format!("EVAL \"return {publish}\" 0"), "EXEC"]);
+    assert!(found.ends_with(&format!("*1\r\n{push}:2\r\n")), "{found}");
+    // Without a reply the message comes by itself.
+    assert_eq!(turns.ask(0, &["CLIENT REPLY SKIP", &format!("EVAL \"return {publish}\" 0")]), push);
 }

@@ -20,10 +20,12 @@ impl Iterations {
                 self.clients.restore(slot, connection);
                 continue;
             }
+            (connection.client.strict, connection.owed) = (false, 0);
             if self.send(&mut connection) {
                 if covered && !connection.held.is_empty() {
                     let (position, held) = (connection.out.position(), std::mem::take(&mut connection.held));
                     connection.out.raw(&held);
+                    connection.owed = std::mem::take(&mut connection.held_owed);
                     self.park_for_disk(&mut connection, Served::none(served.slot, position));
                     self.clients.restore(served.slot, connection);
                     continue;
@@ -105,7 +107,12 @@ impl Iterations {
         while !slots.is_empty() && Instant::now() < end {
             slots.retain(|slot| match self.clients.get_mut(*slot) {
                 Some(connection) if connection.parked => false, // DISK-1
-                Some(connection) => matches!(connection.out.send(&mut connection.stream), Ok(false)),
+                Some(connection) => match connection.out.send(&mut connection.stream) {
+                    // Encrypted bytes may wait behind it.
+                    Ok(true) => matches!(connection.stream.flush_all(), Ok(false)),
+                    Ok(false) => true,
+                    Err(_) => false,
+                },
                 None => false,
             });
             if !slots.is_empty() {

@@ -2,7 +2,7 @@
 //!
 //! PEND-1 and PEND-2 are told of in `iteration.rs`.
 
-use super::{Iterations, Served};
+use super::{Iterations, Served, TakenBack};
 use crate::command::store_text;
 use crate::error::{Error, Result};
 use crate::outbox;
@@ -89,7 +89,7 @@ impl Iterations {
             self.served.append(&mut one.served);
             parcels.append(&mut one.parcels);
         }
-        self.take_back(&text);
+        self.take_back(&text, TakenBack::Whole);
         self.outgoing.extend(outbox::refused(parcels, &text));
     }
 

@@ -121,7 +121,16 @@ impl Replica {
     }
 }
 
+/// See [`Replication::aim`].
+pub(crate) struct Aim {
+    primary: Option<PrimaryAddress>,
+    requests: Vec<Request>,
+    again: Vec<Request>,
+    failover: Option<Failover>,
+}
+
 /// A primary is about to hand its part over.
+#[derive(Clone)]
 pub(crate) struct Failover {
     /// The replica; `None`: the first that has everything.
     pub to: Option<PrimaryAddress>,
@@ -132,6 +141,7 @@ pub(crate) struct Failover {
 }
 
 /// A thing to be done between two iterations, when there is no batch.
+#[derive(Clone)]
 pub(crate) enum Request {
     /// A client asks for the stream.
     Attach {
@@ -354,6 +364,21 @@ impl Replication {
     pub(crate) fn follows(&self, address: &PrimaryAddress) -> bool {
         let promotes = self.requests.iter().chain(&self.again).any(|request| matches!(request, Request::Promote));
         self.primary.as_ref() == Some(address) && !promotes
+    }
+
+    /// The part that this server plays, or is about to.
+    pub(crate) fn aim(&self) -> Aim {
+        Aim {
+            primary: self.primary.clone(),
+            requests: self.requests.clone(),
+            again: self.again.clone(),
+            failover: self.failover.clone(),
+        }
+    }
+
+    /// Takes back what a transaction has asked for: nothing of it has been done yet.
+    pub(crate) fn set_aim(&mut self, aim: Aim) {
+        (self.primary, self.requests, self.again, self.failover) = (aim.primary, aim.requests, aim.again, aim.failover);
     }
 
     fn drop_requests(&mut self) {

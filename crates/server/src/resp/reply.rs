@@ -85,6 +85,18 @@ impl Replies {
         self.pending = position.pending;
     }
 
+    /// The bytes written between two positions; none of them has left.
+    pub(crate) fn between(&self, from: Position, to: Position) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for index in from.pieces..=to.pieces {
+            let piece = self.pieces.get(index).unwrap_or(&self.tail);
+            let start = if index == from.pieces { from.tail } else { 0 };
+            let end = if index == to.pieces { to.tail } else { piece.len() };
+            bytes.extend_from_slice(&piece[start..end]);
+        }
+        bytes
+    }
+
     /// Whether a buffer would save an allocation.
     pub(crate) fn needs_buffer(&self) -> bool {
         self.tail.capacity() == 0

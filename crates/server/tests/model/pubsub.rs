@@ -128,6 +128,8 @@ fn pushes_and_replies_come_in_the_order_of_redis() {
             "PUBSUB\nPUBSUB CHANNELS\nPUBSUB CHANNELS a b\nPUBSUB shardchannels a b\nPUBSUB NUMSUB\nPUBSUB NUMPAT x\n\
              PUBSUB x\nPUBLISH a b c",
             "SSUBSCRIBE a\nGET x\nSUBSCRIBE a\nSUNSUBSCRIBE a\nUNSUBSCRIBE a\nGET x",
+            "SUBSCRIBE a\nEVAL return(redis.call('PUBLISH','a','m')) 0\nMULTI\nEVAL return(redis.call('PUBLISH','a','m')) 0\n\
+             EXEC\nEVAL redis.call('PUBLISH','a','m')return(redis.error_reply('ERR_x')) 0",
             "SUBSCRIBE a\nCONFIG GET x\nCLIENT\nnosuch\nSUBSCRIBE\nRESET\nGET a",
         ] {
             let mut pair = Pair::new(&us, &redis, protocol);

@@ -6,12 +6,15 @@
 //!   4. `init` runs: the engine formats its part of the prime page, grows, and so on
 //!   5. record state `live`, then a barrier: the name exists, with all bytes behind it
 //!
-//! Removal: record state `removing` and a barrier (the name is gone); bits cleared; record state
-//! `free`. Recovery treats records in `creating` or `removing` by the second half of a removal.
+//! Removal: record state `removing` and a barrier (the name is gone); the backing file removed;
+//! bits cleared; record state `free`. Recovery treats records in `creating` or `removing` by the
+//! second half of a removal.
 //!
 //! Invariants
 //!   STORE-7  A name is published after all bytes that its `init` flushed, and withdrawn before any
 //!            of its clusters is.
+//!   STORE-14  A backing file is removed while the record of its object is `removing`: a crash
+//!             before leaves a record from which recovery finds the file.
 
 use super::cache::Known;
 use super::name_space;
@@ -20,7 +23,7 @@ use super::record::{self, Entry, Origin};
 use crate::layout::{FEATURE_ACCESS, FEATURE_SMALL, STATE_FREE, STATE_LIVE, STATE_REMOVING};
 use crate::object::header;
 use crate::{Access, Caller, Engine, Error, Object, Result, Store};
-use everbyte_media::museum::misplaced;
+use everbyte_media::museum::{misplaced, once, unless};
 use everbyte_members::SlotMode;
 use everbyte_space::{CLUSTER, ObjectId, Span};
 use std::ops::RangeInclusive;
@@ -67,8 +70,8 @@ impl Store {
     /// # Errors
     /// [`Error::BadName`], [`Error::Exists`], [`Error::Full`], [`Error::NoSpan`],
     /// [`Error::BadOption`] for a span of another size, [`Error::OutOfSpace`],
-    /// [`Error::UserQuotaExceeded`], [`Error::Damaged`] while a record is damaged; every error of
-    /// `init`. The store is as before then.
+    /// [`Error::UserQuotaExceeded`], [`Error::Damaged`] while a record is damaged;
+    /// [`Error::ReadOnly`]; every error of `init`. The store is as before then.
     pub fn create_object<E: From<Error>>(
         &self,
         name: &str,
@@ -114,13 +117,16 @@ impl Store {
         misplaced("store-publish-early", || record::set_state(media, entry.at, STATE_LIVE));
         init(&object)?;
         let ordered = media.fence_after(entry.at); // STORE-7
+        {
+            // A thread that finds the name gets this state (STORE-13).
+            let _names = parts.catalogue().lock();
+            parts.opened().insert(entry.at, &object);
+        }
         record::publish_state(media, entry.at, STATE_LIVE, &ordered);
         // after a failed barrier the outcome is unknown until the next opening
         undo.entry = None;
         media.barrier_or_fence("store-fence-for-barrier").map_err(Error::from)?;
-        let mut names = parts.catalogue().lock();
-        names.table().end_change(entry.at);
-        parts.opened().insert(entry.at, &object);
+        parts.catalogue().lock().table().end_change(entry.at);
         Ok(object)
     }
 
@@ -138,7 +144,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::Open`] while this process has the object open,
-    /// [`Error::Attached`] while another has; [`Error::Damaged`].
+    /// [`Error::Attached`] while another has; [`Error::Damaged`], [`Error::ReadOnly`].
     pub fn remove_object(&self, name: &str) -> Result<()> {
         let _exclusive = self.renaming()?;
         let (media, parts) = (self.media(), self.parts());
@@ -160,11 +166,13 @@ impl Store {
         names.table().remember(name, Known { at: entry.at, id: ObjectId::new(0) }); // CACHE-1
         record::set_state(media, entry.at, STATE_REMOVING);
         media.barrier()?; // STORE-7
+        let mut remove_file = once(|| parts.backing().remove_file(backing));
+        unless("store-backing-late", &mut remove_file); // STORE-14
         names.release_record(&entry)?;
         parts.opened().remove(entry.at);
         media.barrier()?;
         self.space().punch();
-        parts.backing().remove_file(backing);
+        misplaced("store-backing-late", &mut remove_file);
         Ok(())
     }
 }

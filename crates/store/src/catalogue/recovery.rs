@@ -7,6 +7,7 @@
 use super::part::{Catalogue, LockedCatalogue};
 use super::record::{self, Entry, Slot};
 use crate::layout::{Record, SUPERBLOCKS, Superblock};
+use crate::object::backing::BackingFiles;
 use crate::recover::Recovery;
 use crate::{HEADER_LEN, PRIME_LEN, Result};
 use everbyte_media::Media;
@@ -37,21 +38,26 @@ fn reflush_header(media: &Media, entry: &Entry) {
 impl Catalogue {
     /// Steps 4 to 6 for a process that died while it held the store's lock. The caller holds the
     /// lock now; other processes go on.
-    pub(crate) fn inherit(&self) -> Result<()> {
+    pub(crate) fn inherit(&self, backing: &BackingFiles) -> Result<()> {
         let slots = self.refresh(LastClose::Crashed)?;
         let (media, superblock) = {
             let locked = self.lock();
             (locked.media(), locked.superblock())
         };
         reflush(media, &superblock, &slots); // STORE-8
-        self.lock().recover(slots, &mut Recovery::default())?;
+        self.lock().recover(slots, backing, &mut Recovery::default())?;
         Ok(media.barrier()?)
     }
 }
 
 impl LockedCatalogue<'_> {
     /// Steps 4 to 6. A damaged structure stays as it is: its use reports the damage.
-    pub(crate) fn recover(&mut self, slots: Vec<(u64, Slot)>, recovery: &mut Recovery) -> Result<()> {
+    pub(crate) fn recover(
+        &mut self,
+        slots: Vec<(u64, Slot)>,
+        backing: &BackingFiles,
+        recovery: &mut Recovery,
+    ) -> Result<()> {
         let (media, mut pending) = (self.media(), Vec::new());
         if let Some((trie, clusters)) = self.trie() {
             clusters.growth.recover(&clusters.entry, recovery);
@@ -68,22 +74,25 @@ impl LockedCatalogue<'_> {
                 }
             }
             media.fence(); // STORE-8
-            self.recover_slot(&found, recovery);
+            self.recover_slot(&found, backing, recovery);
             self.table().end_change(at);
         }
         for (_, slot) in slots {
-            self.recover_slot(&slot, recovery);
+            self.recover_slot(&slot, backing, recovery);
         }
         Ok(())
     }
 
-    fn recover_slot(&mut self, slot: &Slot, recovery: &mut Recovery) {
+    fn recover_slot(&mut self, slot: &Slot, backing: &BackingFiles, recovery: &mut Recovery) {
         if self.recover_rename(slot) {
             return;
         }
         let (entry, list) = match slot {
             Slot::Creating(entry) => (entry, &mut recovery.creations),
-            Slot::Removing(entry) => (entry, &mut recovery.removals),
+            Slot::Removing(entry) => {
+                backing.remove_of(entry); // STORE-14
+                (entry, &mut recovery.removals)
+            }
             Slot::Live(entry) => return self.growth().recover(entry, recovery),
             Slot::Free | Slot::Replacing(_) | Slot::Damaged(_) => return,
         };

@@ -126,7 +126,8 @@ pub(crate) fn of_record(record: &Record) -> Option<Access> {
     whole.then_some(Access { owner: copy.owner, group: copy.group, mode })
 }
 
-/// Changes the access words of the record at `at`; settled on return.
+/// Changes the access words of the record at `at`; settled on return. The caller has the lock of
+/// the catalogue.
 pub(super) fn change(media: &Media, at: u64, access: Access) -> Result<()> {
     let choice_at = at + offset_of!(Record, choice) as u64;
     // A process that died in a change may have left the word unflushed: without this the copy that

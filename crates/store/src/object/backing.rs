@@ -7,7 +7,9 @@ use crate::finding::FindingKind;
 use crate::layout::header as words;
 use crate::superblock::head::Head;
 use crate::{Error, Result};
-use everbyte_cold::{Backing, ColdTable, FaultKind, Files, Location, OpenMode, Owner, RealFiles, TouchSource};
+use everbyte_cold::{
+    Backing, ColdTable, FaultKind, FileRights, Files, Location, OpenMode, Owner, RealFiles, TouchSource,
+};
 use everbyte_media::Media;
 use everbyte_space::CLUSTER;
 use std::path::PathBuf;
@@ -103,7 +105,8 @@ impl BackingFiles {
             }
         };
         let identity = self.head.superblock().identity;
-        Ok(Owner { identity, object: entry.name.clone(), id: entry.id.get(), pair, path, store, home })
+        let rights = self.home.as_deref().and_then(|home| home.metadata().ok()).map(|store| FileRights::of(&store));
+        Ok(Owner { identity, object: entry.name.clone(), id: entry.id.get(), pair, path, store, home, rights })
     }
 
     /// The owner of an object's backing file, if the object has one.
@@ -120,19 +123,35 @@ impl BackingFiles {
         }
     }
 
+    /// Removes the backing file of an object whose removal was interrupted, if it has one. A
+    /// read-only store removes none.
+    pub(crate) fn remove_of(&self, entry: &Entry) {
+        if self.media.opened().read_only {
+            return;
+        }
+        let extent = header::find(&self.media, entry).ok();
+        if let Some(owner) = extent.and_then(|extent| self.owner_of(entry, &extent)) {
+            self.remove_file(Some(owner.clone()));
+            self.files().settle_removal(&owner.path); // the dead process may have removed it
+        }
+    }
+
     /// The paging of an object, if it has a limit.
     pub(crate) fn paging(&self, entry: &Entry, extent: &Extent) -> Result<Option<Paging>> {
         if extent.resident == 0 {
             return Ok(None);
         }
         let (media, prime) = (&self.media, entry.span.at());
+        let mode = if media.opened().read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
+        if mode == OpenMode::ReadWrite {
+            media.require_opener()?; // the pager of a forked child would move its parent's clusters
+        }
         let damaged = |(at, detail): (u64, String)| header::damaged(media, entry, at, &detail);
         let table = ColdTable::of(media, entry.span);
         let table = table.ok_or_else(|| damaged((prime, "it has no room for a cold table".into())))?;
         let (pair, path) = table.named().map_err(damaged)?;
         table.adopt(); // STORE-8: the member of a shared store does not know which process died
         media.fence();
-        let mode = if media.opened().read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
         let touches = match () {
             () if mode == OpenMode::ReadOnly => TouchSource::None,
             () if media.can_watch() => TouchSource::Faults,
@@ -199,6 +218,14 @@ impl BackingFiles {
         };
         let found = everbyte_cold::check(&table, prime, clusters, is_backed, open);
         found.into_iter().map(|fault| (kind(fault.kind), fault.at, fault.detail)).collect()
+    }
+
+    /// The clusters of an object that are cold; none if its cold table is damaged.
+    pub(crate) fn cold_clusters(&self, entry: &Entry, extent: &Extent) -> Vec<u64> {
+        let table = ColdTable::of(&self.media, entry.span).filter(|_| extent.resident > 0);
+        let Some(table) = table.filter(|table| table.named().is_ok()) else { return Vec::new() };
+        let clusters = (1..table.clusters()).zip((entry.span.at() + CLUSTER..extent.backed).step_by(CLUSTER as usize));
+        clusters.filter(|(cluster, _)| table.get(*cluster) != Location::Memory).map(|(_, at)| at).collect()
     }
 
     /// The clusters of an object by its cold table; `None`: it has no limit.

@@ -2,6 +2,7 @@
 
 use super::backing::{LEAST, Residency};
 use super::header::{self, Extent, set_word};
+use super::opened::HeldObject;
 use crate::catalogue::record::Entry;
 use crate::layout::{FEATURE_COLD, header as words};
 use crate::superblock::identity;
@@ -22,9 +23,11 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`], [`Error::Denied`]; [`Error::Open`] and [`Error::Attached`] while a
     /// process has it open; [`Error::BadOption`] for a limit that is too small, or on a backend
-    /// that reports no touches; [`Error::Backing`], [`Error::SpanFull`], [`Error::OutOfSpace`]. A
-    /// file of that name that may be another owner's is refused, and stays as it is.
+    /// that reports no touches; [`Error::Backing`], [`Error::SpanFull`], [`Error::OutOfSpace`],
+    /// [`Error::ReadOnly`]. A file of that name that may be another owner's is refused, and stays
+    /// as it is.
     pub fn set_resident(&self, name: &str, clusters: Option<u64>, backing: Option<&Path>) -> Result<()> {
+        self.require_writable()?;
         let Some(clusters) = clusters else { return self.lift_limit(name) };
         let parts = self.parts();
         let exclusive = self.changing()?;
@@ -32,8 +35,7 @@ impl Store {
             let detail = "only objects in memory that is written in place (backends `pmem` and `shm`) have such a limit: on backend `file` they lie on a disk already";
             return Err(Error::BadOption { detail: detail.into() });
         }
-        let entry = self.closed_object(name)?;
-        self.require_access(&entry, Want::Write)?;
+        let (entry, held) = self.closed_object(name)?;
         parts.sharing().attach(entry.id, name, SlotMode::Exclusive)?;
         // the store's lock keeps other processes from attaching it
         parts.sharing().detach(entry.id);
@@ -60,22 +62,26 @@ impl Store {
             Backing::bring_home(parts.backing().files(), owner)?;
         }
         parts.backing().set_limit(&entry, words::RESIDENT, Some(clusters))?;
-        drop(exclusive);
+        drop((held, exclusive));
         self.object(name).map(drop) // opening enforces the limit
     }
 
-    /// The object of this name, if this process does not have it open.
-    fn closed_object(&self, name: &str) -> Result<Entry> {
-        let entry = self.parts().catalogue().lock().live(name)?;
-        self.parts().opened().require_closed(&entry)?;
-        Ok(entry)
+    /// The object of this name, which this process may change and does not have open. No other
+    /// thread opens, renames or removes it until the second value is dropped.
+    fn closed_object(&self, name: &str) -> Result<(Entry, HeldObject<'_>)> {
+        let mut names = self.parts().catalogue().lock();
+        let entry = names.live(name)?;
+        self.require_access(&entry, Want::Write)?;
+        let held = self.parts().opened().hold(&entry)?;
+        Ok((entry, held))
     }
 
     fn lift_limit(&self, name: &str) -> Result<()> {
         let exclusive = self.exclusive()?;
-        self.closed_object(name)?;
+        let (entry, _held) = self.closed_object(name)?;
+        // A handle of this thread alone: clusters of another's would stay cold.
+        let (backing, object) = (self.parts().backing(), self.new_handle(entry, SlotMode::Exclusive, |_| false)?);
         drop(exclusive);
-        let (backing, object) = (self.parts().backing(), self.object(name)?);
         let Some(paging) = object.paging() else {
             let extent = header::extent(self.media(), object.entry())?;
             let Some(owner) = backing.owner_of(object.entry(), &extent) else { return Ok(()) };

@@ -86,7 +86,7 @@ impl Store {
         self.require_access(&entry, if self.is_read_only() { Want::Read } else { options.want })?;
         let is_unshareable =
             |is_paged: bool| is_paged && (mode == SlotMode::Shared && self.is_shared() || options.want == Want::Read);
-        if let Some(open) = parts.opened().get(entry.at) {
+        if let Some(open) = parts.opened().get(&entry)? {
             if is_unshareable(open.paging().is_some()) {
                 return Err(Error::Unshared { object: name.into() });
             }
@@ -96,20 +96,33 @@ impl Store {
             }
             return Ok(open);
         }
+        let at = entry.at;
+        let object = self.new_handle(entry, mode, is_unshareable)?;
+        parts.opened().insert(at, &object);
+        Ok(object)
+    }
+
+    /// The first handle of an object that is closed, and stays out of the open objects. The caller
+    /// keeps other threads from opening it.
+    pub(super) fn new_handle(
+        &self,
+        entry: Entry,
+        mode: SlotMode,
+        is_unshareable: impl FnOnce(bool) -> bool,
+    ) -> Result<Object> {
+        let parts = self.parts();
         let extent = header::extent(self.media(), &entry)?;
         if is_unshareable(extent.resident > 0) {
-            return Err(Error::Unshared { object: name.into() });
+            return Err(Error::Unshared { object: entry.name });
         }
-        parts.sharing().attach(entry.id, name, mode)?;
-        if !self.recovery().clean {
+        parts.sharing().attach(entry.id, &entry.name, mode)?;
+        if self.may_follow_a_death() {
             // The engine's decisions rest on the bits of backed clusters (STORE-8).
             self.space().reflush(&(entry.span.at()..extent.backed));
             self.media().fence();
         }
-        let Entry { at, id, .. } = entry;
-        let paging = parts.backing().paging(&entry, &extent).inspect_err(|_| parts.sharing().detach(id))?;
-        let object = Object::new(self.clone(), entry, extent.backed, mode, paging);
-        parts.opened().insert(at, &object);
-        Ok(object)
+        let detach = |_: &Error| parts.sharing().detach(entry.id);
+        let paging = parts.backing().paging(&entry, &extent).inspect_err(detach)?;
+        Ok(Object::new(self.clone(), entry, extent.backed, mode, paging))
     }
 }

@@ -13,7 +13,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Denied`], [`Error::BadOption`] for an impossible mode,
-    /// [`Error::Damaged`], [`Error::Media`].
+    /// [`Error::Damaged`], [`Error::ReadOnly`], [`Error::Media`].
     pub fn chmod(&self, name: &str, mode: u16) -> Result<()> {
         self.change_access(&Caller::current(), name, |access| Access { mode, ..access })
     }
@@ -32,13 +32,16 @@ impl Store {
     }
 
     /// Changes the rights of an object on behalf of `caller`: for services that know their callers.
+    /// `new` gets the present rights, and must not call the store.
     ///
     /// # Errors
     /// As [`Store::chmod`].
     pub fn change_access(&self, caller: &Caller, name: &str, new: impl FnOnce(Access) -> Access) -> Result<()> {
         let _exclusive = self.renaming()?;
         self.parts().head().require_feature(FEATURE_ACCESS)?;
-        let entry = self.parts().catalogue().lock().live(name)?;
+        // Kept to the end: other changes of the record, and its readers, wait (STORE-12).
+        let mut names = self.parts().catalogue().lock();
+        let entry = names.live(name)?;
         let new = new(entry.access);
         if new.mode & !Access::MODES != 0 {
             let detail =
@@ -65,10 +68,13 @@ impl Store {
     /// object that has more keeps them, and gets no others. Settled on return.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Denied`], [`Error::Damaged`], [`Error::Media`].
+    /// [`Error::NotFound`], [`Error::Denied`], [`Error::Damaged`], [`Error::ReadOnly`],
+    /// [`Error::Media`].
     pub fn set_quota(&self, name: &str, clusters: Option<u64>) -> Result<()> {
+        self.require_writable()?;
         let _exclusive = self.changing()?;
-        let entry = self.parts().catalogue().lock().live(name)?;
+        let mut names = self.parts().catalogue().lock(); // its name and its span stay until the end
+        let entry = names.live(name)?;
         self.require_access(&entry, Want::Write)?;
         header::extent(self.media(), &entry)?;
         self.parts().backing().set_limit(&entry, words::QUOTA, clusters.map(|clusters| clusters.max(1)))
@@ -79,7 +85,7 @@ impl Store {
     /// Settled on return; a crash leaves the old quota or the new one.
     ///
     /// # Errors
-    /// [`Error::Media`].
+    /// [`Error::ReadOnly`], [`Error::Media`].
     pub fn set_user_quota(&self, clusters: Option<u64>) -> Result<()> {
         let _exclusive = self.renaming()?; // which makes other processes read the superblock again
         let user_quota = clusters.map_or(0, |clusters| clusters.clamp(1, 1 << 31) * CLUSTER);

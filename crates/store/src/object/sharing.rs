@@ -50,6 +50,11 @@ impl Object {
             // the dead process may have died in a change of the store
             drop(self.store().exclusive()?);
             self.refresh()?;
+            if exclusive.since() == Since::OwnerDied {
+                // as when it is opened (STORE-8)
+                self.store().space().reflush(&(self.prime().get()..self.backed().get()));
+                self.media().fence();
+            }
         }
         Ok(Some(exclusive))
     }

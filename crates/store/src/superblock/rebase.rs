@@ -10,7 +10,7 @@ use crate::layout::Superblock;
 use crate::object::header;
 use crate::{PRIME_LEN, Result, Store};
 use everbyte_space::CLUSTER;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 impl Store {
     /// Gives the store this identity, which must be no other store's. Asks the file system again
@@ -36,21 +36,21 @@ impl Store {
     }
 
     /// Asks for space for every backed cluster and for the pages of the bitmaps that cover them.
-    /// Small objects stay small.
+    /// Small objects stay small, and cold clusters cold.
     fn back_again(&self) -> Result<()> {
         let (media, space) = (self.media(), self.space());
         let superblock = self.parts().head().superblock();
         let (spans_at, end) = (superblock.spans_at, media.len().min(superblock.end()) / CLUSTER * CLUSTER);
         let backed = space.bitmap().set_runs(media, spans_at.get()..end.max(spans_at.get()));
-        let small = self.small_objects();
+        let parts = self.clusters_in_part();
         for run in backed {
             let mut at = run.start;
-            for prime in small.range(run.clone()).copied() {
-                if at < prime {
-                    drop(space.reserve(&(at..prime))?);
+            for (&start, &part) in parts.range(run.clone()) {
+                if at < start {
+                    drop(space.reserve(&(at..start))?);
                 }
-                at = prime + CLUSTER;
-                space.reserve_part(&(prime..at), &(prime..prime + PRIME_LEN))?;
+                at = start + CLUSTER;
+                space.reserve_part(&(start..at), &(start..start + part))?;
             }
             if at < run.end {
                 drop(space.reserve(&(at..run.end))?);
@@ -59,15 +59,20 @@ impl Store {
         Ok(())
     }
 
-    /// The prime pages of the objects that have no further space; none if names are damaged, and
-    /// then every object gets whole clusters.
-    fn small_objects(&self) -> BTreeSet<u64> {
+    /// The clusters that have space for a part of them, with the bytes of that part: those of small
+    /// objects for their prime page, cold clusters for nothing. None if names are damaged, and then
+    /// every object gets whole clusters.
+    fn clusters_in_part(&self) -> BTreeMap<u64, u64> {
+        let mut parts = BTreeMap::new();
         let all = self.parts().catalogue().lock().list("").unwrap_or_default();
-        let small = all.into_iter().filter(|entry| entry.small);
-        let small = small.filter(|entry| {
-            let backed = header::read(self.media(), entry).ok().map(|extent| extent.backed);
-            backed == Some(entry.span.at() + CLUSTER)
-        });
-        small.map(|entry| entry.span.at()).collect()
+        for entry in all {
+            let Ok(extent) = header::read(self.media(), &entry) else { continue };
+            if entry.small && extent.backed == entry.span.at() + CLUSTER {
+                parts.insert(entry.span.at(), PRIME_LEN);
+            }
+            let cold = self.parts().backing().cold_clusters(&entry, &extent);
+            parts.extend(cold.into_iter().map(|at| (at, 0)));
+        }
+        parts
     }
 }

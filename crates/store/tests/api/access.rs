@@ -2,6 +2,8 @@
 
 use everbyte_media::{Media, Options};
 use everbyte_store::{Access, CLUSTER, Caller, Error, FormatOptions, ObjectOptions, Store, layout};
+use std::sync::mpsc::channel;
+use std::thread;
 
 fn store() -> (Media, Store) {
     let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
@@ -116,4 +118,52 @@ fn a_renamed_object_is_the_same_with_another_name() {
     drop(store);
     let store = Store::attach(media).unwrap();
     assert_eq!((store.names("").unwrap(), store.check()), (vec!["zz".to_string()], vec![]));
+}
+
+/// Whether this thread of the process waits for a lock.
+fn is_asleep(thread: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('S'))
+}
+
+/// Runs `other` in a thread that begins when a change of rights to mode 0600 has read the present
+/// ones, and has no more to do, or waits, before the change goes on.
+fn beside_a_change(store: &Store, name: &str, other: impl FnOnce() + Send) {
+    let root = Caller { user: 0, groups: vec![] };
+    thread::scope(|scope| {
+        let new = |access| {
+            let (tell, told) = channel();
+            let other = scope.spawn(move || {
+                tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+                other();
+            });
+            let id = told.recv().unwrap();
+            while !other.is_finished() && !is_asleep(id) {
+                thread::yield_now();
+            }
+            Access { mode: 0o600, ..access }
+        };
+        store.change_access(&root, name, new).unwrap();
+    });
+}
+
+/// Each change reads the rights and the record's state, and stores to the copy of the access words
+/// that does not count (STORE-12).
+#[test]
+fn changes_of_one_objects_rights_and_names_wait_for_each_other() {
+    let (_, store) = store();
+    make(&store, "x");
+    let root = Caller { user: 0, groups: vec![] };
+    beside_a_change(&store, "x", || store.change_access(&root, "x", |access| Access { owner: 7, ..access }).unwrap());
+    let access = store.stat("x").unwrap().access;
+    assert_eq!((access.mode, access.owner), (0o600, 7), "one of two changes is lost");
+    make(&store, "y");
+    beside_a_change(&store, "y", || store.rename_object("y", "z").unwrap());
+    assert_eq!(mode(&store, "z"), 0o600, "the rename copied the rights of before");
+    beside_a_change(&store, "z", || {
+        store.remove_object("z").unwrap();
+        make(&store, "new");
+    });
+    assert_eq!(mode(&store, "new"), 0o660, "it has the rights of the removed one");
+    assert_eq!(store.check(), []);
 }

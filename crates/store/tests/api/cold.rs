@@ -1,11 +1,18 @@
 //! Objects larger than their memory, on memory that is written in place: page faults report
 //! touches.
 
-use everbyte_media::{BackendChoice, BackendKind, Options};
+use everbyte_cold::{OpenMode, RealFiles};
+use everbyte_media::{BackendChoice, BackendKind, Disk, Media, Options};
 use everbyte_store::{
-    Access, CLUSTER, Caller, CreateOptions, Error, FindingKind, Object, ObjectOpen, ObjectOptions, Store,
+    Access, CLUSTER, Caller, CreateOptions, Error, Files, FindingKind, Object, ObjectOpen, ObjectOptions, Store,
 };
+use std::fs::Permissions;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 const CLUSTERS: u64 = 64;
 const LIMIT: u64 = 12;
@@ -119,6 +126,85 @@ fn an_object_larger_than_its_memory_keeps_everything() {
     assert_eq!(store.check(), []);
 }
 
+/// A backing file holds what the store's file may hide from other users.
+#[test]
+fn a_backing_file_has_the_rights_of_its_store() {
+    let home = Home::new();
+    let store = home.store();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let set = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    assert_eq!((mode(&home.path("store")), mode(&home.backing())), (0o600, 0o600));
+    set(&home.backing(), 0o644); // by an earlier program
+    drop(store.object("large").unwrap());
+    assert_eq!(mode(&home.backing()), 0o600);
+    set(&home.path("store"), 0o660);
+    drop(store.object("large").unwrap());
+    assert_eq!(mode(&home.backing()), 0o600, "an opening gives no access");
+    let limit = |clusters| store.set_resident("large", clusters, None).unwrap();
+    limit(None);
+    limit(Some(LIMIT));
+    assert_eq!(mode(&home.backing()), 0o660);
+    limit(None);
+    set(&home.path("store"), 0o600);
+    let beside = home.path(&format!("store.swap-{:x}", store.stat("large").unwrap().id));
+    std::fs::write(&beside, "").unwrap(); // an empty file is taken
+    set(&beside, 0o666);
+    limit(Some(LIMIT));
+    assert_eq!(mode(&home.backing()), 0o600);
+}
+
+/// The files of the system. When one is made or removed, another thread could open the object, give
+/// it another name, or remove it.
+#[derive(Default)]
+struct AskingFiles {
+    store: Mutex<Option<Store>>,
+    asked: AtomicU32,
+}
+
+impl AskingFiles {
+    fn ask(&self) {
+        let store = self.store.lock().unwrap();
+        let store = store.as_ref().unwrap();
+        assert!(matches!(store.object("large"), Err(Error::Open { .. })));
+        assert!(matches!(store.rename_object("large", "larger"), Err(Error::Open { .. })));
+        assert!(matches!(store.remove_object("large"), Err(Error::Open { .. })));
+        assert!(matches!(store.set_resident("large", Some(20), None), Err(Error::Open { .. })));
+        self.asked.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Files for AskingFiles {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn Disk>> {
+        self.ask();
+        RealFiles.create(path)
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn Disk>> {
+        RealFiles.open(path, mode)
+    }
+
+    fn remove(&self, path: &Path, disk: &dyn Disk) {
+        self.ask();
+        RealFiles.remove(path, disk);
+    }
+}
+
+/// A limit zeroes clusters behind the end of the object, where an opened one could grow to.
+#[test]
+fn an_object_is_not_opened_while_its_limit_changes() {
+    let home = Home::new();
+    let store = home.store();
+    store.set_resident("large", None, None).unwrap();
+    let files = Arc::new(AskingFiles::default());
+    store.set_files(Arc::clone(&files) as Arc<dyn Files>);
+    *files.store.lock().unwrap() = Some(store.clone());
+    store.set_resident("large", Some(LIMIT), None).unwrap();
+    store.set_resident("large", None, None).unwrap();
+    files.store.lock().unwrap().take();
+    assert_eq!(files.asked.load(Ordering::Relaxed), 2);
+    drop(store.object("large").unwrap());
+}
+
 #[test]
 fn threads_that_store_while_clusters_grow_cold_lose_nothing() {
     let home = Home::new();
@@ -142,6 +228,138 @@ fn threads_that_store_while_clusters_grow_cold_lose_nothing() {
             (first..object.backed().get()).step_by(CLUSTER as usize).map(|at| object.media().load(at + thread * 8));
         assert_eq!(counts.sum::<u64>(), 1000);
     }
+}
+
+/// Runs `body` in a process of its own: a signal would end the other tests, too, and mappings that
+/// it uses up are theirs.
+fn in_a_process_of_its_own(name: &str, body: impl FnOnce()) {
+    const CHILD: &str = "EVERBYTE_TEST_COLD";
+    if std::env::var_os(CHILD).is_some() {
+        return body();
+    }
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = child.args(["--exact", &format!("cold::{name}"), "--nocapture"]).env(CHILD, "1").output().unwrap();
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert!(output.status.success() && text.contains("1 passed"), "{}: {text}", output.status);
+}
+
+/// Uses up the mappings of this process but for `left`: of every two pages one cannot be read.
+/// `None`: the kernel allows more than the test would use up.
+fn use_up_mappings(left: u64) -> Option<Media> {
+    const PAGES: u64 = 1 << 17;
+    let media = Media::anonymous(PAGES * 4096, &Options::default()).unwrap();
+    let mut pages = (1..PAGES).step_by(2);
+    let last = pages.find(|page| media.protect(page * 4096, 4096, (false, false)).is_err())?;
+    for page in (1..last).step_by(2).take(left as usize / 2) {
+        media.protect(page * 4096, 4096, (true, true)).unwrap();
+    }
+    Some(media)
+}
+
+/// Each cluster in memory between two hidden ones costs the process two mappings.
+#[test]
+fn clusters_touched_here_and_there_use_no_more_mappings_than_there_are() {
+    in_a_process_of_its_own("clusters_touched_here_and_there_use_no_more_mappings_than_there_are", || {
+        const MANY: u64 = 600;
+        let home = Home::new();
+        let store = home.store();
+        let span = ObjectOptions { span: Some(64 << 20), ..ObjectOptions::default() };
+        // One range of the file: ranges apart cost mappings of their own.
+        drop(store.create_object("scattered", span, |object| object.grow(MANY * CLUSTER).map(drop)).unwrap());
+        store.set_resident("scattered", Some(250), None).unwrap();
+        let object = store.object("scattered").unwrap();
+        object.cool(object.prime() + CLUSTER..object.backed()).unwrap();
+        let Some(_used_up) = use_up_mappings(200) else {
+            eprintln!("skipped: this kernel allows many more mappings than the usual 65530");
+            return;
+        };
+        // First those without neighbours in memory, then all.
+        let touched = (2..MANY).step_by(2).map(|cluster| (object.prime() + cluster * CLUSTER).get());
+        touched.clone().for_each(|at| object.media().store(at, at));
+        touched.clone().for_each(|at| assert_eq!(object.media().load(at), at));
+        let all = (object.prime() + CLUSTER).get()..object.backed().get();
+        all.clone().step_by(CLUSTER as usize).for_each(|at| object.media().store(at + 8, at));
+        all.step_by(CLUSTER as usize).for_each(|at| assert_eq!(object.media().load(at + 8), at));
+        touched.clone().for_each(|at| assert_eq!(object.media().load(at), at));
+    });
+}
+
+/// The files of the system, in which no slot can be written.
+struct NoSlots;
+
+struct NoSlot(Arc<dyn Disk>);
+
+impl Files for NoSlots {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn Disk>> {
+        Ok(Arc::new(NoSlot(RealFiles.create(path)?)))
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn Disk>> {
+        Ok(Arc::new(NoSlot(RealFiles.open(path, mode)?)))
+    }
+
+    fn remove(&self, path: &Path, disk: &dyn Disk) {
+        RealFiles.remove(path, disk);
+    }
+}
+
+impl Disk for NoSlot {
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        self.0.read_at(at, into)
+    }
+
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        if at < 4096 { self.0.write_at(at, bytes) } else { Err(io::ErrorKind::StorageFull.into()) }
+    }
+
+    fn write_sync_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_sync_at(at, bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn allocate(&self, at: u64, len: u64) -> io::Result<()> {
+        self.0.allocate(at, len)
+    }
+
+    fn punch(&self, at: u64, len: u64) {
+        self.0.punch(at, len);
+    }
+
+    fn mappable(&self) -> BorrowedFd<'_> {
+        self.0.mappable()
+    }
+}
+
+/// The opening hides all pages before it makes clusters cold.
+#[test]
+fn an_opening_that_fails_leaves_no_page_hidden() {
+    in_a_process_of_its_own("an_opening_that_fails_leaves_no_page_hidden", || {
+        let home = Home::new();
+        let store = home.store();
+        store.set_resident("large", None, None).unwrap();
+        let object = store.object("large").unwrap();
+        object.grow(CLUSTERS * CLUSTER).unwrap();
+        fill(&object, 1);
+        let span = object.span();
+        drop(object);
+        store.set_files(Arc::new(NoSlots));
+        let refused = store.set_resident("large", Some(LIMIT), None);
+        assert!(matches!(refused, Err(Error::Backing { .. })), "{refused:?}");
+        store.remove_object("large").unwrap();
+        let options = ObjectOptions { span: Some(16 << 20), ..ObjectOptions::default() };
+        let next = store.create_object("next", options, |_| Ok::<(), Error>(())).unwrap();
+        assert_eq!(next.span(), span);
+        next.grow(CLUSTERS * CLUSTER).unwrap();
+        fill(&next, 2);
+        verify(&next, 2);
+    });
 }
 
 #[test]
@@ -227,6 +445,23 @@ fn limits_that_make_no_sense_are_refused() {
     // The end of the span belongs to the table.
     assert!(matches!(object.grow(255 * CLUSTER), Err(Error::SpanFull { .. })));
     object.grow(254 * CLUSTER).unwrap();
+}
+
+/// The file system is asked again for the clusters in memory, and a cold one takes none.
+#[test]
+fn cold_clusters_stay_cold_when_the_store_gets_another_identity() {
+    let home = Home::new();
+    let (store, object) = home.grown();
+    fill(&object, 1);
+    object.cool(object.prime() + CLUSTER..object.backed()).unwrap();
+    drop(object);
+    let before = frames(&home.path("store"));
+    store.rebase([9; 16]).unwrap();
+    let after = frames(&home.path("store"));
+    assert!(after <= before + 1, "{before} clusters, and {after} after it");
+    assert_eq!(store.check(), []);
+    let store = home.reopen(store);
+    verify(&store.object("large").unwrap(), 1);
 }
 
 #[test]

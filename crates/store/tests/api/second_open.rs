@@ -1,8 +1,11 @@
 //! Objects that are open already: another thread opens them, another user, another process.
 
-use everbyte_media::{Media, Options};
+use everbyte_media::{Capabilities, Media, Options, Recorder};
 use everbyte_store::{Engine, Error, FormatOptions, Object, ObjectOpen, ObjectOptions, Store, Want};
+use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 const ROUNDS: usize = 20_000;
 
@@ -87,5 +90,57 @@ fn who_may_only_read_does_not_get_more_because_it_is_open_already() {
             assert!(matches!(store.object("x").map(drop), Err(Error::Denied { .. })), "it is open to be read alone");
             drop(read);
         });
+    });
+}
+
+/// A recorder that holds a thread in its barrier, once `armed`, until the test lets it go on.
+struct HeldBarrier {
+    armed: Arc<AtomicBool>,
+    reached: Sender<()>,
+    go_on: Receiver<()>,
+}
+
+impl Recorder for HeldBarrier {
+    fn store(&mut self, _: u64, _: &[u8]) {}
+    fn flush(&mut self, _: u64, _: u64) {}
+    fn fence(&mut self) {}
+    fn barrier(&mut self, _: u64) -> io::Result<()> {
+        if self.armed.swap(false, SeqCst) {
+            self.reached.send(()).unwrap();
+            self.go_on.recv().unwrap();
+        }
+        Ok(())
+    }
+    fn allocate(&mut self, _: u64, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { shared: false, fence_settles: false, huge_pages: false }
+    }
+}
+
+/// Between the store that makes a new object's name visible and the return of its creation, another
+/// thread opens the object: both have one state, and one claim.
+#[test]
+fn a_thread_that_opens_an_object_before_its_creation_returns_gets_the_same_one() {
+    let (armed, (reached, at_barrier), (release, go_on)) = (Arc::new(AtomicBool::new(false)), channel(), channel());
+    let recorder = HeldBarrier { armed: Arc::clone(&armed), reached, go_on };
+    let media = Media::recorded(8 << 20, &[0; 1 << 16], Box::new(recorder)).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let options = ObjectOptions { span: Some(64 << 10), ..ObjectOptions::default() };
+    let init = |_: &Object| {
+        armed.store(true, SeqCst); // the next barrier settles the name
+        Ok::<(), Error>(())
+    };
+    std::thread::scope(|scope| {
+        let maker = scope.spawn(|| store.create_object("x", options, init).unwrap());
+        at_barrier.recv().unwrap();
+        let theirs = store.object("x").unwrap();
+        release.send(()).unwrap();
+        let ours = maker.join().unwrap();
+        let claim = ours.claim().unwrap();
+        assert!(matches!(theirs.claim().map(drop), Err(Error::Claimed { .. })), "two engines have one object");
+        drop((claim, ours));
+        assert!(matches!(store.remove_object("x"), Err(Error::Open { .. })), "the other thread has it open");
     });
 }

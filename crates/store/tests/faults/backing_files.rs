@@ -2,11 +2,15 @@
 //! header is this object's.
 
 use everbyte_cold::layout::{COLD_MAGIC, ColdHeader};
-use everbyte_media::{BackendChoice, Checked, Options};
-use everbyte_store::{CLUSTER, CreateOptions, Error, ObjectOptions, Store};
+use everbyte_cold::{OpenMode, RealFiles};
+use everbyte_media::{BackendChoice, Checked, Disk, ErrorInfo, ErrorKind, Options};
+use everbyte_store::{CLUSTER, CreateOptions, Error, Files, ObjectOptions, Store};
 use std::fs;
+use std::io;
 use std::os::unix::fs::FileExt;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 
 const LIMIT: u64 = 12;
@@ -229,6 +233,72 @@ fn plant(store: &Path, path: &Path) {
     header.path_len = text.len() as u32;
     header = header.sealed();
     file.write_all_at(header.as_bytes(), at as u64).unwrap();
+}
+
+/// The stores of a read-only store stay in the process; a file that it removes is gone for all.
+#[test]
+fn a_read_only_store_refuses_changes_and_removes_no_backing_file() {
+    let home = Home::new();
+    let (store, swap) = (home.store("store"), home.path("swap"));
+    store.set_resident("large", Some(LIMIT), Some(&swap)).unwrap();
+    cool(store);
+    let before = fs::read(&swap).unwrap();
+    let store = Store::options(home.path("store")).read_only().open(&Home::options()).unwrap();
+    let read_only = |result: Result<(), Error>| {
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ReadOnly, "{error}");
+        assert!(error.to_string().contains("opened read-only"), "{error}");
+    };
+    read_only(store.set_resident("large", None, None));
+    read_only(store.set_resident("large", Some(LIMIT + 1), None));
+    read_only(store.remove_object("large"));
+    read_only(store.create_object("new", ObjectOptions::default(), |_| Ok(())).map(drop));
+    read_only(store.rename_object("large", "larger"));
+    read_only(store.chmod("large", 0o600));
+    read_only(store.chown("large", None, None));
+    read_only(store.set_quota("large", Some(100)));
+    read_only(store.set_user_quota(Some(100)));
+    read_only(store.index_names());
+    require_whole(&store);
+    drop(store);
+    assert!(fs::read(&swap).unwrap() == before, "the backing file is as it was");
+    require_whole(&home.open("store"));
+}
+
+/// The files of the system; a process dies when it removes one.
+struct DyingFiles;
+
+impl Files for DyingFiles {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn Disk>> {
+        RealFiles.create(path)
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn Disk>> {
+        RealFiles.open(path, mode)
+    }
+
+    fn remove(&self, _: &Path, _: &dyn Disk) {
+        panic!("the process dies");
+    }
+}
+
+/// Memory keeps every store of a process that dies.
+#[test]
+fn a_removal_that_a_death_cuts_off_leaves_no_backing_file() {
+    let home = Home::new();
+    let (store, swap) = (home.store("store"), home.path("swap"));
+    store.set_resident("large", Some(LIMIT), Some(&swap)).unwrap();
+    cool(store);
+    let store = home.open("store");
+    store.set_files(Arc::new(DyingFiles));
+    std::panic::catch_unwind(AssertUnwindSafe(|| store.remove_object("large"))).unwrap_err();
+    drop(store);
+    let reader = Store::options(home.path("store")).read_only().open(&Home::options()).unwrap();
+    assert_eq!((&reader.recovery().removals[..], swap.exists()), (&["large".to_string()][..], true));
+    drop(reader);
+    let store = home.open("store");
+    assert_eq!((&store.recovery().removals[..], swap.exists()), (&["large".to_string()][..], false));
+    assert_eq!((store.names("").unwrap(), store.check()), (vec![], vec![]));
 }
 
 /// A daemon opens its store by a relative path, and changes its directory. In a process of its own:

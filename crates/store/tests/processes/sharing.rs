@@ -1,9 +1,14 @@
 //! One store, several users. Two of them in this process stand for two processes; how real ones die
 //! is shown in `capi`.
 
-use everbyte_media::{BackendChoice, Media, Options};
-use everbyte_store::{CLUSTER, CreateOptions, Engine, Error, FormatOptions, ObjectOpen, ObjectOptions, Since, Store};
+use everbyte_media::{BackendChoice, Capabilities, Media, Options, Recorder};
+use everbyte_store::{
+    CLUSTER, CreateOptions, Engine, Error, FormatOptions, ObjectOpen, ObjectOptions, Since, Store, layout,
+};
+use std::io;
+use std::ops::Range;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 fn small() -> ObjectOptions {
     ObjectOptions { span: Some(8 * CLUSTER), ..ObjectOptions::default() }
@@ -92,6 +97,58 @@ fn growth_and_release_are_seen_in_the_next_turn() {
     one.trim().unwrap();
     assert_eq!(theirs.media().read_vec(hole.start, 4), b"kept");
     assert!(one.check().is_empty());
+}
+
+/// Flushed ranges of memory that processes share.
+struct Flushes(Arc<Mutex<Vec<Range<u64>>>>);
+
+impl Recorder for Flushes {
+    fn store(&mut self, _: u64, _: &[u8]) {}
+    fn flush(&mut self, at: u64, len: u64) {
+        self.0.lock().unwrap().push(at..at + len);
+    }
+    fn fence(&mut self) {}
+    fn barrier(&mut self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+    fn allocate(&mut self, _: u64, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { shared: true, fence_settles: true, huge_pages: false }
+    }
+}
+
+/// A member that died may have left the bits of an object's clusters unflushed, and a member that
+/// stays is not told which one died (STORE-8).
+#[test]
+fn the_bits_that_a_dead_member_may_have_left_are_flushed_again() {
+    let flushes = Arc::new(Mutex::new(Vec::new()));
+    let recorder = Box::new(Flushes(Arc::clone(&flushes)));
+    let media = Media::recorded(8 << 20, &[0; 1 << 16], recorder).unwrap();
+    Store::format(media.clone(), &FormatOptions::default()).unwrap().close().unwrap();
+    let open = || Store::attach_shared(media.clone()).unwrap();
+    let (one, other) = (open(), open());
+    drop(one.create_object("a", small(), |object| object.grow(3 * CLUSTER).map(drop)).unwrap());
+    let superblock: layout::Superblock = media.get(0);
+    let first = one.stat("a").unwrap().span.start / CLUSTER;
+    let word = superblock.bitmap_at.get() + first / 48 * 8; // 48 bits in each
+    let again = |what: &str| {
+        let flushed = std::mem::take(&mut *flushes.lock().unwrap());
+        assert!(flushed.iter().any(|range| range.contains(&word)), "{what}: {flushed:x?}, without {word:x}");
+    };
+    other.names("").unwrap(); // it has caught up
+    flushes.lock().unwrap().clear();
+    let theirs = other.open_object("a", &ObjectOpen::shared(Engine::None, 0)).unwrap();
+    again("opening it");
+    let exclusive = theirs.exclusive().unwrap().unwrap();
+    assert_eq!(exclusive.since(), Since::OwnerDied, "as of every first holder");
+    again("taking its lock");
+    exclusive.caught_up();
+    drop(exclusive);
+    flushes.lock().unwrap().clear();
+    drop(theirs.exclusive().unwrap());
+    assert!(flushes.lock().unwrap().is_empty(), "it is caught up");
 }
 
 #[test]

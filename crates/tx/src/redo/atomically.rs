@@ -25,11 +25,13 @@ impl Redo {
     /// [`TxError::Aborted`] with the body's error. [`TxError::Engine`] as [`Worker::commit`].
     pub fn atomically<T, E>(&self, mut body: impl FnMut(&mut Worker) -> Result<T, E>) -> Result<T, TxError<E>> {
         let number = self.inner.number;
-        let kept = WORKERS.with_borrow_mut(|workers| {
+        let kept = WORKERS.try_with(|workers| {
+            let mut workers = workers.borrow_mut();
             let index = workers.iter().position(|(engine, _)| *engine == number)?;
             Some(workers.swap_remove(index).1)
         });
-        let mut worker = kept.unwrap_or_else(|| Box::new(self.worker()));
+        // A thread that is ending keeps none.
+        let mut worker = kept.ok().flatten().unwrap_or_else(|| Box::new(self.worker()));
         let outcome = worker.run(&mut body);
         let _ = WORKERS.try_with(|workers| {
             let mut workers = workers.borrow_mut();

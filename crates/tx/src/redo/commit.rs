@@ -96,6 +96,9 @@ impl Worker {
         if timestamp > self.valid_at + 1 && !self.is_valid() {
             return Err(Error::Conflict);
         }
+        // The record of a commit that failed may be in the log, and its locks were given back as
+        // they were: what was loaded may be older than that record.
+        self.engine.require_sound()?;
         // it was found to be valid: commits before it need not wait for it
         self.since.store(timestamp, Ordering::Release);
         Ok(timestamp)
@@ -115,9 +118,15 @@ impl Worker {
             self.words[0] |= timestamp;
             Ok((timestamp, engine.append(&mut end.producer, &self.words)?))
         });
-        let (timestamp, position) = recorded.inspect_err(|_| {
+        let (timestamp, position) = recorded.inspect_err(|error| {
             log.committing.store(u64::MAX, Ordering::Release);
-            engine.give_back(&extents);
+            if matches!(error, Error::Media(_)) {
+                // The next opening may find the record, with its extents and its operations.
+                self.blocks.clear();
+                self.frees.clear();
+            } else {
+                engine.give_back(&extents);
+            }
         })?;
         {
             let _section = engine.media.section();
@@ -136,11 +145,11 @@ impl Worker {
             log.committing.store(u64::MAX, Ordering::Release);
             let is_half_full = end.producer.is_half_full();
             drop(end);
-            if is_half_full {
-                match truncator.is_asynchronous() {
-                    true => engine.call_truncator(),
-                    false => engine.truncate(),
-                }
+            match truncator.is_asynchronous() {
+                true if is_half_full => engine.call_truncator(),
+                true => {}
+                // older records are left of the time before `set_truncation`
+                false => engine.truncate_up_to(timestamp),
             }
             return Ok(timestamp);
         }

@@ -168,8 +168,9 @@ impl Redo {
     }
 
     /// Truncates all commits so far: their stores are flushed, and the logs drop their records.
+    /// Waits for older commits of other threads that have not settled.
     pub fn truncate(&self) {
-        self.inner.truncate();
+        self.inner.truncate_up_to(self.inner.clock.load(Ordering::Acquire));
     }
 
     /// Whether `at..at+len`, which may be any numbers, is what transactions of this engine may

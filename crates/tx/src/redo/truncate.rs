@@ -18,6 +18,7 @@
 //!   REDO-6  A block is allocatable again only after the record that freed it is truncated, and
 //!           when no transaction runs that began before that commit.
 
+use super::active::wait_until;
 use super::engine::RedoState;
 use super::layout::FLOOR;
 use super::recover::raise_floor;
@@ -142,13 +143,26 @@ impl Truncator {
 }
 
 impl RedoState {
+    /// Truncates everything up to `timestamp`, and what has settled since. Waits until other
+    /// commits up to there have settled (REDO-4). Not for a thread that commits.
+    pub(super) fn truncate_up_to(&self, timestamp: u64) {
+        wait_until(|| self.settled_clock() >= timestamp);
+        self.truncate_settled(timestamp);
+    }
+
     /// Truncates everything up to the settled clock. Not for a thread that holds the end of a log.
     pub(super) fn truncate(&self) {
+        self.truncate_settled(0);
+    }
+
+    /// [`RedoState::truncate`] where the settled clock has once been `settled`: a commit that
+    /// begins may set it back for a moment, to a clock that its thread has read before.
+    fn truncate_settled(&self, settled: u64) {
         if !self.truncator.waiting.load(Ordering::Acquire) {
             return self.finish_ripe();
         }
         let _pass = self.truncator.pass.lock();
-        let clock = self.settled_clock();
+        let clock = self.settled_clock().max(settled);
         let left = self.logs.iter().map(|log| (log, log.end.lock().left.take(clock)));
         let left: Vec<_> = left.filter(|(_, left)| !left.commits.is_empty()).collect();
         if left.is_empty() {
@@ -243,5 +257,71 @@ fn serve(engine: &Weak<RedoState>) {
         }
         drop(engine);
         std::thread::park();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Redo;
+    use crate::redo::Worker;
+    use everbyte_media::{Media, Options};
+    use everbyte_sim::Image;
+    use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
+
+    fn create() -> Redo {
+        let media = Media::anonymous(8 << 20, &Options::default()).unwrap();
+        let store = Store::format(media, &FormatOptions::default()).unwrap();
+        let options = ObjectOptions { engine: Engine::Redo, fingerprint: 0, span: Some(2 << 20) };
+        let redo = Redo::open(store.create_object("test", options, Redo::format).unwrap()).unwrap();
+        redo.set_truncation(Truncation::Asynchronous);
+        redo
+    }
+
+    fn commit(redo: &Redo, worker: &mut Worker) {
+        worker.begin().unwrap();
+        worker.store(redo.heap().object().prime() + 3072, 1).unwrap();
+        worker.commit().unwrap();
+    }
+
+    /// Transactions that an opening after a crash replays.
+    fn replayed(redo: &Redo) -> u64 {
+        let store = Store::attach(Image::of(redo.media()).media()).unwrap();
+        Redo::open(store.object("test").unwrap()).unwrap().replayed().transactions
+    }
+
+    /// A log whose thread has a timestamp that is not settled holds back the passes, not a caller
+    /// that has asked for the truncation of what it has committed.
+    #[test]
+    fn a_truncation_that_is_asked_for_waits_for_commits_under_way() {
+        let redo = create();
+        let (logs, mut worker) = (&redo.inner.logs, redo.worker());
+        let other = &logs[(worker.log + 1) % logs.len()].committing;
+        other.store(redo.inner.clock.load(Ordering::Acquire), Ordering::Release);
+        commit(&redo, &mut worker);
+        std::thread::scope(|threads| {
+            let truncating = threads.spawn(|| redo.truncate());
+            for _ in 0..200 {
+                assert!(!truncating.is_finished(), "an older commit is not settled");
+                std::thread::yield_now();
+            }
+            other.store(u64::MAX, Ordering::Release);
+        });
+        assert_eq!(replayed(&redo), 0);
+    }
+
+    /// A thread begins to commit that has read the clock long before.
+    #[test]
+    fn a_settled_clock_that_goes_back_keeps_no_record() {
+        let redo = create();
+        let (logs, mut worker) = (&redo.inner.logs, redo.worker());
+        let before = redo.inner.clock.load(Ordering::Acquire);
+        commit(&redo, &mut worker);
+        let settled = redo.inner.settled_clock();
+        logs[(worker.log + 1) % logs.len()].committing.store(before, Ordering::Release);
+        redo.inner.truncate();
+        assert_eq!(replayed(&redo), 1);
+        redo.inner.truncate_settled(settled);
+        assert_eq!(replayed(&redo), 0);
     }
 }

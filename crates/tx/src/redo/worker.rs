@@ -16,8 +16,9 @@ use super::stripe::Stripe;
 use crate::owned::Owned;
 use crate::{Error, Result};
 use crossbeam_utils::Backoff;
+use everbyte_heap as heap;
 use everbyte_heap::{Block, Op};
-use everbyte_media::{Media, Offset};
+use everbyte_media::{Length, Media, Offset};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -179,26 +180,48 @@ impl Worker {
     /// Frees the block at `at` at the commit; an abort keeps it. No store to it may follow.
     ///
     /// # Errors
-    /// [`Error::Heap`] if `at` is no allocated block, or is being freed already: nothing has
-    /// changed.
+    /// [`Error::Conflict`] if another transaction frees it. [`Error::Heap`] if `at` is no allocated
+    /// block, or is being freed already: nothing has changed.
     pub fn free(&mut self, at: impl Into<Offset>) -> Result<()> {
         let at = at.into().get();
         if let Some(block) = self.blocks.remove(at) {
             self.discarded.push(block);
             return Ok(());
         }
-        self.frees.push(self.engine.heap.op_free(at)?);
+        let op = self.engine.heap.op_free(at).map_err(|error| self.refusal(error, at))?;
+        self.frees.push(op);
         Ok(())
     }
 
     /// Usable bytes of the block at `at`, be it allocated or this transaction's own.
     ///
     /// # Errors
-    /// [`Error::Heap`] if no block starts there.
-    pub fn size_of(&self, at: impl Into<Offset>) -> Result<u64> {
+    /// [`Error::Conflict`] if another transaction has freed it. [`Error::Heap`] if no block starts
+    /// there.
+    pub fn size_of(&mut self, at: impl Into<Offset>) -> Result<u64> {
         let at = at.into().get();
-        let own = self.blocks.iter().find(|block| block.at == at).map(|block| block.size.get());
-        own.map_or_else(|| Ok(self.engine.heap.size_of(at)?), Ok)
+        if let Some(own) = self.blocks.iter().find(|block| block.at == at) {
+            return Ok(own.size.get());
+        }
+        self.engine.heap.size_of(at).map_err(|error| self.refusal(error, at))
+    }
+
+    /// An error of the heap, whose present state this transaction has asked for: a conflict if it
+    /// comes of a transaction that has committed since, or that is about to.
+    #[cold]
+    fn refusal(&mut self, error: heap::Error, at: u64) -> Error {
+        let of_another = matches!(error, heap::Error::BeingFreed { .. }) && !self.frees_block(at);
+        if !self.is_valid() || of_another && self.attempts < PATIENCE {
+            return self.error(Stop::Conflict, at, 0);
+        }
+        error.into()
+    }
+
+    /// Whether the commit of this transaction is to free the block at `at`.
+    fn frees_block(&self, at: u64) -> bool {
+        let heap = &self.engine.heap;
+        let block = heap.size_of(at).map(|size| Block { at: Offset::new(at), size: Length::new(size) });
+        block.is_ok_and(|block| self.frees.contains(&heap.op_allocate(&block).inverse()))
     }
 
     /// Marks this point. To be ended by [`Worker::roll_back_to`] or [`Worker::release`], the newest
@@ -248,6 +271,9 @@ impl Worker {
         self.blocks.clear();
         engine.heap.abandon(&self.frees);
         self.frees.clear();
+        if engine.heap.object().require_readable().is_err() {
+            engine.media.forget_lost(); // what it flushed is nothing any more
+        }
         // A thread that read the caller's changes meanwhile must not find the lock as it was.
         let version = self.changed_foreign.then(|| engine.clock.fetch_add(1, Ordering::SeqCst) + 1);
         self.unlock(version);

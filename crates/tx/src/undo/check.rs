@@ -31,8 +31,12 @@ impl Undo {
             }
             Err(error) => add((prime + LANES_AT).get(), format!("the lanes lie in no block: {error}")),
         }
-        for lane in &self.inner.lanes {
-            let lane = lane.lock();
+        for (index, lane) in self.inner.lanes.iter().enumerate() {
+            let Ok(lane) = self.inner.wait_for(lane) else {
+                let detail = format!("a rollback has failed in lane {index}; close the store and open it again");
+                add(self.inner.lane_bytes.start, detail);
+                continue;
+            };
             if let Err((at, detail)) = self.check_lane(lane.journal.at(), table.lane_len.get()) {
                 add(at, detail);
             }

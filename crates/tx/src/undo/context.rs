@@ -3,7 +3,8 @@
 //! Transactions that are started by hand bring their own.
 //!
 //! A context outlives its transactions so that its vectors need not be allocated again; it holds no
-//! lane between them.
+//! lane between them. A thread that is ending has lost its contexts: each outermost transaction
+//! brings one then, which those inside it find.
 
 use crate::lock::Guard;
 use crate::owned::Owned;
@@ -13,7 +14,8 @@ use everbyte_heap::{Block, Op};
 use everbyte_media::Unsettled;
 use parking_lot::{ArcMutexGuard, RawMutex};
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::mem::ManuallyDrop;
+use std::rc::{Rc, Weak};
 
 #[derive(Default)]
 pub(crate) struct Context {
@@ -22,6 +24,8 @@ pub(crate) struct Context {
     /// One of them has failed: the outermost will not commit.
     pub doomed: Cell<bool>,
     pub state: RefCell<TxState>,
+    /// Of a thread that is ending.
+    _ending: Option<Ending>,
 }
 
 impl Context {
@@ -68,19 +72,27 @@ impl Work {
     }
 }
 
+/// Contexts, by their engines.
+type InUse = Vec<(u64, Weak<Context>)>;
+
 thread_local! {
     static CONTEXTS: RefCell<Vec<(u64, Rc<Context>)>> = const { RefCell::new(Vec::new()) };
+    /// The contexts in use after the end of [`CONTEXTS`]. It has no destructor, so it has no end;
+    /// it holds no memory while it is empty.
+    static ENDING: ManuallyDrop<RefCell<InUse>> = const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
 /// This thread's context in the engine of this number.
 #[inline]
 pub(crate) fn mine(engine: u64) -> Rc<Context> {
-    CONTEXTS.with_borrow_mut(|contexts| {
+    let kept = CONTEXTS.try_with(|contexts| {
+        let mut contexts = contexts.borrow_mut();
         if let Some((_, context)) = contexts.iter().find(|(number, _)| *number == engine) {
             return Rc::clone(context);
         }
-        first(contexts, engine)
-    })
+        first(&mut contexts, engine)
+    });
+    kept.unwrap_or_else(|_| of_ending_thread(engine))
 }
 
 #[cold]
@@ -91,4 +103,33 @@ fn first(contexts: &mut Vec<(u64, Rc<Context>)>, engine: u64) -> Rc<Context> {
     let context = Rc::new(Context::default());
     contexts.push((engine, Rc::clone(&context)));
     context
+}
+
+/// The context of the transaction that runs, or one that ends with the transaction.
+#[cold]
+fn of_ending_thread(engine: u64) -> Rc<Context> {
+    ENDING.with(|ending| {
+        let mut ending = ending.borrow_mut();
+        if let Some(context) = ending.iter().find(|(number, _)| *number == engine).and_then(|(_, it)| it.upgrade()) {
+            return context;
+        }
+        let context = Rc::new(Context { _ending: Some(Ending), ..Context::default() });
+        ending.push((engine, Rc::downgrade(&context)));
+        context
+    })
+}
+
+/// Removes its context from [`ENDING`].
+struct Ending;
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        ENDING.with(|ending| {
+            let mut ending = ending.borrow_mut();
+            ending.retain(|(_, context)| context.strong_count() > 0);
+            if ending.is_empty() {
+                *ending = Vec::new();
+            }
+        });
+    }
 }

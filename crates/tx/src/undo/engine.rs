@@ -156,9 +156,14 @@ impl Undo {
     }
 
     /// Bytes that transactions have stored to the lanes since the engine was opened. Waits for
-    /// those under way.
+    /// those under way. A lane whose rollback has failed counts no more.
     pub fn logged(&self) -> u64 {
-        self.inner.lanes.iter().map(|lane| lane.lock().journal.written()).sum()
+        self.inner
+            .lanes
+            .iter()
+            .filter_map(|lane| self.inner.wait_for(lane).ok())
+            .map(|lane| lane.journal.written())
+            .sum()
     }
 
     /// The media it lies on.
@@ -303,9 +308,7 @@ impl UndoState {
     /// A free lane, or the first that becomes free.
     #[inline]
     pub(crate) fn take_lane(&self) -> Result<ArcMutexGuard<RawMutex, Lane>> {
-        if self.poisoned.load(Ordering::Acquire) {
-            return Err(Error::Poisoned { object: self.name() });
-        }
+        self.require_sound()?;
         self.heap.object().changing_exclusively()?; // TX-8
         let first = FIRST.get();
         if first != usize::MAX
@@ -318,15 +321,31 @@ impl UndoState {
 
     /// All lanes, in their order, so that two threads which take them do not wait for each other.
     fn all_lanes(&self) -> Result<Vec<ArcMutexGuard<RawMutex, Lane>>> {
-        let take = |lane: &Arc<Mutex<Lane>>| loop {
-            if self.poisoned.load(Ordering::Acquire) {
-                return Err(Error::Poisoned { object: self.name() }); // its lane is held for ever
+        let taken = self.lanes.iter().map(|lane| self.wait_for(lane)).collect();
+        self.require_sound().and(taken)
+    }
+
+    fn require_sound(&self) -> Result<()> {
+        match self.poisoned.load(Ordering::Acquire) {
+            false => Ok(()),
+            true => Err(Error::Poisoned { object: self.name() }),
+        }
+    }
+
+    /// Waits for a lane, or a lock of a transaction: a rollback that fails keeps them for ever.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`]: it is not free, and may never be.
+    #[cold]
+    pub(crate) fn wait_for<T>(&self, lock: &Arc<Mutex<T>>) -> Result<ArcMutexGuard<RawMutex, T>> {
+        loop {
+            let sound = self.require_sound();
+            let wait = if sound.is_ok() { Duration::from_millis(50) } else { Duration::ZERO };
+            match lock.try_lock_arc_for(wait) {
+                Some(guard) => return Ok(guard),
+                None => sound?,
             }
-            if let Some(lane) = lane.try_lock_arc_for(Duration::from_millis(50)) {
-                return Ok(lane);
-            }
-        };
-        self.lanes.iter().map(take).collect()
+        }
     }
 
     #[cold]
@@ -342,7 +361,7 @@ impl UndoState {
                 return Ok(lane);
             }
         }
-        Ok(self.lanes[first % self.lanes.len()].lock_arc())
+        self.wait_for(&self.lanes[first % self.lanes.len()])
     }
 }
 

@@ -205,7 +205,10 @@ impl Tx<'_> {
             return Ok(());
         }
         self.lane(&mut state)?; // never waited for while a lock is held
-        let guard = lock.last.lock_arc();
+        let guard = match lock.last.try_lock_arc() {
+            Some(guard) => guard,
+            None => self.inner.wait_for(&lock.last)?,
+        };
         state.seen = state.seen.after(&guard);
         state.locks.push(guard);
         Ok(())

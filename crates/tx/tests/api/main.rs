@@ -5,4 +5,6 @@ mod common;
 
 mod basic;
 mod chains;
+mod ending;
+mod heap_log;
 mod redo;

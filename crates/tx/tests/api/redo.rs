@@ -172,6 +172,24 @@ fn fences_and_lines_are_counted() {
     assert_eq!(lines, record_lines, "the record alone");
 }
 
+/// The log of a transaction that truncates is empty when its commit returns, also after a time
+/// without: a store outside of transactions is not replaced by an older one.
+#[test]
+fn a_commit_after_the_switch_to_synchronous_truncation_leaves_nothing_in_the_logs() {
+    let (_store, redo) = create(1 << 20);
+    let at = table(&redo, 8);
+    redo.set_truncation(Truncation::Asynchronous);
+    redo.atomically(|tx| tx.store(at, 1)).unwrap();
+    redo.set_truncation(Truncation::Synchronous);
+    redo.atomically(|tx| tx.store(at, 2)).unwrap();
+    redo.media().store(at, 5);
+    redo.media().flush(at, 8);
+    redo.media().barrier().unwrap();
+    let crashed = Store::attach(Image::of(redo.media()).media()).unwrap();
+    let redo = Redo::open(crashed.object("test").unwrap()).unwrap();
+    assert_eq!((redo.replayed().transactions, redo.media().load(at)), (0, 5));
+}
+
 /// A transaction waits for space in a full log, whichever side truncates, and forgets nothing.
 #[test]
 fn a_full_log_stalls_and_goes_on() {
@@ -359,11 +377,61 @@ fn a_freed_block_waits_for_those_who_may_look_at_it() {
             std::thread::yield_now();
         }
         assert!(reader.allocate(5000).unwrap().at != block.at);
+        assert!(matches!(reader.size_of(block.at), Err(Error::Conflict)), "it has loaded the address before");
+        assert!(matches!(reader.free(block.at), Err(Error::Conflict)));
         reader.abort();
         freeing.join().unwrap();
     });
     let again = redo.atomically(|tx| tx.allocate(5000)).unwrap();
     assert!(again.at <= block.at + 8192, "{again:?} after {block:?}");
+}
+
+/// Two transactions free one block: one of them is begun again, and finds that it is gone. Without
+/// another transaction in its way the heap's error remains.
+#[test]
+fn a_free_meets_that_of_another_transaction() {
+    let (_store, redo) = create(1 << 20);
+    let at = table(&redo, 8);
+    let replace = |tx: &mut Worker, size: u64| {
+        let (old, new) = (tx.load(at)?, if size == 0 { 0 } else { tx.allocate(size)?.at.get() });
+        if old != 0 {
+            tx.free(old)?;
+        }
+        tx.store(at, new)?;
+        Ok::<_, Error>(old != 0)
+    };
+    for size in [64, 20_000] {
+        redo.atomically(|tx| replace(tx, size)).unwrap();
+        let (mut first, mut second) = (redo.worker(), redo.worker());
+        let blocks = [&mut first, &mut second].map(|worker| {
+            worker.begin().unwrap();
+            worker.load(at).unwrap()
+        });
+        first.free(blocks[0]).unwrap();
+        let twice = first.free(blocks[0]);
+        assert!(matches!(twice, Err(Error::Heap(everbyte_heap::Error::BeingFreed { .. }))), "{twice:?}");
+        assert!(matches!(second.free(blocks[1]), Err(Error::Conflict)));
+        second.abort_to_retry();
+        first.store(at, 0).unwrap();
+        first.commit().unwrap();
+        assert!(!redo.atomically(|tx| replace(tx, 0)).unwrap());
+
+        redo.atomically(|tx| replace(tx, size)).unwrap();
+        let freed_outside = redo.heap().op_free(redo.media().load(at)).unwrap();
+        let outcome = redo.atomically(|tx| replace(tx, 0));
+        assert!(
+            matches!(outcome, Err(TxError::Aborted(Error::Heap(everbyte_heap::Error::BeingFreed { .. })))),
+            "{outcome:?}"
+        );
+        redo.heap().abandon(&[freed_outside]);
+        assert!(redo.atomically(|tx| replace(tx, 0)).unwrap());
+    }
+    std::thread::scope(|threads| {
+        for _ in 0..2 {
+            threads
+                .spawn(|| (0..2000).for_each(|round| _ = redo.atomically(|tx| replace(tx, round % 2 * 64)).unwrap()));
+        }
+    });
 }
 
 /// A block that a commit took out of reach belongs to its thread alone when the commit returns:
@@ -463,25 +531,29 @@ fn a_transaction_that_always_meets_others_runs_alone_in_the_end() {
 }
 
 /// A commit whose barrier fails has stored nothing in place and given no lock back: no transaction
-/// reads data that the medium may not have, even one that began before, and none begins.
+/// reads data that the medium may not have, even one that began before, none begins, and none
+/// commits. Its record may be found later: its block belongs to it.
 #[test]
 fn a_commit_whose_barrier_fails_shows_nothing_to_anybody() {
     let image = Image::zeroed(128 << 10).with_max(2 << 20).then(|media| {
         let store = Store::format(media, &FormatOptions::default()).unwrap();
         let options = ObjectOptions { engine: Engine::Redo, ..options(1 << 20) };
         let object = store.create_object("test", options, |object| Redo::format_with(object, 4, 4096)).unwrap();
-        table(&Redo::open(object).unwrap(), 8);
+        table(&Redo::open(object).unwrap(), 16);
         store.close().unwrap();
     });
     let program = |media: Media| -> Result<(), Error> {
         let store = Store::attach(media)?;
         let redo = Redo::open(store.object("test")?)?;
         let at = redo.heap().object().root();
-        let (mut worker, mut beside) = (redo.worker(), redo.worker());
+        let (mut worker, mut beside, mut apart) = (redo.worker(), redo.worker(), redo.worker());
         beside.begin()?;
+        apart.begin()?;
+        apart.store(at + 64, 1)?;
         worker.begin()?;
-        worker.store(at, 1)?;
-        std::thread::scope(|threads| {
+        let block = worker.allocate(20_000)?;
+        worker.store(at, block.at.get())?;
+        let outcome = std::thread::scope(|threads| {
             let committing = threads.spawn(|| worker.commit()); // whose success waits for `beside`
             while !committing.is_finished() && redo.media().load(at) == 0 {
                 std::thread::yield_now();
@@ -490,11 +562,18 @@ fn a_commit_whose_barrier_fails_shows_nothing_to_anybody() {
                 assert!(matches!(beside.load(at), Err(Error::Conflict)), "REDO-3");
                 assert!(matches!(redo.worker().begin(), Err(Error::Poisoned { .. })));
                 assert!(matches!(committing.join().unwrap(), Err(Error::Media(_))));
+                assert!(matches!(apart.commit(), Err(Error::Poisoned { .. })));
                 return Err(Error::Conflict);
             }
             beside.abort();
+            apart.abort();
             committing.join().unwrap()
-        })
+        });
+        if matches!(outcome, Err(Error::Conflict)) {
+            worker.abort();
+            assert!(redo.heap().reserve(20_000)?.at != block.at, "the record may be in the log");
+        }
+        outcome
     };
     let refused = AtomicBool::new(false);
     fault_loop(&image, program, |media, result| {

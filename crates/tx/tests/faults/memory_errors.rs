@@ -1,8 +1,8 @@
 //! Memory errors under both engines: no transaction commits or answers over a page that is lost.
 
 use crate::common::options;
-use everbyte_media::{Media, Options, museum};
-use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
+use everbyte_media::{BackendChoice, Media, Options, museum};
+use everbyte_store::{CreateOptions, Engine, FormatOptions, ObjectOptions, Store};
 use everbyte_tx::{Error, Redo, Undo};
 
 fn store() -> Store {
@@ -38,11 +38,15 @@ fn undo_over_a_lost_page() -> Result<(), String> {
     Ok(())
 }
 
+fn redo(store: &Store, name: &str) -> Redo {
+    let options = ObjectOptions { engine: Engine::Redo, ..options(2 << 20) };
+    let object = store.create_object(name, options, |object| Redo::format_with(object, 4, 4096)).unwrap();
+    Redo::open(object).unwrap()
+}
+
 fn redo_over_a_lost_page() -> Result<(), String> {
     let store = store();
-    let options = ObjectOptions { engine: Engine::Redo, ..options(2 << 20) };
-    let object = store.create_object("hurt", options, |object| Redo::format_with(object, 4, 4096)).unwrap();
-    let redo = Redo::open(object).unwrap();
+    let redo = redo(&store, "hurt");
     let at = redo.atomically(|tx| Ok::<_, Error>(tx.allocate(64 << 10)?.at)).unwrap();
     let page = (at.align_up(4096) + 4096).get();
     store.media().raise_memory_error(page);
@@ -55,5 +59,31 @@ fn no_transaction_commits_or_answers_over_a_lost_page() {
     for case in [undo_over_a_lost_page, redo_over_a_lost_page] {
         case().unwrap();
         museum::with("tx-commits-over-lost-page", case).expect_err("the seeded bug was not found");
+    }
+}
+
+/// A thread that was refused a commit over a lost page, or gave one up, works on in another object.
+#[test]
+fn a_lost_page_stops_no_engine_of_another_object() {
+    let dir = tempfile::tempdir().unwrap();
+    let media = Options { backend: BackendChoice::File, ..Options::default() };
+    let create = CreateOptions { max: 64 << 20, media, bound: false };
+    let store = Store::create(&dir.path().join("store"), &create).unwrap();
+    let (hurt, whole) = (redo(&store, "hurt"), redo(&store, "whole"));
+    let word = (whole.heap().object().prime() + 3072).get();
+    for (round, passed_on) in [(1, false), (2, true)] {
+        let mut lost = 0;
+        let outcome = hurt.atomically(|tx| {
+            let block = tx.allocate(64 << 10)?;
+            lost = block.at.get();
+            store.media().raise_memory_error(lost);
+            tx.store(lost, 7)?;
+            if passed_on { Err(Error::NoLane { object: "on purpose".into() }) } else { Ok(()) }
+        });
+        if !passed_on {
+            told(outcome, lost).unwrap();
+        }
+        whole.atomically(|tx| tx.store(word, round)).unwrap();
+        assert_eq!(store.media().load(word), round);
     }
 }

@@ -44,11 +44,17 @@ fn retry(mut call: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> {
     }
 }
 
+/// The longest that this process may let a file become: one byte more is the signal SIGXFSZ
+/// (ALLOC-2).
+pub fn length_limit() -> u64 {
+    getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX)
+}
+
 /// Refuses a length that this process may not let a file have (ALLOC-2).
 pub(crate) fn require_length(len: u64) -> io::Result<()> {
-    match getrlimit(Resource::Fsize).current {
-        Some(limit) if len > limit => Err(io::Error::from_raw_os_error(libc::EFBIG)),
-        _ => Ok(()),
+    match len > length_limit() {
+        true => Err(io::Error::from_raw_os_error(libc::EFBIG)),
+        false => Ok(()),
     }
 }
 

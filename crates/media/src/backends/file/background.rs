@@ -4,8 +4,8 @@
 //! for waking it each time.
 //!
 //! A thread starts with its first task, so a store that is only read, or written little, has none.
-//! A failure to start it is harmless: a flush that finds the log or the batch full does the work
-//! itself.
+//! If the system refuses to start it, the next request tries again. Meanwhile a flush that finds
+//! the log or the batch full does the work itself, and a barrier does a sync that is due.
 //!
 //! Threads: one thread for each [`BackgroundTasks`], any number of callers.
 
@@ -43,6 +43,12 @@ struct Requests {
     looks_left: u32,
     stop: bool,
     thread: Option<JoinHandle<()>>,
+}
+
+impl Requests {
+    fn take_due(&mut self) -> bool {
+        self.sync_at.take_if(|at| *at <= Instant::now()).is_some()
+    }
 }
 
 /// A task of the thread.
@@ -101,21 +107,27 @@ impl BackgroundTasks {
 
     /// Whether a sync is due, which the caller then does. For long tasks of the thread itself.
     pub(crate) fn take_due(&self) -> bool {
-        let due = |at: &mut Instant| *at <= Instant::now();
-        self.interval.is_some() && self.requests.lock().sync_at.take_if(due).is_some()
+        self.interval.is_some() && self.requests.lock().take_due()
     }
 
-    /// Wakes the thread if `change` says that the request is new.
+    /// As [`BackgroundTasks::take_due`], for callers: only if the thread could not start.
+    pub(crate) fn take_due_alone(&self) -> bool {
+        let mut requests = self.requests.lock();
+        requests.thread.is_none() && requests.take_due()
+    }
+
+    /// Starts the thread, or wakes it if `change` says that the request is new.
     fn request(&self, change: impl FnOnce(&mut Requests) -> bool) {
         let mut requests = self.requests.lock();
-        if requests.stop || !change(&mut requests) {
+        if requests.stop {
             return;
         }
+        let is_new = change(&mut requests);
         if requests.thread.is_none() {
-            // Without a thread, the sync of `interval` mode waits for a checkpoint.
             requests.thread = (self.start)();
+        } else if is_new {
+            self.changed.notify_one();
         }
-        self.changed.notify_one();
     }
 
     /// Waits for the next task; `None` when the thread is to end.
@@ -125,7 +137,7 @@ impl BackgroundTasks {
             if requests.stop {
                 return None;
             }
-            if requests.sync_at.take_if(|at| *at <= Instant::now()).is_some() {
+            if requests.take_due() {
                 return Some(BackgroundTask::Sync);
             }
             let looks = requests.look_at.take_if(|at| *at <= Instant::now()).is_some();
@@ -160,5 +172,56 @@ impl BackgroundTasks {
             // A panic in it has been printed, and has poisoned the store if it left work undone.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::mpsc::channel;
+    use std::sync::{Arc, Weak};
+
+    /// Tasks whose thread the system refuses to start `refusals` times. The thread sends its tasks.
+    fn tasks(refusals: usize) -> (Arc<BackgroundTasks>, std::sync::mpsc::Receiver<BackgroundTask>) {
+        let (sender, receiver) = channel();
+        let tasks = Arc::new_cyclic(|tasks: &Weak<BackgroundTasks>| {
+            let (tasks, starts) = (tasks.clone(), AtomicUsize::new(0));
+            BackgroundTasks::new(Some(Duration::ZERO), true, move || {
+                if starts.fetch_add(1, Relaxed) < refusals {
+                    return None;
+                }
+                let (tasks, sender) = (tasks.upgrade()?, sender.clone());
+                Some(std::thread::spawn(move || {
+                    while let Some(task) = tasks.next() {
+                        sender.send(task).unwrap();
+                    }
+                }))
+            })
+        });
+        (tasks, receiver)
+    }
+
+    #[test]
+    fn a_thread_that_could_not_start_starts_at_the_next_request() {
+        for ask in [BackgroundTasks::want_sync, BackgroundTasks::want_checkpoint, BackgroundTasks::want_record] {
+            let (tasks, done) = tasks(1);
+            ask(&tasks);
+            assert!(tasks.requests.lock().thread.is_none());
+            ask(&tasks);
+            assert!(tasks.requests.lock().thread.is_some(), "the request is as old as before, and undone");
+            done.recv().unwrap();
+            assert!(!tasks.take_due_alone());
+            tasks.stop();
+        }
+    }
+
+    #[test]
+    fn a_sync_that_is_due_without_a_thread_is_the_callers() {
+        let (tasks, _done) = tasks(usize::MAX);
+        assert!(!tasks.take_due_alone());
+        tasks.want_sync();
+        assert!(tasks.take_due_alone());
+        assert!(!tasks.take_due_alone(), "it is one sync");
     }
 }

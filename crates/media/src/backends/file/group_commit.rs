@@ -265,18 +265,23 @@ impl FileStore {
         let buffer = record.into_buffer();
 
         std::mem::forget(unfinished);
-        let mut log = self.log.lock();
+        let (mut log, mut is_due) = (self.log.lock(), false);
         log.write_time = write_time;
         if written.is_ok() {
             log.chain = chain;
             self.acknowledge(sequence);
             if let Durability::Interval(_) = self.durability {
                 self.tasks.want_sync(); // after `written`: the sync covers this record, too
+                is_due = self.tasks.take_due_alone();
             }
         }
         log.spare = Some(buffer);
         log.writing = false;
         self.record_done.notify_all();
+        if is_due {
+            let synced = MutexGuard::unlocked(&mut log, || self.sync_written());
+            return (log, synced);
+        }
         (log, written)
     }
 }

@@ -27,6 +27,7 @@ mod record_writer;
 mod release_pages;
 pub(crate) mod replay;
 
+pub use allocate::length_limit;
 pub(crate) use allocate::require_length;
 pub use disk::{Disk, disk_alone};
 
@@ -68,7 +69,7 @@ fn tasks(
 ) -> BackgroundTasks {
     let (store, cpus) = (store.clone(), sched_getaffinity(None));
     let start = move || {
-        let store = store.upgrade()?;
+        let store = store.upgrade().filter(|_| !seeded("media-no-thread"))?;
         let run = carried(move || {
             if let Ok(cpus) = &cpus {
                 let _ = sched_setaffinity(None, cpus); // a refusal leaves the caller's CPUs

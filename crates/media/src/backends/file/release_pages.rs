@@ -19,6 +19,7 @@
 use super::checkpoint_pages::CheckpointPages;
 use super::dirty_pages::PAGE;
 use super::file_store::FileStore;
+use parking_lot::MutexGuard;
 use std::time::Duration;
 
 /// Pages read at a time.
@@ -30,27 +31,34 @@ const GATE_WAIT: Duration = Duration::from_millis(2);
 
 impl FileStore {
     /// Releases cold pages; with `all` also those that the newest checkpoint cleaned. Never dirty
-    /// pages.
+    /// pages. Between two pages it does a sync that is due, and between two batches it lets a
+    /// checkpoint run that a flush waits for.
     pub(crate) fn release_pages(&self, all: bool) {
         let mut buffers = self.checkpointing.lock(); // no checkpoint changes the file's bytes
-        let CheckpointPages { cleaned, cold, .. } = &mut *buffers;
         if all {
+            let CheckpointPages { cleaned, cold, .. } = &mut *buffers;
             cold.append(cleaned);
         }
         let mut bytes = vec![0; BATCH_PAGES * PAGE as usize];
-        while !cold.is_empty() {
+        while !buffers.cold.is_empty() && !self.disk.is_poisoned() {
+            let cold = &mut buffers.cold;
             let rest = cold.len().saturating_sub(BATCH_PAGES);
             for (page, bytes) in cold[rest..].iter().zip(bytes.chunks_exact_mut(PAGE as usize)) {
                 if self.disk.disk().read_at(page * PAGE, bytes).is_err() {
                     return; // the pages are kept
                 }
+                self.sync_if_due();
             }
             for (pages, bytes) in cold[rest..].chunks(GATE_PAGES).zip(bytes.chunks(GATE_PAGES * PAGE as usize)) {
-                // The pages wait for the next call (BACK-2).
-                let Some(_gate) = self.gate.close_within(GATE_WAIT) else { return };
-                self.release_equal(pages, bytes);
+                {
+                    // The pages wait for the next call (BACK-2).
+                    let Some(_gate) = self.gate.close_within(GATE_WAIT) else { return };
+                    self.release_equal(pages, bytes);
+                }
+                self.sync_if_due();
             }
             cold.truncate(rest);
+            MutexGuard::bump(&mut buffers);
         }
     }
 

@@ -299,7 +299,9 @@ impl Replay<'_> {
         let Some((header, _)) = header else { return Ok(None) };
         let life = incarnations.contains(&header.incarnation) || seeded("media-no-chain");
         let sane = header.magic == RECORD_MAGIC && life && header.payload_len % 8 == 0;
-        if !sane || header.payload_len == 0 || header.payload_len > self.head.log_room - position - HEADER_LEN {
+        // A longer record is none of a program's, and a search must not read all of it.
+        let most = record_max(self.head.log_room).min(self.head.log_room - position) - HEADER_LEN;
+        if !sane || header.payload_len == 0 || header.payload_len > most {
             return Ok(None);
         }
         let end = position + HEADER_LEN + header.payload_len;
@@ -488,5 +490,70 @@ impl Replay<'_> {
             self.disk.allocate(len, end.next_multiple_of(4096) - len).map_err(io)?;
         }
         self.disk.write_at(at, bytes).map_err(io)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::BorrowedFd;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use zerocopy::IntoBytes;
+
+    /// A disk on which a record of this length seems to begin in each sector.
+    struct Headers {
+        payload_len: u64,
+        read: AtomicU64,
+    }
+
+    impl Disk for Headers {
+        fn read_at(&self, _at: u64, into: &mut [u8]) -> io::Result<()> {
+            if self.read.fetch_add(into.len() as u64, Relaxed) > 8 << 20 {
+                return Err(io::Error::other("the search goes too far"));
+            }
+            let (magic, payload_len) = (RECORD_MAGIC, self.payload_len);
+            let (checksum, sequence, incarnation, chain, synced) = (0, 1, 0, 0, 0);
+            let header =
+                RecordHeader { checksum, magic, sequence, incarnation, chain, synced, payload_len, reserved: [0; 2] };
+            for sector in into.chunks_exact_mut(SECTOR as usize) {
+                sector[..HEADER_LEN as usize].copy_from_slice(header.as_bytes());
+            }
+            Ok(())
+        }
+        fn write_at(&self, _at: u64, _bytes: &[u8]) -> io::Result<()> {
+            unreachable!("the log is only examined")
+        }
+        fn write_sync_at(&self, _at: u64, _bytes: &[u8]) -> io::Result<()> {
+            unreachable!("the log is only examined")
+        }
+        fn sync(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn len(&self) -> io::Result<u64> {
+            Ok(2 << 30)
+        }
+        fn allocate(&self, _at: u64, _len: u64) -> io::Result<()> {
+            unreachable!("the log is only examined")
+        }
+        fn punch(&self, _at: u64, _len: u64) {}
+        fn mappable(&self) -> BorrowedFd<'_> {
+            unreachable!("the log is only examined")
+        }
+    }
+
+    /// A small file can claim a log of any length with records as long, and would take minutes and
+    /// the memory of the whole log.
+    #[test]
+    fn a_search_reads_no_record_that_is_longer_than_any_program_writes() {
+        const ROOM: u64 = 1 << 30;
+        let mut head = Head::new(4 << 30, 64 << 10, 1 << 30, ROOM);
+        (head.log_ready, head.log_room, head.log_sequence, head.log_synced) = (1, ROOM, 1, 1);
+        let longest = record_max(ROOM) - HEADER_LEN;
+        for payload_len in [longest + 8, ROOM - (8 << 20)] {
+            let disk = Headers { payload_len, read: AtomicU64::new(0) };
+            let content = peek(&disk, Path::new("hostile"), head).unwrap();
+            assert_eq!((content.position, content.records), (0, 0));
+            assert!(disk.read.into_inner() <= 5 << 20);
+        }
     }
 }

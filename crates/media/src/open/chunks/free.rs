@@ -4,7 +4,7 @@
 //! For the process that has the store alone, when it closes or trims it. For each chunk without a
 //! backed byte, each step durable before the next:
 //!   1. the log names none of its bytes: the caller has passed the log, and lets no thread back any
-//!      of them meanwhile
+//!      of them meanwhile; no mapping shows it
 //!   2. the first copy of its slot says that it is free
 //!   3. the second copy; from now on another chunk may take the range and the slot
 //!
@@ -14,6 +14,8 @@
 //! Invariants
 //!   CHUNK-6  A chunk is freed only while the log names no byte of it: recovery treats a log that
 //!            names bytes outside of all chunks as damaged.
+//!   CHUNK-7  Memory forgets a chunk only after every mapping has hidden it. A chunk that the
+//!            medium still has must not get a second slot: opening refuses two for one range.
 //!
 //! Threads: as the rest of the map.
 
@@ -22,9 +24,11 @@ use super::slot::{FREE, Slot};
 use crate::backends::file::disk::Disk;
 use crate::bytes::extent::Extent;
 use crate::museum::unless;
+use crate::seeded;
 use std::io;
 use std::ops::Range;
 use std::sync::Weak;
+use std::sync::atomic::Ordering;
 
 impl Chunks {
     /// Frees each chunk for whose store offsets `is_free` says that no byte is backed. Returns the
@@ -57,10 +61,13 @@ impl Chunks {
 
     fn free_one(&self, disk: &dyn Disk, chunk: &Extent) -> io::Result<()> {
         self.require_good()?;
-        self.state.write().layout.remove(chunk.at);
         for mapping in self.mappings.lock().iter().filter_map(Weak::upgrade) {
-            mapping.hide(chunk)?;
+            let refused = || Err(io::Error::from_raw_os_error(libc::ENOMEM));
+            let hidden = if seeded("media-hide-refused") { refused() } else { mapping.hide(chunk) };
+            // A mapping may have hidden it, so its bytes must not be used; the map still has it.
+            hidden.inspect_err(|_| self.failed.store(true, Ordering::Release))?; // CHUNK-7
         }
+        self.state.write().layout.remove(chunk.at);
         let (number, changes) = (chunk.slot - 1, chunk.changes + 1);
         let slot = Slot::new(FREE, changes, (chunk.at, chunk.file, chunk.len), number);
         unless("media-chunk-free-unwritten", || self.put(disk, number, slot))?; // 2, 3

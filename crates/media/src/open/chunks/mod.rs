@@ -70,8 +70,8 @@ pub(crate) struct Chunks {
     map_at: Option<u64>,
     state: RwLock<MapContent>,
     making: Mutex<()>,
-    /// A write or sync of the map failed: the content of the medium is unknown, and no write is
-    /// repeated.
+    /// A write or sync of the map failed, or a mapping may lack a chunk of it: the content of the
+    /// medium is unknown, and no write is repeated.
     failed: AtomicBool,
     /// A sync of the file holds it shared; a thread that waits for all syncs holds it exclusively
     /// (CHUNK-5).
@@ -294,6 +294,7 @@ impl Chunks {
 
     /// Makes chunks for the parts of a range that have none (CHUNK-2).
     pub(crate) fn cover(&self, disk: &dyn Disk, at: u64, len: u64) -> io::Result<()> {
+        self.require_good()?; // a mapping may lack a chunk
         if self.has(at, len) {
             return Ok(());
         }
@@ -511,7 +512,7 @@ impl Chunks {
     /// them.
     pub(crate) fn require_good(&self) -> io::Result<()> {
         match self.failed.load(Ordering::Acquire) {
-            true => Err(io::Error::other("a write of the map of chunks failed earlier")),
+            true => Err(io::Error::other("a change of the map of chunks failed earlier")),
             false => Ok(()),
         }
     }

@@ -219,12 +219,14 @@ pub(crate) fn unrooted<G: PoolTag, O, E>(body: impl FnOnce(&Running) -> Result<O
         // Recursive: a transaction may wait for a thread of its own that starts one, while a
         // closing waits for both.
         let open = G::slot().open.read_recursive();
-        let inner = open.clone().ok_or(Error::Closed { pool: G::NAME })?;
+        let inner = open.as_ref().ok_or(Error::Closed { pool: G::NAME })?;
         let mut left = Left::nothing();
-        let ended = outermost::<G, _, _>(&inner, &mut left, body);
-        drop(open);
+        let ended = outermost::<G, _, _>(inner, &mut left, body);
+        // Under the lock: once the pool is closed no thread holds its claim.
         let settled = inner.settle_all(left.done);
-        if left.closing {
+        let closing = left.closing.then(|| Arc::clone(inner));
+        drop(open);
+        if let Some(inner) = closing {
             close::<G>(&inner);
         }
         settled?;

@@ -120,8 +120,8 @@ fn an_answer_before_what_it_saw_is_settled_is_found() {
     [seen_at_a_lock, seen_to_be_gone].into_iter().for_each(|program| finds("object-answer-seen", program));
 }
 
-/// Threads without the root run transactions while the pool is closed and opened again: each is
-/// whole, or is told.
+/// Threads without the root run transactions while the pool is closed and opened again at once:
+/// each is whole, or is told.
 fn closing() {
     let opened = pool::<Shelf<P>>(|j| shelf(7, j));
     let store = opened.store().clone();
@@ -136,13 +136,13 @@ fn closing() {
             })
         });
         drop(opened);
+        let opened = P::open::<Shelf<P>>(&store, "pool").expect("no thread has a claim of a closed pool");
         for outcome in outcomes {
             let outcome = outcome.join().unwrap();
             assert!(matches!(outcome, Ok(()) | Err(Error::Closed { .. })), "{outcome:?}");
         }
+        assert_eq!(opened.check().unwrap(), []);
     });
-    let opened = P::open::<Shelf<P>>(&store, "pool").unwrap();
-    assert_eq!(opened.check().unwrap(), []);
 }
 
 #[test]

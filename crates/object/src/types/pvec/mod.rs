@@ -231,8 +231,27 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
     /// Adds the elements of `items` at the end.
     pub fn extend(&mut self, items: impl IntoIterator<Item = T>, j: &Journal<P>) {
         let items = items.into_iter();
-        self.reserve(items.size_hint().0, j);
+        self.open_room(items.size_hint().0, j);
         items.for_each(|item| self.push(item, j));
+    }
+
+    /// Adds copies of `items` at the end: all, or none if the engine stops the body.
+    pub(crate) fn add_all(&mut self, items: &[T], j: &Journal<P>)
+    where
+        T: Copy,
+    {
+        self.open_room(items.len(), j);
+        // SAFETY: into the block behind the last element: logged or unused (VEC-1). `items` is
+        // borrowed, and no borrow reaches these places.
+        unsafe { ptr::copy_nonoverlapping(items.as_ptr(), self.address(self.len), items.len()) };
+        self.len += items.len() as u64;
+    }
+
+    /// Makes space for `more` elements, and lets them be stored behind the last one: one fence for
+    /// all of them.
+    fn open_room(&mut self, more: usize, j: &Journal<P>) {
+        self.reserve(more, j);
+        self.open_all(j.running(), more as u64);
     }
 
     /// Takes the elements of a range out.
@@ -294,7 +313,7 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
 
     /// VEC-1 for `count` places behind the last element.
     fn open_all(&self, running: &Running, count: u64) {
-        if Self::SIZE == 0 {
+        if Self::SIZE == 0 || count == 0 {
             return;
         }
         let floor = if seeded("object-vector-append-overwrites") { 0 } else { self.floor(running) };

@@ -229,7 +229,7 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
     /// Makes the vector `len` elements long: drops some, or adds results of `make`.
     pub fn resize_with(&mut self, len: usize, mut make: impl FnMut() -> T, j: &Journal<P>) {
         self.truncate(len, j);
-        self.reserve(len - self.len().min(len), j);
+        self.open_room(len - self.len().min(len), j);
         while self.len() < len {
             self.push(make(), j);
         }

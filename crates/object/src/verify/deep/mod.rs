@@ -8,11 +8,12 @@
 //!   3. every allocated block is compared with the blocks met: the rest has leaked, if every
 //!      pointer was followed (DEEP-1)
 //!
-//! Memory: a 128th of the clusters with blocks in use, 48 bytes for each counted object, 48 for
-//! each block that waits, and, once faults are found, 16 for each block on the longest way from the
-//! root.
+//! Memory: a 128th of the clusters with blocks in use, 48 bytes for each counted object and 24 for
+//! each that a weak pointer led to first, 48 for each block that waits, and, once faults are found,
+//! 16 for each block on the longest way from the root.
 
 pub(crate) mod guess;
+mod lost;
 pub(crate) mod maps;
 pub(crate) mod reader;
 pub(crate) mod report;
@@ -29,20 +30,28 @@ use std::collections::BTreeMap;
 use std::hash::Hasher;
 use walk::{HeapWalk, Tally};
 
+/// The start of a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    Root,
+    /// Blocks that it has met already.
+    Met,
+}
+
 /// Checks the pool whose heap this is, and whose own blocks, besides those that its root leads to,
-/// are `own`. `walk` lets a walk follow everything from the root; `checked` are the findings of
-/// the heap's own check.
+/// are `own`. `walk` lets a walk follow everything that it has met, and, if that is asked for, the
+/// root; `checked` are the findings of the heap's own check.
 pub(crate) fn examine<'w, V: Copy>(
     heap: &'w Heap,
     own: &[u64],
     checked: Vec<Finding>,
     progress: &'w dyn Fn(u64),
-    walk: impl Fn(HeapWalk<'w, V>) -> HeapWalk<'w, V>,
+    walk: impl Fn(HeapWalk<'w, V>, Start) -> HeapWalk<'w, V>,
 ) -> Report {
     let go = |told| {
         let mut new = HeapWalk::new(heap, told, progress);
         own.iter().for_each(|&at| new.own(at));
-        walk(new)
+        walk(new, Start::Root)
     };
     let mut met = go(None); // 2
     let wrong: BTreeMap<u64, Vec<String>> = met
@@ -62,6 +71,7 @@ pub(crate) fn examine<'w, V: Copy>(
         report.faults.extend(owners(&met, word, paths));
     }
     report.unread = std::mem::take(&mut met.unread).into_iter().collect();
+    report.lost = lost::lost(&met, |word, what| walk(HeapWalk::single(heap, word, what), Start::Met));
     sweep(heap, &met, &mut report); // 3
     report
 }

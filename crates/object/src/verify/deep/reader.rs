@@ -15,10 +15,14 @@ pub(crate) struct Reader<'w> {
 }
 
 impl<'w> Reader<'w> {
-    /// Follows everything that the root leads to, a value of type `root` at `offset` of the pool.
-    pub(crate) fn run(mut self, root: Id, offset: u64) -> HeapWalk<'w, What> {
+    /// The root, a value of type `root` at `offset` of the pool.
+    pub(crate) fn root(&mut self, root: Id, offset: u64) {
         let size = self.types.get(root).size.unwrap_or(0);
         self.walk.pointer(self.walk.place(HEADER), offset, size, Owner::Alone, BlockForm::One, What::Value(root));
+    }
+
+    /// Follows everything that the blocks met so far lead to.
+    pub(crate) fn run(mut self) -> HeapWalk<'w, What> {
         while let Some(visit) = self.walk.next() {
             self.block(visit);
         }

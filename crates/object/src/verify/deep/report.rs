@@ -69,6 +69,9 @@ pub struct Report {
     pub unread: Vec<(String, u64)>,
     /// Findings of the heap's own check.
     pub heap: Vec<Finding>,
+    /// Values that only weak pointers lead to, and those that would be so without them, as offsets
+    /// of the pool.
+    pub(crate) lost: Vec<u64>,
     /// A hash of every block, whether it was met, and of every count.
     pub(crate) state: u64,
     /// The blocks of `leaked` and `unsure`, in the order of addresses; `true`: leaked.

@@ -8,7 +8,7 @@
 //!   TYPES-1  Values hold each other without a cycle and to a bounded depth, and fields of a value
 //!            do not overlap: looking at a value costs no more than its bytes, and no deep stack.
 
-use crate::description::described::{Described, FieldPlace, Line};
+use crate::description::described::{Described, FieldPlace, Line, bare};
 use crate::description::forms::Form;
 use crate::description::node_shape::NodeShape;
 use std::collections::HashMap;
@@ -246,7 +246,7 @@ impl<'d> Types<'d> {
         if !line.fields.is_empty() {
             return Some(TypeKind::Fields(self.fields(&line.fields, line.size, depth)?));
         }
-        let (head, inner) = line.name.strip_suffix('>')?.split_once('<')?;
+        let (head, inner) = bare(&line.name).strip_suffix('>')?.split_once('<')?;
         match (head, line.size) {
             ("PVec", 24) => Some(TypeKind::Vector(self.named(inner))),
             ("PVecDeque", 32) => Some(TypeKind::Ring(self.named(inner))),
@@ -270,7 +270,7 @@ impl<'d> Types<'d> {
 
     /// The entries of the map that a line describes.
     fn entry(&mut self, map: &Line) -> Option<Id> {
-        let line = self.described.line(&format!("{}::Entry", map.name))?;
+        let line = self.described.line(&format!("{}::Entry", bare(&map.name)))?;
         Some(self.named(&line.name))
     }
 

@@ -54,6 +54,16 @@ impl Tally {
         self.alone > 1 || self.alone == 1 && self.strong + self.weak > 0
     }
 
+    /// A value that its own count says is there, and no strong pointer to it.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.strong == 0 && self.is_there()
+    }
+
+    /// Whether its own count says that the value is there.
+    pub(crate) fn is_there(&self) -> bool {
+        matches!(self.stored, Some((1.., _)))
+    }
+
     /// Strong pointers to a value that its own count says was dropped.
     pub(crate) fn is_dead(&self) -> bool {
         self.strong > 0 && matches!(self.stored, Some((0, _)))
@@ -124,6 +134,11 @@ pub(crate) struct HeapWalk<'w, V> {
     pub tallies: ByPlace<u64, Tally>,
     /// Counted objects whose values are taken for dropped.
     given_up: Option<&'w BTreeSet<u64>>,
+    /// Only one counted object's value is walked through: others are met, and not looked at.
+    is_single: bool,
+    /// Counted objects, with what they hold: those that a weak pointer led to first, and in a
+    /// single walk all.
+    pub kept: Vec<(u64, V)>,
     /// Blocks behind opaque values.
     perhaps: Starts,
     /// The number of values of each opaque type.
@@ -153,6 +168,8 @@ impl<'w, V: Copy> HeapWalk<'w, V> {
             met: Starts::default(),
             tallies: ByPlace::default(),
             given_up: None,
+            is_single: false,
+            kept: Vec::new(),
             perhaps: Starts::default(),
             unread: BTreeMap::new(),
             faults: Vec::new(),
@@ -169,6 +186,14 @@ impl<'w, V: Copy> HeapWalk<'w, V> {
     pub(crate) fn without(mut self, given_up: &'w BTreeSet<u64>) -> HeapWalk<'w, V> {
         self.given_up = Some(given_up);
         self
+    }
+
+    /// A walk through the value of one counted object alone.
+    pub(crate) fn single(heap: &'w Heap, word: u64, what: V) -> HeapWalk<'w, V> {
+        let mut walk = HeapWalk::new(heap, None, &|_| ());
+        walk.is_single = true;
+        walk.later(walk.place(word), BlockForm::One, what);
+        walk
     }
 
     pub(crate) fn media(&self) -> &'w Media {
@@ -199,7 +224,10 @@ impl<'w, V: Copy> HeapWalk<'w, V> {
     /// met it is put on the list, and the answer is `true`.
     pub(crate) fn pointer(&mut self, from: u64, word: u64, size: u64, owner: Owner, held: BlockForm, what: V) -> bool {
         let is_new = self.meets(from, word, size, owner);
-        if is_new {
+        if is_new && (owner == Owner::Weak || owner == Owner::Strong && self.is_single) {
+            self.kept.push((word, what));
+        }
+        if is_new && (owner == Owner::Alone || !self.is_single) {
             self.later(self.place(word), held, what);
         }
         is_new
@@ -242,10 +270,10 @@ impl<'w, V: Copy> HeapWalk<'w, V> {
     }
 
     /// The words of a vector at `from`: where its block lies, elements of `size` bytes, and how
-    /// many have room (VEC-2).
+    /// many have room (VEC-2). Elements without bytes have no block.
     pub(crate) fn vector(&mut self, from: u64, words: [u64; 3], size: u64, held: BlockForm, what: V) {
         let [word, len, room] = words;
-        if len > room && size > 0 || word == 0 && room > 0 {
+        if len > room && size > 0 || word == 0 && room > 0 || word != 0 && size == 0 {
             let kind = if matches!(held, BlockForm::Text(_)) { "text" } else { "a vector" };
             return self.fault(FaultKind::Value, from, format!("{kind} longer than its block"));
         }

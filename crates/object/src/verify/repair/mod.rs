@@ -28,10 +28,6 @@ use everbyte_store::{FindingKind, Token};
 use std::collections::BTreeSet;
 use std::hash::Hasher;
 
-/// The number of walks in which values are given up; the next walk finds their contents without
-/// owners. Longer chains are left to the next repair.
-const ROUNDS: usize = 16;
-
 /// The changes that a repair of a pool would make. Nothing has changed yet.
 #[derive(Clone, Debug)]
 pub struct RepairPlan {
@@ -78,10 +74,10 @@ pub(crate) fn plan(inner: &OpenPool, header: &Header, look: impl Fn(&BTreeSet<u6
     let (mut given_up, mut lost) = (Vec::new(), BTreeSet::new());
     let mut report = look(&lost);
     require_sure(&report)?;
-    for _ in 0..ROUNDS {
-        let new: Vec<u64> = report.faults.iter().filter(|fault| is_lost(fault)).map(|fault| fault.at.get()).collect();
+    loop {
+        let new = report.lost.iter().filter(|&&word| lost.insert(word)).map(|word| prime.get() + word);
         let before = given_up.len();
-        given_up.extend(new.into_iter().filter(|at| lost.insert(at - prime.get())));
+        given_up.extend(new);
         if given_up.len() == before {
             break;
         }

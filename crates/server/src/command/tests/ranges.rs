@@ -159,3 +159,38 @@ fn a_cursor_keeps_no_more_of_a_bound_than_a_key_can_have() {
     let refused = desk.iteration(&[&[b"WATCH", b"a", &long]]);
     assert!(refused[0].is_err() && !desk.client.watches, "{refused:?}");
 }
+
+/// Bounds of cursors are bytes that stay: a cursor that would add too many is not opened, and one
+/// that goes on stays where it is.
+#[test]
+fn bounds_of_cursors_are_bounded() {
+    let mut desk = Desk::new(Options::default());
+    let large = [vec![b'l'; 9 << 20], vec![b'm'; 9 << 20]];
+    for key in [b"a", &large[0][..], &large[1][..], b"z"] {
+        replies(&mut desk, &[b"SET", key, b"1"]);
+    }
+    let end = |desk: &mut Desk, words: &[&[u8]]| {
+        let end = desk.iteration(&[&[&[&b"CURSOR"[..]], words, &[b"LIMIT", b"1"]].concat()]).remove(0);
+        desk.out.send(&mut Vec::new()).unwrap();
+        end
+    };
+    let open = |desk: &mut Desk, from: &[u8], to: &[u8]| end(desk, &[b"RANGE", from, to]);
+    let long = vec![0xff; crate::keyspace::KEY_SIZE_MAX];
+    assert_eq!(open(&mut desk, b"-", &long), Ok(()));
+    let refused = open(&mut desk, b"-", &long);
+    assert!(matches!(&refused, Err(text) if text.starts_with("ERR too many cursors are open")), "{refused:?}");
+    let size = |desk: &Desk| desk.shared.pinned.size();
+    assert_eq!((desk.shared.pinned.count(), size(&desk)), (1, long.len() + 1));
+    assert_eq!(open(&mut desk, b"-", b"+"), Ok(()));
+    desk.shared.pinned.tick(desk.shared.now + std::time::Duration::from_secs(3600));
+    assert_eq!((desk.shared.pinned.count(), size(&desk)), (0, 0));
+    // Two cursors that would stand behind a large key each.
+    let [first, second] = [(); 2].map(|()| {
+        bulks(&replies(&mut desk, &[b"CURSOR", b"RANGE", b"-", b"+", b"LIMIT", b"1"])).remove(0).into_bytes()
+    });
+    assert_eq!(end(&mut desk, &[b"NEXT", &first]), Ok(()));
+    let refused = end(&mut desk, &[b"NEXT", &second]);
+    assert!(matches!(&refused, Err(text) if text.starts_with("ERR too many cursors are open")), "{refused:?}");
+    assert_eq!(bulks(&replies(&mut desk, &[b"CURSOR", b"NEXT", &second])).len(), 7, "it stands where it stood");
+    assert_eq!((desk.shared.pinned.count(), size(&desk)), (1, large[0].len()));
+}

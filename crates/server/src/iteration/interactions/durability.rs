@@ -1,6 +1,8 @@
 //! CLIENT DURABILITY: connections of two modes that meet in one iteration.
 
 use super::Turns;
+use crate::disk_sync::DiskSync;
+use everbyte_kv::raw::Raw as _;
 use everbyte_media::museum;
 use std::time::{Duration, Instant};
 
@@ -65,4 +67,109 @@ fn answers_and_messages_wait_for_the_disk_too() {
     let left = turns.at(0, &[(1, &["SET k v", "PUBLISH c m"])]);
     assert_eq!((&*left[0], &*left[1]), ("", "+OK\r\n:1\r\n"));
     assert!(later(&mut turns).ends_with("$1\r\nm\r\n"));
+}
+
+/// A reply waits as the mode was when its command was executed, whatever changes the mode before it
+/// leaves (DISK-1).
+#[test]
+fn a_later_mode_takes_no_reply_out_of_its_wait() {
+    for lines in [
+        &["CLIENT DURABILITY always", "SET own 1", "CLIENT DURABILITY default"][..],
+        &["CLIENT DURABILITY always", "SET own 1", "RESET"],
+        &["MULTI", "CLIENT DURABILITY always", "SET own 1", "CLIENT DURABILITY process", "EXEC"],
+    ] {
+        let mut turns = Turns::on_disk();
+        let before = turns.syncs();
+        assert_eq!(turns.ask(0, lines), "", "{lines:?}");
+        assert!(later(&mut turns).contains("+OK\r\n"));
+        assert!(turns.syncs() > before, "{lines:?}");
+        assert_eq!(turns.ask(0, &["SET own 2"]), "+OK\r\n", "it has the mode of the store now");
+    }
+    // The operator's change meets the reply of another client.
+    let mut turns = Turns::on_disk();
+    if turns.ask(1, &["CONFIG SET client-durability always"]).is_empty() {
+        while turns.at(0, &[])[1].is_empty() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    let left = turns.at(0, &[(0, &["SET own 1"]), (1, &["CONFIG SET client-durability store"])]);
+    assert_eq!(left[0], "");
+    assert_eq!(later(&mut turns), "+OK\r\n");
+}
+
+/// A client in `always`, on a disk whose syncs end by hand.
+fn sure() -> Turns {
+    let mut turns = Turns::on_disk();
+    let sync = DiskSync::by_hand(turns.kv.store().media());
+    turns.server.iterations.shared.disk_sync = Some(sync);
+    assert_eq!(turns.ask(0, &["CLIENT DURABILITY always"]), "");
+    assert_eq!(synced(&mut turns), "+OK\r\n");
+    turns
+}
+
+fn sync(turns: &Turns) -> &DiskSync {
+    turns.server.iterations.shared.disk_sync.as_ref().unwrap()
+}
+
+/// The replies that leave for the first client as its sync ends.
+fn synced(turns: &mut Turns) -> String {
+    sync(turns).land();
+    turns.at(0, &[]).swap_remove(0)
+}
+
+fn failed(turns: &mut Turns) -> String {
+    sync(turns).fail();
+    turns.at(0, &[]).swap_remove(0)
+}
+
+fn is_one_error(reply: &str) -> bool {
+    reply.starts_with("-ERR store: injected") && reply.lines().count() == 1
+}
+
+/// An element that another client has pushed does not leave if its sync fails: the client that
+/// waited for it reads one error, whether it was parked meanwhile or not.
+#[test]
+fn a_failed_sync_is_one_error_for_each_client_that_waited() {
+    let mut turns = sure();
+    assert_eq!(turns.ask(0, &["BLPOP q 0"]), "");
+    assert_eq!(turns.at(0, &[(1, &["RPUSH q e"])])[0], "");
+    assert!(is_one_error(&failed(&mut turns)));
+    assert!(turns.server.iterations.clients.get(0).is_some());
+    // The answer comes while its client waits for a sync of an earlier reply.
+    for first_fails in [false, true] {
+        let mut turns = sure();
+        assert_eq!(turns.ask(0, &["SET own 1", "BLPOP q 0"]), "");
+        assert_eq!(turns.at(0, &[(1, &["RPUSH q e"])])[0], "");
+        match first_fails {
+            false => assert_eq!(synced(&mut turns), "+OK\r\n"),
+            true => assert!(is_one_error(&failed(&mut turns))),
+        }
+        assert!(is_one_error(&failed(&mut turns)), "{first_fails}");
+        assert_eq!(turns.at(0, &[])[0], "");
+    }
+    // It comes behind the failure.
+    let mut turns = sure();
+    assert_eq!(turns.ask(0, &["SET own 1", "BLPOP q 0"]), "");
+    assert!(is_one_error(&failed(&mut turns)));
+    assert_eq!(turns.at(0, &[(1, &["RPUSH q e"])])[0], "");
+    assert!(is_one_error(&turns.at(0, &[])[0]));
+    // It comes in the iteration of its command, and CLIENT REPLY is respected.
+    for (lines, errors) in [(&["BLPOP q 0"][..], 1), (&["SET own 1", "CLIENT REPLY SKIP", "BLPOP q 0"], 1)] {
+        let mut turns = sure();
+        assert_eq!(turns.at(0, &[(0, lines), (1, &["RPUSH q e"])])[0], "");
+        let told = failed(&mut turns);
+        assert_eq!(told.matches("-ERR store: injected").count(), errors, "{lines:?}: {told}");
+        assert_eq!(told.lines().count(), errors);
+    }
+}
+
+/// A message whose sync fails is not sent, and its subscriber is disconnected.
+#[test]
+fn a_failed_sync_sends_no_message() {
+    let mut turns = sure();
+    assert_eq!(turns.at(0, &[(1, &["SET k v"]), (0, &["SUBSCRIBE c"])])[0], "");
+    assert!(synced(&mut turns).contains("subscribe"));
+    assert_eq!(turns.at(0, &[(1, &["SET k w", "PUBLISH c m"])])[0], "");
+    assert_eq!(failed(&mut turns), "");
+    assert!(turns.server.iterations.clients.get(0).is_none());
 }

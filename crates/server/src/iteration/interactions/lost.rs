@@ -59,10 +59,12 @@ fn a_client_whose_state_is_not_what_it_reads_is_disconnected() {
     assert!(!stays(&[USER], "AUTH u p"));
     assert!(!stays(&[USER], "HELLO 2 AUTH u p"));
     assert!(!stays(&["MULTI", "SELECT 1"], "EXEC"));
+    assert!(!stays(&["CLIENT DURABILITY always"], "CLIENT DURABILITY process"));
     // These change nothing.
     assert!(stays(&[], "SELECT 0"));
     assert!(stays(&[], "CLIENT TRACKING OFF"));
     assert!(stays(&[], "HELLO 2"));
+    assert!(stays(&["CLIENT DURABILITY process"], "CLIENT DURABILITY process"));
     assert!(stays(&["MULTI", "SELECT 1", "SELECT 0"], "EXEC"));
     assert!(stays(&[], "EVAL \"return redis.call('SELECT','1')\" 0"));
 }
@@ -77,4 +79,46 @@ fn a_refused_transaction_leaves_its_client_in_its_database() {
         assert!(replies.lines().last().unwrap().starts_with('-'), "{replies}");
         assert_eq!(turns.ask(0, &["STRLEN big"]), ":1\r\n", "{lines:?}");
     }
+}
+
+/// The replies to a client whose lines share an iteration that another one spoils; it is the first
+/// loss, so that the iteration is not careful.
+fn beside_a_loss(prepare: &[&str], lines: &[&str]) -> (Turns, String) {
+    let mut turns = Turns::nearly_full();
+    turns.ask(0, prepare);
+    let told = turns.at(0, &[(2, &["SET before 1"]), (0, lines), (1, &[FULL])]).swap_remove(0);
+    assert_eq!(turns.ask(2, &["EXISTS before a"]), ":0\r\n");
+    (turns, told)
+}
+
+/// A command for operators acts as it is executed: it has been done though the batch of its
+/// iteration was not, and says so.
+#[test]
+fn commands_for_operators_stand() {
+    let lost = "-ERR store: nothing was done";
+    let (mut turns, told) = beside_a_loss(&[], &["ACL SETUSER bob on"]);
+    assert_eq!(told, "+OK\r\n");
+    assert!(turns.ask(0, &["ACL LIST"]).contains("user bob on"));
+    // Its place among the replies is its own.
+    let lines = ["SET a 1", "CONFIG SET slowlog-max-len 7", "CLIENT LIST ID 2", "GET a", "ACL DELUSER bob"];
+    let (mut turns, told) = beside_a_loss(&["ACL SETUSER bob on"], &lines);
+    let found: Vec<&str> = told.lines().collect();
+    assert!(found[0].starts_with(lost) && found[1] == "+OK" && found[3].starts_with("id=2 "), "{told}");
+    assert!(found[5].starts_with(lost) && found[6] == ":1" && found.len() == 7, "{told}");
+    assert!(turns.ask(0, &["CONFIG GET slowlog-max-len"]).ends_with("$1\r\n7\r\n"));
+    // So does a transaction of such commands alone.
+    let (_, told) = beside_a_loss(&["MULTI", "CONFIG SET slowlog-max-len 8", "CLIENT UNPAUSE"], &["EXEC"]);
+    assert_eq!(told, "*2\r\n+OK\r\n+OK\r\n");
+    let (_, told) = beside_a_loss(&["MULTI", "CONFIG GET slowlog-max-len", "GET a"], &["EXEC"]);
+    assert!(told.starts_with(lost), "{told}");
+}
+
+/// REPLICAOF of an EXEC that is taken back has not happened.
+#[test]
+fn a_refused_transaction_makes_no_replica() {
+    let mut turns = Turns::nearly_full();
+    let told = turns.ask(0, &["MULTI", "REPLICAOF 127.0.0.1 1", FULL, "EXEC"]);
+    assert!(told.lines().last().unwrap().starts_with("-EXECABORT"), "{told}");
+    assert!(turns.ask(0, &["ROLE"]).contains("master"));
+    assert_eq!(turns.ask(0, &["SET a 1"]), "+OK\r\n");
 }

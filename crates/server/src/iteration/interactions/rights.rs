@@ -2,6 +2,7 @@
 //! called (ACL-1).
 
 use super::Turns;
+use crate::options::Options;
 
 /// The replies to a user with all commands and these patterns of keys, to one line each.
 fn replies(patterns: &str, lines: &[&str]) -> Vec<String> {
@@ -60,4 +61,21 @@ fn a_group_called_streams_hides_no_stream() {
     );
     let reply = replies("~str*", &["XREADGROUP NOACK GROUP g streams streams str >"]).remove(0);
     assert!(reply.starts_with("*1\r\n*2\r\n$3\r\nstr\r\n"), "{reply}");
+}
+
+/// ACL LOAD takes rights from `default`, whose clients stay: those end that listen to a channel
+/// which the new file forbids.
+#[test]
+fn a_loaded_file_ends_listeners_of_the_default_user() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("users.acl");
+    let mut turns = Turns::with(Options { acl_file: Some(path.clone()), ..Options::default() });
+    turns.ask(1, &["SUBSCRIBE a"]);
+    turns.ask(2, &["SUBSCRIBE a b"]);
+    for (channels, left) in [("&*", 3), ("resetchannels &a", 2)] {
+        std::fs::write(&path, format!("user default on nopass ~* {channels} +@all\n")).unwrap();
+        assert_eq!(turns.ask(0, &["ACL LOAD"]), "+OK\r\n");
+        assert_eq!(turns.server.iterations.clients.count(), left, "{channels}");
+    }
+    assert!(turns.at(0, &[(0, &["PUBLISH a m"])])[1].contains("message"));
 }
