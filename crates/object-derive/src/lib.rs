@@ -19,8 +19,8 @@ use proc_macro::TokenStream;
 /// time.
 ///
 /// `pool!(#[persist(unsafe(unchecked_borrows))] P1)` declares one whose `PRefCell`s have no borrow
-/// flags: a borrow that the rules of `PRefCell` forbid is then **undefined behaviour** in place of a
-/// panic, and the program vouches that it makes none. What lies in the pool is the same: a pool is
+/// flags: a borrow that the rules of `PRefCell` forbid is then **undefined behaviour** in place of
+/// a panic, and the program vouches that it makes none. The bytes of a pool are the same: it is
 /// opened by either kind of type.
 #[proc_macro]
 pub fn pool(input: TokenStream) -> TokenStream {
