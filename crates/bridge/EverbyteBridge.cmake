@@ -1,5 +1,6 @@
 # everbyte_bridge(TARGET CRATE): compiles the Rust crate in that directory, makes its C++ headers,
-# and links TARGET with it.
+# and links TARGET with it: with its static library if its `crate-type` has `staticlib`, else with the
+# shared one. A program is linked with one static library of Rust at most.
 function(everbyte_bridge target crate)
   find_program(EVERBYTE_PROGRAM everbyte HINTS "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../../../bin" REQUIRED)
   get_filename_component(crate "${crate}" ABSOLUTE)
@@ -13,7 +14,14 @@ function(everbyte_bridge target crate)
     message(FATAL_ERROR "${crate}/Cargo.toml: no name of a library or a package")
   endif()
   set(place "${CMAKE_CURRENT_BINARY_DIR}/bridge/${name}")
-  set(library "${place}/target/release/lib${name}.so")
+  if(manifest MATCHES "\ncrate-type = \\[[^]]*\"staticlib\"")
+    find_package(Threads REQUIRED)
+    set(library "${place}/target/release/lib${name}.a")
+    set(system Threads::Threads ${CMAKE_DL_LIBS} gcc_s m)
+  else()
+    set(library "${place}/target/release/lib${name}.so")
+    set(system)
+  endif()
   set(headers "${place}/include")
   file(MAKE_DIRECTORY "${headers}")
   add_custom_target(${target}_bridge
@@ -23,5 +31,5 @@ function(everbyte_bridge target crate)
   add_dependencies(${target} ${target}_bridge)
   target_compile_features(${target} PRIVATE cxx_std_20)
   target_include_directories(${target} PRIVATE "${headers}" $<TARGET_PROPERTY:everbyte::everbyte,INTERFACE_INCLUDE_DIRECTORIES>)
-  target_link_libraries(${target} PRIVATE "${library}")
+  target_link_libraries(${target} PRIVATE "${library}" ${system})
 endfunction()

@@ -25,7 +25,6 @@
 #include <everbyte/fields.hpp>
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -297,11 +296,11 @@ class pool {
     const void* opened = nullptr;
     const char* base = nullptr;
     require<Library>(table<Library>::template at<status(const raw_options*, const void**, const char**)>(First)(&given, &opened, &base));
-    base_.store(base, std::memory_order_release);
-    open_.store(opened, std::memory_order_release);
+    base_.release(base);
+    open_.release(opened);
     return counted(opened, [](const void*, const void* handle) noexcept {
-      open_.store(nullptr, std::memory_order_release);
-      base_.store(nullptr, std::memory_order_release);
+      open_.release(nullptr);
+      base_.release(nullptr);
       table<Library>::template at<status(const void*)>(First + 1)(handle);
     });
   }
@@ -319,8 +318,8 @@ class pool {
   }
 
   /* The address from which `pointer_t` counts, and the handle, while a pool is open. */
-  static inline std::atomic<const char*> base_{nullptr};
-  static inline std::atomic<const void*> open_{nullptr};
+  static inline constinit shared_word<const char*> base_{nullptr};
+  static inline constinit shared_word<const void*> open_{nullptr};
   counted handle_;
 };
 
@@ -355,7 +354,7 @@ class transaction {
   template <class T>
   void destroy(pointer_t<T, Pool> object) {
     using function = bridge::status(const void*, std::uint64_t, std::uint64_t);
-    bridge::require<typename Pool::library>(call<function>(6)(Pool::open_.load(std::memory_order_acquire), number_, object.offset()));
+    bridge::require<typename Pool::library>(call<function>(6)(Pool::open_.acquire(), number_, object.offset()));
   }
 
  private:
@@ -374,7 +373,7 @@ class transaction {
     bridge::raw_object object = bridge::raw_of<T, Pool>(bytes);
     const void* at = nullptr;
     using function = bridge::status(const void*, std::uint64_t, const bridge::raw_object*, const void**);
-    bridge::require<typename Pool::library>(call<function>(5)(Pool::open_.load(std::memory_order_acquire), number_, &object, &at));
+    bridge::require<typename Pool::library>(call<function>(5)(Pool::open_.acquire(), number_, &object, &at));
     return pointer_t<T, Pool>(static_cast<const T*>(at));
   }
 
@@ -455,9 +454,9 @@ class pointer_t {
   friend class object;
 
   explicit pointer_t(const T* at)
-      : offset_(static_cast<std::uint64_t>(reinterpret_cast<const char*>(at) - Pool::base_.load(std::memory_order_relaxed))) {}
+      : offset_(static_cast<std::uint64_t>(reinterpret_cast<const char*>(at) - Pool::base_.relaxed())) {}
   const T* get() const {
-    const char* base = Pool::base_.load(std::memory_order_relaxed);
+    const char* base = Pool::base_.relaxed();
     if (offset_ == 0 || base == nullptr) [[unlikely]] bridge::refuse<Pool>("a pointer_t is null, or its pool is closed");
     return reinterpret_cast<const T*>(base + offset_);
   }

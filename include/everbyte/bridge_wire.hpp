@@ -7,7 +7,6 @@
 #include <everbyte/fields.hpp>
 
 #include <array>
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -119,6 +118,26 @@ struct raw_option {
 
 inline raw_text raw(std::string_view text) { return {text.data(), text.size()}; }
 
+/* A word that threads share. It takes the place of std::atomic, whose header takes g++ a quarter of
+ * the time that it takes for all of this. */
+template <class T>
+class shared_word {
+ public:
+  constexpr explicit shared_word(T value) : value_(value) {}
+  shared_word(const shared_word&) = delete;
+  shared_word& operator=(const shared_word&) = delete;
+
+  T relaxed() const { return __atomic_load_n(&value_, __ATOMIC_RELAXED); }
+  T acquire() const { return __atomic_load_n(&value_, __ATOMIC_ACQUIRE); }
+  void release(T value) { __atomic_store_n(&value_, value, __ATOMIC_RELEASE); }
+  /* For counts of references: a new one needs no order, the last one sees what all others did. */
+  void increment() { __atomic_fetch_add(&value_, 1, __ATOMIC_RELAXED); }
+  bool decrement_to_zero() { return __atomic_fetch_sub(&value_, 1, __ATOMIC_ACQ_REL) == 1; }
+
+ private:
+  T value_;
+};
+
 [[noreturn]] inline void end(std::string_view message) {
   std::fprintf(stderr, "everbyte: %.*s\n", static_cast<int>(message.size()), message.data());
   std::abort();
@@ -127,13 +146,10 @@ inline raw_text raw(std::string_view text) { return {text.data(), text.size()}; 
 /* The table of a library's functions. `Library` is made by `everbyte bridge build`. */
 template <class Library>
 struct table {
-  static const entry* entries() {
-    static std::atomic<const entry*> known{nullptr};
-    const entry* found = known.load(std::memory_order_acquire);
-    if (found == nullptr) [[unlikely]] {
-      found = attached();
-      known.store(found, std::memory_order_release);
-    }
+  [[gnu::always_inline]] static const entry* entries() {
+    static constinit shared_word<const entry*> known{nullptr};
+    const entry* found = known.acquire();
+    if (found == nullptr) [[unlikely]] known.release(found = attached());
     return found;
   }
 
@@ -144,7 +160,7 @@ struct table {
 
  private:
   /* A header of another library ends the program, before it has opened anything. */
-  static const entry* attached() {
+  [[gnu::cold, gnu::noinline]] static const entry* attached() {
     raw_text difference{"", 0};
     const entry* found = Library::attach(raw(Library::description), &difference);
     if (found == nullptr) {
@@ -191,12 +207,18 @@ inline thread_local std::exception_ptr callback_exception{};
 #endif
 
 template <class Library>
-void require(status of) {
-  if (of == done) [[likely]] return;
+[[noreturn, gnu::cold, gnu::noinline]] void refused(status of) {
 #ifdef __cpp_exceptions
   if (of == thrown) std::rethrow_exception(std::exchange(callback_exception, nullptr));
 #endif
+  static_cast<void>(of);
   raise<Library>();
+}
+
+/* A part of every call, so it is inlined in all of them. */
+template <class Library>
+[[gnu::always_inline]] inline void require(status of) {
+  if (of != done) [[unlikely]] refused<Library>(of);
 }
 
 /* A reference to what the library has opened, which is closed when the last one ends. It takes the
@@ -206,8 +228,8 @@ class counted {
   /* `within`: where it was opened, which stays open as long. */
   using closing = void (*)(const void* within, const void* at) noexcept;
 
-  counted(const void* at, closing closes, const counted* within = nullptr)
-      : at_(at), of_(new (std::nothrow) block{{1}, at, closes, within == nullptr ? nullptr : within->of_}) {
+  [[gnu::noinline]] counted(const void* at, closing closes, const counted* within = nullptr)
+      : at_(at), of_(new (std::nothrow) block{shared_word<std::size_t>(1), at, closes, within == nullptr ? nullptr : within->of_}) {
     if (of_ == nullptr) {
       closes(within == nullptr ? nullptr : within->at_, at);
 #ifdef __cpp_exceptions
@@ -216,15 +238,15 @@ class counted {
       end("no memory is left");
 #endif
     }
-    if (of_->within != nullptr) of_->within->count.fetch_add(1, std::memory_order_relaxed);
+    if (of_->within != nullptr) of_->within->count.increment();
   }
   counted(const counted& other) noexcept : at_(other.at_), of_(other.of_) {
-    if (of_ != nullptr) of_->count.fetch_add(1, std::memory_order_relaxed);
+    if (of_ != nullptr) of_->count.increment();
   }
   counted(counted&& other) noexcept : at_(std::exchange(other.at_, nullptr)), of_(std::exchange(other.of_, nullptr)) {}
   counted& operator=(const counted&) = delete;
   ~counted() {
-    if (of_ != nullptr && of_->count.fetch_sub(1, std::memory_order_acq_rel) == 1) close(of_);
+    if (of_ != nullptr && of_->count.decrement_to_zero()) close(of_);
   }
 
   /* Null if it was moved from. */
@@ -232,7 +254,7 @@ class counted {
 
  private:
   struct block {
-    std::atomic<std::size_t> count;
+    shared_word<std::size_t> count;
     const void* at;
     closing closes;
     block* within;
@@ -243,7 +265,7 @@ class counted {
       block* within = of->within;
       of->closes(within == nullptr ? nullptr : within->at, of->at);
       delete std::exchange(of, within);
-    } while (of != nullptr && of->count.fetch_sub(1, std::memory_order_acq_rel) == 1);
+    } while (of != nullptr && of->count.decrement_to_zero());
   }
 
   const void* at_;

@@ -81,7 +81,7 @@ pub(crate) fn bench(words: &[&str]) -> Result {
         let flags = ["--release", "--quiet", "--locked", "--package"];
         shell::run(&mut cargo(&[&["build"], &flags[..], &["everbyte-bench"]].concat()))?;
         shell::run(&mut cargo(
-            &[&["rustc"], &flags[..], &["everbyte-bench-bridge", "--crate-type", "cdylib"]].concat(),
+            &[&["rustc"], &flags[..], &["everbyte-bench-bridge", "--crate-type", "cdylib,staticlib"]].concat(),
         ))?;
     }
     release("everbyte-bench", words)

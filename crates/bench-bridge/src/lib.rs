@@ -21,6 +21,12 @@ pool!(
     pub Bridged
 );
 
+pool!(
+    /// A pool whose cells have no borrow flags; the C++ program borrows as Rust allows.
+    #[persist(unsafe(unchecked_borrows))]
+    pub Unchecked
+);
+
 /// Buckets of the hash table.
 pub const BUCKETS: usize = 1 << 16;
 
@@ -111,4 +117,5 @@ map!(
 library! {
     name measured;
     pool Bridged { Counter, Bst, KvStore, Btree8, WordCounts, std }
+    pool Unchecked { Btree8, WordCounts }
 }

@@ -3,6 +3,7 @@
 #include <everbyte/std.hpp>
 
 #include "bridged.hpp"
+#include "unchecked.hpp"
 
 #include <algorithm>
 #include <array>
@@ -19,6 +20,7 @@
 #include <vector>
 
 using measured::bridged;
+using measured::unchecked;
 using std::uint64_t;
 
 // Classes whose objects C++ makes.
@@ -58,25 +60,25 @@ uint64_t mix(uint64_t x) {
 uint64_t step(uint64_t& random) { return mix(random += 0x9e3779b97f4a7c15u); }
 
 // A third each of puts, removals and gets, of one of `keys` keys.
-template <class Map>
+template <class Pool, class Map>
 uint64_t run(const Map& map, uint64_t& random, uint64_t keys, uint64_t count) {
   uint64_t sum = 0;
   for (uint64_t done = 0; done < count; ++done) {
     uint64_t word = step(random), key = mix(((word >> 32) * keys) >> 32);
     switch (word % 3) {
-      case 0: sum += bridged::txn([&](auto& t) { return map.put(t, key, word); }); break;
-      case 1: sum += bridged::txn([&](auto& t) { return map.remove(t, key); }); break;
+      case 0: sum += Pool::txn([&](auto& t) { return map.put(t, key, word); }); break;
+      case 1: sum += Pool::txn([&](auto& t) { return map.remove(t, key); }); break;
       default: sum += map.get(key);
     }
   }
   return sum;
 }
 
-template <class Map>
+template <class Pool, class Map>
 uint64_t load(const Map& map, uint64_t keys) {
   uint64_t sum = 0;
   for (uint64_t number = 0; number < keys; number += 2) {
-    sum += bridged::txn([&](auto& t) { return map.put(t, mix(number), number); });
+    sum += Pool::txn([&](auto& t) { return map.put(t, mix(number), number); });
   }
   return sum;
 }
@@ -127,8 +129,9 @@ class own_counts {
     *at = &entries_.emplace_back(&one, 1, nullptr);
   }
 
-  void add_to(const bridged::word_counts& all) {
-    bridged::txn([&](auto& t) {
+  template <class Pool>
+  void add_to(const measured::word_counts<Pool>& all) {
+    Pool::txn([&](auto& t) {
       for (entry* one : buckets_) {
         for (; one != nullptr; one = one->next) {
           std::string_view text(one->of->text, strnlen(one->of->text, sizeof one->of->text));
@@ -152,7 +155,8 @@ class own_counts {
   std::vector<entry> entries_;  // never grows: entries keep their places
 };
 
-void count_words(const bridged::word_counts& all, const std::vector<word>& words, uint64_t total, uint64_t threads) {
+template <class Pool>
+void count_words(const measured::word_counts<Pool>& all, const std::vector<word>& words, uint64_t total, uint64_t threads) {
   constexpr uint64_t chunk = 256;
   std::atomic<uint64_t> taken{0};
   auto work = [&] {
@@ -188,21 +192,27 @@ int main(int, char** arguments) {
   auto one = pool.cpp_root<cell>("cell");
   auto many = pool.cpp_root<cells>("cells");
   byte_map bytes(pool);
+  unchecked other(std::string(arguments[1]) + ".unchecked", {.create = true, .size_max = uint64_t(4) << 30});
+  auto unchecked_btree8 = other.root<unchecked::btree8>("btree8");
+  auto unchecked_counts = other.root<unchecked::word_counts>("words");
   bridged::txn([&](auto& t) {
     auto all = many.mut(t);
     for (std::size_t index = 0; index < all->all.size(); ++index) all->all[index] = t.make(cell{index});
   });
   auto words = read_words(arguments[2]);
 
-  uint64_t keys = 0, randoms[4] = {}, sum = 0;
-  auto map = [&](auto& with, uint64_t which, uint64_t count) { return timed([&] { sum = run(with, randoms[which], keys, count); }); };
+  uint64_t keys = 0, randoms[5] = {}, sum = 0;
+  auto map = [&](auto& with, uint64_t which, uint64_t count) {
+    return timed([&] { sum = run<bridged>(with, randoms[which], keys, count); });
+  };
   std::string what;
   for (uint64_t count; std::cin >> what >> count;) {
     uint64_t took = 0;
     sum = 0;
     if (what == "keys") {
       keys = count;
-      sum = load(bst, keys) + load(kv_store, keys) + load(btree8, keys) + load(bytes, keys);
+      sum = load<bridged>(bst, keys) + load<bridged>(kv_store, keys) + load<bridged>(btree8, keys) + load<bridged>(bytes, keys) +
+            load<unchecked>(unchecked_btree8, keys);
     } else if (what == "random") {
       for (auto& random : randoms) random = count;
     } else if (what == "bst") {
@@ -213,6 +223,8 @@ int main(int, char** arguments) {
       took = map(btree8, 2, count);
     } else if (what == "btree8_bytes") {
       took = map(bytes, 3, count);
+    } else if (what == "btree8_unchecked") {
+      took = timed([&] { sum = run<unchecked>(unchecked_btree8, randoms[4], keys, count); });
     } else if (what == "call") {
       took = timed([&] {
         for (uint64_t done = 0; done < count; ++done) sum += counter.value();
@@ -262,6 +274,8 @@ int main(int, char** arguments) {
       sum = bridged::txn([&](auto& t) { return counter.fences(t); });
     } else if (what == "words_sum") {
       sum = bridged::txn([&](auto& t) { return counts.sum(t); });
+    } else if (what == "words_unchecked") {
+      took = timed([&] { count_words(unchecked_counts, words, count, 1); });
     } else if (what.starts_with("words_")) {
       took = timed([&] { count_words(counts, words, count, std::stoull(what.substr(6))); });
     } else {

@@ -6,18 +6,18 @@
 //!           which is the running one of this thread.
 //!   CALL-3  A child of fork changes nothing: it would do so beside its parent, in the same log.
 
-use crate::fault::{caught, status};
+use crate::fault::caught;
 use crate::passed::require_place;
 use crate::{Fault, Returned};
 use everbyte_media::seeded;
-use everbyte_object::raw::{require_opener, running_number};
-use everbyte_object::{In, Journal, Out, Pool, PoolTag};
+use everbyte_object::raw::{self, require_opener, running_number};
+use everbyte_object::{In, Journal, Out, PoolTag};
 use std::marker::PhantomData;
 
 /// A call without a result.
 #[inline]
 pub fn guarded(call: impl FnOnce() -> Result<(), Fault>) -> u32 {
-    status(caught(call)) // CALL-1
+    caught(call) // CALL-1
 }
 
 /// A method that takes a journal: `body`, as a part of the transaction `number`. A panic and an
@@ -33,14 +33,9 @@ pub unsafe fn changing<G: PoolTag, R: Returned>(
 ) -> u32 {
     guarded(|| {
         require_place(out, "a result")?;
-        require_running::<G>(number)?;
         let raw = match seeded("bridge-refused-commits") {
-            true => Out::<G>::transaction(|j| body(j)?.into_raw())??,
-            false => Out::<G>::try_transaction(|j| {
-                require_opener(j)?; // CALL-3
-                body(j)?.into_raw()
-            })
-            .map_err(Fault::of_transaction)?,
+            true => part::<G, _>(number, |j| Ok(body(j).and_then(R::into_raw)))??,
+            false => part::<G, _>(number, |j| body(j)?.into_raw())?,
         };
         // SAFETY: the caller's.
         unsafe { out.write(raw) };
@@ -61,11 +56,8 @@ pub unsafe fn reading<G: PoolTag, R: Returned>(
 ) -> u32 {
     guarded(|| {
         require_place(out, "a result")?;
-        let result = match running_number::<G>() {
-            0 => outside(PhantomData)?,
-            _ => Out::<G>::transaction(|j| inside(brand(j)))??,
-        };
-        let raw = result.into_raw()?;
+        let ended = raw::inside_or::<G, _>(|j| inside(brand(j)), || outside(PhantomData));
+        let raw = ended.map_err(Fault::from).flatten()?.into_raw()?;
         // SAFETY: the caller's.
         unsafe { out.write(raw) };
         Ok(())
@@ -74,6 +66,21 @@ pub unsafe fn reading<G: PoolTag, R: Returned>(
 
 fn brand<'tx, G: PoolTag>(_: &'tx Journal<In<'tx, G>>) -> PhantomData<In<'tx, G>> {
     PhantomData
+}
+
+/// Runs `body` as a part of the transaction `number` (CALL-2, CALL-3), which a panic and an error
+/// of it doom.
+#[inline]
+pub(crate) fn part<G: PoolTag, O>(
+    number: u64,
+    body: impl for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> Result<O, Fault>,
+) -> Result<O, Fault> {
+    let number = if seeded("bridge-number-trusted") { running_number::<G>() } else { number };
+    let ended = raw::part::<G, _, _>(number, |j| {
+        require_opener(j)?; // CALL-3
+        body(j)
+    });
+    ended.ok_or_else(stale::<G>)?.map_err(Fault::of_transaction)
 }
 
 /// CALL-2.

@@ -260,8 +260,8 @@ macro_rules! callback {
         #[repr(C)]
         #[derive(Clone, Copy)]
         pub struct $Raw {
-            context: *const c_void,
-            call: Option<$call>,
+            pub(crate) context: *const c_void,
+            pub(crate) call: Option<$call>,
         }
 
         impl $Raw {
@@ -439,5 +439,30 @@ impl<K: CppClass, V: CppClass> Visit<'_, K, V> {
 fn require_returned(status: u32) {
     if status != DONE {
         throw();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calls::guarded;
+    use crate::fault::assert_failed;
+    use std::ptr::null;
+
+    /// The argument of a method, refused.
+    #[track_caller]
+    fn refused<'c, T: Argument<'c>>(raw: T::Raw) {
+        // SAFETY: nothing is called.
+        let argument = unsafe { T::from_raw(raw) };
+        assert_failed(guarded(|| argument.map(drop)), "a function that C++ passes is null");
+    }
+
+    /// PASS-2, for each kind of function.
+    #[test]
+    fn null_functions_are_refused_as_arguments() {
+        refused::<Hash<'_, Cpp<0>>>(RawHash { context: null(), call: None });
+        refused::<Equal<'_, Cpp<0>>>(RawEqual { context: null(), call: None });
+        refused::<Order<'_, Cpp<0>>>(RawOrder { context: null(), call: None });
+        refused::<Visit<'_, Cpp<0>, Cpp<1>>>(RawVisit { context: null(), call: None });
     }
 }

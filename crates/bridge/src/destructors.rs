@@ -15,8 +15,10 @@ use crate::calls::guarded;
 use crate::passed::RawText;
 use crate::{Fault, fault::DONE};
 use everbyte_media::{ErrorKind, seeded};
+use everbyte_object::raw::{mark, number_of};
+use everbyte_object::{Journal, MemPool};
 use parking_lot::Mutex;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 
@@ -83,19 +85,32 @@ struct Queue {
     offsets: BTreeSet<u64>,
 }
 
+/// The mark of an outermost transaction that C++ has begun, and of one that has a queue. Most
+/// transactions destroy nothing, and cost a store.
+const BEGUN: u8 = 1;
+const QUEUED: u8 = 2;
+
 thread_local! {
-    /// Of the outermost transactions of this thread, one of each pool type at most.
+    /// Of the outermost transactions of this thread that have one, one of each pool type at most.
     static QUEUES: RefCell<Vec<Queue>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Notes an object for the end of the transaction `number`; false if it is noted already.
+/// Notes an object for the end of the running transaction; false if it is noted already.
 ///
 /// # Errors
 /// If C++ has not begun that transaction.
-pub(crate) fn note(number: u64, leaving: Leaving) -> Result<bool, Fault> {
+pub(crate) fn note<P: MemPool>(j: &Journal<P>, leaving: Leaving) -> Result<bool, Fault> {
+    let number = number_of(j);
     QUEUES.with_borrow_mut(|queues| {
-        let queue = queues.iter_mut().find(|queue| queue.number == number);
-        let queue = queue.ok_or_else(|| Fault::invalid("an object with a destructor is destroyed inside of `txn`"))?;
+        match mark(j).get() {
+            QUEUED => {}
+            BEGUN => {
+                queues.push(Queue { number, leaving: Vec::new(), gone: 0, offsets: BTreeSet::new() });
+                mark(j).set(QUEUED);
+            }
+            _ => return Err(Fault::invalid("an object with a destructor is destroyed inside of `txn`")),
+        }
+        let queue = queues.iter_mut().find(|queue| queue.number == number).expect("it is marked so");
         let is_first = queue.offsets.insert(leaving.offset) || seeded("bridge-destroyed-twice");
         if is_first {
             queue.leaving.push(leaving);
@@ -104,23 +119,30 @@ pub(crate) fn note(number: u64, leaving: Leaving) -> Result<bool, Fault> {
     })
 }
 
-/// The queue of an outermost transaction, while its lambda runs.
-pub(crate) struct Outermost {
+/// An outermost transaction of C++, while its lambda and the destructors run.
+pub(crate) struct Outermost<'j> {
     number: u64,
+    mark: &'j Cell<u8>,
 }
 
-impl Outermost {
-    pub(crate) fn begin(number: u64) -> Outermost {
-        let queue = Queue { number, leaving: Vec::new(), gone: 0, offsets: BTreeSet::new() };
-        QUEUES.with_borrow_mut(|queues| queues.push(queue));
-        Outermost { number }
+impl<'j> Outermost<'j> {
+    #[inline]
+    pub(crate) fn begin<P: MemPool>(j: &'j Journal<P>) -> Outermost<'j> {
+        mark(j).set(BEGUN);
+        Outermost { number: number_of(j), mark: mark(j) }
     }
 
     /// Runs the destructors of all objects that leave (DROP-3).
     ///
     /// # Errors
     /// The first one's, which rolls the transaction back.
+    #[inline]
     pub(crate) fn finish(&self) -> Result<(), Fault> {
+        if self.mark.get() == QUEUED { self.destroy() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn destroy(&self) -> Result<(), Fault> {
         while let Some(leaving) = self.next() {
             // SAFETY: a transaction of the pool runs, which was open when the object was noted.
             unsafe { (leaving.finish)(leaving) }?;
@@ -138,9 +160,12 @@ impl Outermost {
     }
 }
 
-impl Drop for Outermost {
+impl Drop for Outermost<'_> {
+    #[inline]
     fn drop(&mut self) {
-        QUEUES.with_borrow_mut(|queues| queues.retain(|queue| queue.number != self.number));
+        if self.mark.get() == QUEUED {
+            QUEUES.with_borrow_mut(|queues| queues.retain(|queue| queue.number != self.number));
+        }
     }
 }
 
@@ -159,5 +184,33 @@ pub(crate) unsafe fn call(destructor: Destructor, at: *mut c_void) -> Result<(),
     match unsafe { destructor(at) } {
         DONE => Ok(()),
         _ => Err(Fault::thrown()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::assert_done;
+
+    unsafe extern "C" fn nothing(_: *mut c_void) -> u32 {
+        DONE
+    }
+
+    /// Registers the destructor of a class of these tests, or takes it back.
+    fn tell(description: &'static str, is_there: u32) {
+        // SAFETY: texts and a function of this program.
+        assert_done(unsafe { register(RawText::of("told"), RawText::of(description), Some(nothing), is_there) });
+    }
+
+    /// DROP-2: that of a class of the same name with other fields is not that of the class.
+    #[test]
+    fn a_destructor_is_found_by_the_description_of_its_class() {
+        tell("one", 1);
+        tell("two", 1);
+        assert!(find("told", "one").is_ok() && find("told", "two").is_ok());
+        assert!(find("told", "three").is_err() && find("tol", "one").is_err());
+        tell("one", 0);
+        assert!(find("told", "one").is_err() && find("told", "two").is_ok());
+        tell("two", 0);
     }
 }

@@ -19,9 +19,13 @@ pub(crate) const FAILED: u32 = 1;
 /// The lambda of a transaction has thrown: the caller rethrows.
 pub(crate) const THROWN: u32 = 2;
 
-/// An error for C++: a kind and a sentence.
+/// An error for C++: a kind and a sentence. One word: the result of a call that does not fail stays
+/// in registers.
 #[derive(Clone, Debug)]
-pub struct Fault {
+pub struct Fault(Box<Said>);
+
+#[derive(Clone, Debug)]
+struct Said {
     kind: u32,
     message: String,
     /// The exception lies at the caller.
@@ -29,8 +33,9 @@ pub struct Fault {
 }
 
 impl Fault {
+    #[cold]
     fn new(kind: u32, message: impl Into<String>) -> Fault {
-        Fault { kind, message: message.into(), is_thrown: false }
+        Fault(Box::new(Said { kind, message: message.into(), is_thrown: false }))
     }
 
     /// The program has passed what no call accepts.
@@ -66,11 +71,12 @@ impl Fault {
 
     /// The lambda has thrown.
     pub(crate) fn thrown() -> Fault {
-        Fault { kind: 0, message: String::new(), is_thrown: true }
+        Fault(Box::new(Said { kind: 0, message: String::new(), is_thrown: true }))
     }
 
     /// The error that a transaction ended with.
     #[doc(hidden)]
+    #[cold]
     pub fn of_transaction(error: TryError<Fault>) -> Fault {
         match error {
             TryError::Aborted(fault) => fault,
@@ -80,11 +86,12 @@ impl Fault {
 
     /// The sentence.
     pub fn message(&self) -> &str {
-        &self.message
+        &self.0.message
     }
 }
 
 impl From<everbyte_object::Error> for Fault {
+    #[cold]
     fn from(error: everbyte_object::Error) -> Fault {
         match error {
             everbyte_object::Error::Panicked { message } => Fault::new(PANICKED, message),
@@ -129,7 +136,7 @@ pub(crate) unsafe extern "C" fn last_fault(out: *mut RawFault) {
         return; // PASS-2
     }
     LAST.with_borrow(|last| {
-        let (kind, text) = last.as_ref().map_or((0, ""), |fault| (fault.kind, fault.message.as_str()));
+        let (kind, text) = last.as_ref().map_or((0, ""), |fault| (fault.0.kind, fault.message()));
         // SAFETY: the caller's.
         unsafe { out.write(RawFault { kind, bytes: text.as_ptr(), size: text.len() }) };
     });
@@ -147,14 +154,14 @@ pub(crate) fn assert_done(status: u32) {
 #[track_caller]
 pub(crate) fn assert_failed(status: u32, part: &str) {
     LAST.with_borrow(|last| {
-        let is_said = last.as_ref().is_some_and(|fault| fault.message.contains(part));
+        let is_said = last.as_ref().is_some_and(|fault| fault.message().contains(part));
         assert!(status == FAILED && is_said, "{status}, {last:?}, not `{part}`");
     });
 }
 
 /// The status of a call; its fault is kept for [`last_fault`].
 #[inline]
-pub(crate) fn status(result: Result<(), Fault>) -> u32 {
+fn status(result: Result<(), Fault>) -> u32 {
     match result {
         Ok(()) => DONE,
         Err(fault) => failed(fault),
@@ -164,17 +171,22 @@ pub(crate) fn status(result: Result<(), Fault>) -> u32 {
 #[cold]
 fn failed(fault: Fault) -> u32 {
     // Either, whatever has become of the panic on its way: the exception is older.
-    if IS_THROWN.take() || fault.is_thrown {
+    if IS_THROWN.take() || fault.0.is_thrown {
         return THROWN;
     }
     LAST.set(Some(fault));
     FAILED
 }
 
-/// Runs `call`; a panic becomes a fault.
+/// The status of a call that may panic. Nothing but that status leaves the frame that catches.
 #[inline]
-pub(crate) fn caught<T>(call: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| Err(panicked(payload)))
+pub(crate) fn caught(call: impl FnOnce() -> Result<(), Fault>) -> u32 {
+    catch_unwind(AssertUnwindSafe(|| status(call()))).unwrap_or_else(failed_by_panic)
+}
+
+#[cold]
+fn failed_by_panic(payload: Box<dyn Any + Send>) -> u32 {
+    failed(panicked(payload))
 }
 
 #[cold]
@@ -194,6 +206,15 @@ fn panicked(payload: Box<dyn Any + Send>) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The exception of one call is not that of the next.
+    #[test]
+    fn an_exception_ends_with_its_call() {
+        assert_eq!(caught(|| throw()), THROWN);
+        assert_failed(caught(|| Err(Fault::invalid("another"))), "another");
+        assert_eq!(caught(|| Err(Fault::thrown())), THROWN);
+        assert_failed(caught(|| panic!("a panic")), "a panic");
+    }
 
     /// The header's enumerators are the kinds, in order.
     #[test]

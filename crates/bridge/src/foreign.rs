@@ -12,13 +12,13 @@
 //!              the words of the engine, and is the place that a null `pointer_t` leads to.
 
 use crate::Fault;
-use crate::calls::{guarded, require_running};
+use crate::calls::{guarded, part, require_running};
 use crate::destructors::{self, Leaving};
 use crate::handle::{Handle, Owned, Roots, require_open, was_closed};
 use crate::passed::{RawText, require_place};
 use everbyte_media::{ErrorKind, seeded};
 use everbyte_object::raw::{difference, log, require_opener};
-use everbyte_object::{Journal, MemPool, Out, PSafe, PString, PVec, Pool, PoolTag};
+use everbyte_object::{Journal, MemPool, Out, PSafe, PString, PVec, PoolTag};
 use std::ffi::c_void;
 
 /// A class of C++.
@@ -236,7 +236,7 @@ pub unsafe extern "C" fn destroy<E: PSafe<Out<G>>, G: PoolTag>(handle: *const c_
                 None => owned.objects.remove(&offset, j).is_some(),
                 Some(destructor) => {
                     let leaving = Leaving { handle: at, offset, destructor, finish: finish::<E, G> };
-                    destructors::note(number, leaving)?
+                    destructors::note(j, leaving)?
                 }
             };
             match is_gone {
@@ -304,20 +304,14 @@ unsafe fn finish<E: PSafe<Out<G>>, G: PoolTag>(leaving: Leaving) -> Result<(), F
 /// the pool.
 pub unsafe extern "C" fn change<G: PoolTag>(number: u64, at: *const c_void, size: usize) -> u32 {
     guarded(|| {
-        require_running::<G>(number)?;
-        if seeded("bridge-change-unlogged") {
-            return Ok(());
-        }
-        let logged = Out::<G>::try_transaction(|j| {
-            require_opener(j)?; // CALL-3
-            match log(j, at.cast(), size) || seeded("bridge-first-page-logged") {
+        part::<G, _>(number, |j| {
+            match seeded("bridge-change-unlogged") || log(j, at.cast(), size) || seeded("bridge-first-page-logged") {
                 true => Ok(()),
                 false => Err(Fault::invalid(format!(
                     "pool type `{}`: no object lies there: the pointer is null, or of a pool that was closed",
                     G::NAME
                 ))),
             }
-        });
-        logged.map_err(Fault::of_transaction)
+        })
     })
 }

@@ -17,11 +17,11 @@
 use crate::Fault;
 use crate::calls::guarded;
 use crate::destructors::Outermost;
-use crate::fault::{DONE, caught, status};
+use crate::fault::DONE;
 use crate::foreign::{CppObject, CppType};
 use crate::passed::{RawText, require_place};
 use everbyte_media::{ErrorKind, Options, chosen, seeded};
-use everbyte_object::raw::{Raw, base_of, require_opener, running_number};
+use everbyte_object::raw::{Raw, base_of, number_of, require_opener, running_number};
 use everbyte_object::{Journal, MemPool, Out, PBTreeMap, PMutex, PRefCell, PSafe, PString, PVec, Pool, PoolTag, Root};
 use everbyte_store::{CreateOptions, Store};
 use parking_lot::Mutex;
@@ -139,19 +139,19 @@ impl<E: PSafe<Out<G>>, G: PoolTag> Handle<E, G> {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RawOptions {
-    path: RawText,
-    name: RawText,
+    pub(crate) path: RawText,
+    pub(crate) name: RawText,
     /// `auto`, `pmem`, `file` or `shm`; empty: from the environment, else `auto`.
-    backend: RawText,
+    pub(crate) backend: RawText,
     /// `always`, `interval:MILLISECONDS` or `process`; empty: from the environment, else `always`.
-    durability: RawText,
+    pub(crate) durability: RawText,
     /// Declared maximum of a store that is made; 0: the default.
-    max: u64,
+    pub(crate) max: u64,
     /// Addresses that a pool which is made may use; 0: the store's choice.
-    span: u64,
+    pub(crate) span: u64,
     /// 1: make the store and the pool where they are absent.
-    create: u32,
-    reserved: u32,
+    pub(crate) create: u32,
+    pub(crate) reserved: u32,
 }
 
 /// Opens a pool; `out` gets its handle, `base` the address from which its pointers count.
@@ -364,14 +364,13 @@ fn end_of_child(error: &everbyte_object::Error) -> ! {
 /// `body` may be called once with `frame`; it does not unwind.
 pub unsafe extern "C" fn transaction<G: PoolTag>(frame: *mut c_void, body: Option<Body>) -> u32 {
     let is_outermost = running_number::<G>() == 0;
-    let run = || {
+    guarded(|| {
         let body = body.ok_or_else(|| Fault::invalid("a transaction has a body, not a null pointer"))?;
         let ended = Out::<G>::try_transaction(|j| {
             require_opener(j)?; // CALL-3
-            let number = running_number::<G>();
-            let outermost = is_outermost.then(|| Outermost::begin(number));
+            let outermost = is_outermost.then(|| Outermost::begin(j));
             // SAFETY: the caller's.
-            let returned = unsafe { body(frame, number) };
+            let returned = unsafe { body(frame, number_of(j)) };
             if let Err(error) = require_opener(j) {
                 end_of_child(&error);
             }
@@ -382,6 +381,5 @@ pub unsafe extern "C" fn transaction<G: PoolTag>(frame: *mut c_void, body: Optio
             }
         });
         ended.map_err(Fault::of_transaction)
-    };
-    status(caught(run))
+    })
 }

@@ -345,3 +345,33 @@ pub(crate) unsafe extern "C" fn free_string(text: RawString) {
     // SAFETY: the caller's: these are the parts of a vector.
     drop(unsafe { Vec::from_raw_parts(text.bytes, text.size, text.capacity) });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A text is given back as it was made: with its capacity, by which it was allocated.
+    #[test]
+    fn a_text_keeps_its_capacity() {
+        let mut bytes = Vec::with_capacity(1000);
+        bytes.extend_from_slice(b"text");
+        let capacity = bytes.capacity();
+        let raw = RawString::of(bytes);
+        assert_eq!((raw.size, raw.capacity), (4, capacity));
+        // SAFETY: given back once.
+        unsafe { free_string(raw) };
+    }
+
+    /// Blocks of which none was freed lie at places of their own.
+    #[test]
+    fn texts_that_are_given_back_are_freed() {
+        let places = (0..64).map(|_| {
+            let raw = RawString::of(vec![1; 1 << 20]);
+            let place = raw.bytes.addr();
+            // SAFETY: given back once.
+            unsafe { free_string(raw) };
+            place
+        });
+        assert!(places.collect::<std::collections::BTreeSet<_>>().len() < 64);
+    }
+}

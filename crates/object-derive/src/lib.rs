@@ -17,6 +17,11 @@ use proc_macro::TokenStream;
 
 /// Declares a pool type: `pool!(P1);`, `pool!(pub P1, pub P2);`. Each can have one pool open at a
 /// time.
+///
+/// `pool!(#[persist(unsafe(unchecked_borrows))] P1)` declares one whose `PRefCell`s have no borrow
+/// flags: a borrow that the rules of `PRefCell` forbid is then **undefined behaviour** in place of
+/// a panic, and the program vouches that it makes none. The bytes of a pool are the same: it is
+/// opened by either kind of type.
 #[proc_macro]
 pub fn pool(input: TokenStream) -> TokenStream {
     let pools = syn::parse_macro_input!(input as pool::Pools);

@@ -12,14 +12,31 @@ pub(crate) struct Pools(Punctuated<One, Token![,]>);
 
 struct One {
     attributes: Vec<Attribute>,
+    /// Whether `PRefCell`s have flags.
+    checks_borrows: bool,
     visibility: Visibility,
     name: Ident,
 }
 
 impl Parse for One {
     fn parse(input: ParseStream<'_>) -> syn::Result<One> {
-        Ok(One { attributes: input.call(Attribute::parse_outer)?, visibility: input.parse()?, name: input.parse()? })
+        let (own, attributes): (Vec<_>, Vec<_>) =
+            input.call(Attribute::parse_outer)?.into_iter().partition(|attribute| attribute.path().is_ident("persist"));
+        own.iter().try_for_each(unchecked_borrows)?;
+        Ok(One { attributes, checks_borrows: own.is_empty(), visibility: input.parse()?, name: input.parse()? })
     }
+}
+
+/// `#[persist(unsafe(unchecked_borrows))]`.
+fn unchecked_borrows(attribute: &Attribute) -> syn::Result<()> {
+    let known = "`persist` of a pool type knows `unsafe(unchecked_borrows)`";
+    attribute.parse_args_with(|input: ParseStream<'_>| {
+        input.parse::<Token![unsafe]>().map_err(|error| syn::Error::new(error.span(), known))?;
+        let word;
+        syn::parenthesized!(word in input);
+        let word: Ident = word.parse()?;
+        if word == "unchecked_borrows" { Ok(()) } else { Err(syn::Error::new(word.span(), known)) }
+    })
 }
 
 impl Parse for Pools {
@@ -37,7 +54,7 @@ pub(crate) fn expand(pools: &Pools) -> TokenStream {
     pools.0.iter().map(|pool| one(pool, &object)).collect()
 }
 
-fn one(One { attributes, visibility, name }: &One, object: &TokenStream) -> TokenStream {
+fn one(One { attributes, checks_borrows, visibility, name }: &One, object: &TokenStream) -> TokenStream {
     let tag = format_ident!("{name}Tag");
     let text = name.to_string();
     let about_tag = format!("The tag of pool type `{name}`.");
@@ -60,6 +77,7 @@ fn one(One { attributes, visibility, name }: &One, object: &TokenStream) -> Toke
             // SAFETY: statics of this tag alone.
             unsafe impl #object::PoolTag for #tag {
                 const NAME: &'static str = #text;
+                const CHECKS_BORROWS: bool = #checks_borrows;
                 #[inline(always)]
                 fn slot() -> &'static #object::hidden::Slot {
                     &SLOT

@@ -3,13 +3,52 @@
 
 use crate::description::described;
 use crate::transaction::running;
-use crate::{Journal, MemPool, PSafe, PoolTag, Result, Root};
+use crate::{In, Journal, MemPool, PSafe, PoolTag, Result, Root, TryError};
 use everbyte_store::Store;
+use std::cell::Cell;
 
 /// The number of this thread's running transaction under `G`, which no other transaction has that
 /// runs at the same time; 0 if there is none.
 pub fn running_number<G: PoolTag>() -> u64 {
     running::with_current::<G, _>(|running| running.map_or(0, |running| running.id()))
+}
+
+/// The number of a running transaction, as [`running_number`] answers it.
+#[inline]
+pub fn number_of<P: MemPool>(j: &Journal<P>) -> u64 {
+    j.running().id()
+}
+
+/// A byte that the code of another language keeps with an outermost transaction; 0 at its
+/// beginning.
+#[inline]
+pub fn mark<P: MemPool>(j: &Journal<P>) -> &Cell<u8> {
+    &j.running().mark
+}
+
+/// Runs `body` as a part of this thread's running transaction under `G`, as a transaction inside of
+/// it, if it has that number; `None`, and nothing is run, if not. The thread's variable is read
+/// once.
+#[inline]
+pub fn part<G: PoolTag, O, E>(
+    number: u64,
+    body: impl for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> Result<O, E>,
+) -> Option<Result<O, TryError<E>>> {
+    running::part::<G, _, _>(number, |running| body(&Journal::new(running)))
+}
+
+/// Runs `inside` as a part of this thread's running transaction under `G`, or `outside` if there is
+/// none.
+///
+/// # Errors
+/// [`crate::Error::Busy`] inside of a check; [`crate::Error::Panicked`] and the engine's errors, of
+/// `inside`.
+#[inline]
+pub fn inside_or<G: PoolTag, O>(
+    inside: impl for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> O,
+    outside: impl FnOnce() -> O,
+) -> Result<O> {
+    running::either::<G, _>(|running| inside(&Journal::new(running)), outside)
 }
 
 /// The address from which the offsets of a pool's pointers count, while the pool is open.

@@ -366,6 +366,22 @@ fn two_libraries_and_libeverbyte_share_a_process() {
     assert!(output.status.success(), "{:?} {}", output.status, text_of(&output));
 }
 
+/// A shared object that leaves the process takes the destructors of its classes along.
+#[test]
+fn a_destructor_ends_with_its_shared_object() {
+    for name in COMPILERS {
+        let (Some(plugin), Some(program)) = (compiler(name), compiler(name)) else { continue };
+        let dir = tempfile::tempdir().unwrap();
+        let shared = dir.path().join("parts");
+        std::fs::create_dir(&shared).unwrap();
+        let mut plugin = plugin;
+        // g++ lets no object with templates' variables leave, unless it is told to.
+        plugin.args(["-shared", "-fPIC"]).args((name == "g++").then_some("-fno-gnu-unique"));
+        let (plugin, program) = (build(plugin, "plugin.cpp", &shared), build(program, "unloads.cpp", dir.path()));
+        succeed(&program, &dir.path().join("store"), &[plugin.to_str().unwrap()]);
+    }
+}
+
 /// Pointers that are null, not aligned, or of nothing, given to the library's functions themselves.
 #[test]
 fn wrong_pointers_to_raw_functions_are_refused() {
@@ -519,7 +535,8 @@ fn bad_days_leave_the_pool_whole() {
 }
 
 /// `everbyte_bridge` of CMake compiles the crate before the program, makes its headers, and links
-/// both. A script stands for the command `everbyte bridge build`.
+/// both: with the static library, where the crate makes one. A script stands for the command
+/// `everbyte bridge build`.
 #[test]
 fn cmake_builds_a_program_with_its_library() {
     if Command::new("cmake").arg("--version").output().is_err() {
@@ -527,12 +544,29 @@ fn cmake_builds_a_program_with_its_library() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let (script, root, crates) = (dir.path().join("everbyte"), root(), Path::new(env!("CARGO_MANIFEST_DIR")));
+    let (shared, built) = (Path::new(env!("CARGO_MANIFEST_DIR")), dir.path().join("shared"));
+    let program = cmake(shared, &format!("cp {} \"$CARGO_TARGET_DIR/release/\"", library().display()), &built);
+    assert_eq!(succeed(&program, &dir.path().join("store"), &["put", "pears", "5"]), "5 of pears\n");
+
+    let (made, built) = (dir.path().join("stock"), dir.path().join("static"));
+    std::fs::create_dir(&made).unwrap();
+    let manifest = "[package]\nname = \"stock\"\n\n[lib]\ncrate-type = [\"cdylib\", \"staticlib\"]\n";
+    std::fs::write(made.join("Cargo.toml"), manifest).unwrap();
+    // A file of the static library's name, which leads the linker to the shared one.
+    let leads = format!("echo 'INPUT({})' >\"$CARGO_TARGET_DIR/release/libstock.a\"", library().display());
+    let program = cmake(&made, &leads, &built);
+    let mut run = command(&program, &dir.path().join("store"), &["put", "pears", "5"]);
+    let output = run.env("LD_LIBRARY_PATH", library().parent().unwrap()).output().unwrap();
+    assert_eq!(text_of(&output), "10 of pears\n");
+}
+
+/// Builds a program with the library of a crate, which the script `compile` makes, by CMake.
+fn cmake(of: &Path, compile: &str, into: &Path) -> PathBuf {
+    std::fs::create_dir(into).unwrap();
+    let (script, root, of) = (into.join("everbyte"), root(), of.display());
     let text = format!(
-        "#!/bin/sh -e\n[ \"$1 $2 $3 $4 $5\" = \"bridge build {} --release --headers\" ]\nmkdir -p \"$CARGO_TARGET_DIR/release\"\n\
-         cp {} \"$CARGO_TARGET_DIR/release/\"\ncp {}/* \"$6\"\n",
-        crates.display(),
-        library().display(),
+        "#!/bin/sh -e\n[ \"$1 $2 $3 $4 $5\" = \"bridge build {of} --release --headers\" ]\n\
+         mkdir -p \"$CARGO_TARGET_DIR/release\"\n{compile}\ncp {}/* \"$6\"\n",
         generated().display(),
     );
     std::fs::write(&script, text).unwrap();
@@ -540,21 +574,21 @@ fn cmake_builds_a_program_with_its_library() {
     let project = format!(
         "cmake_minimum_required(VERSION 3.17)\nproject(programs CXX)\nadd_library(everbyte::everbyte INTERFACE IMPORTED)\n\
          set_target_properties(everbyte::everbyte PROPERTIES INTERFACE_INCLUDE_DIRECTORIES {root}/include)\n\
-         include({root}/crates/bridge/EverbyteBridge.cmake)\nadd_executable(main {crates}/programs/inventory.cpp)\n\
-         everbyte_bridge(main {crates})\n",
+         include({root}/crates/bridge/EverbyteBridge.cmake)\nadd_executable(main {programs}/inventory.cpp)\n\
+         everbyte_bridge(main {of})\n",
         root = root.display(),
-        crates = crates.display(),
+        programs = program("").display(),
     );
-    std::fs::write(dir.path().join("CMakeLists.txt"), project).unwrap();
-    let built = dir.path().join("built");
+    std::fs::write(into.join("CMakeLists.txt"), project).unwrap();
+    let built = into.join("built");
     let cmake = |words: &[&std::ffi::OsStr]| {
         let output = Command::new("cmake").args(words).output().unwrap();
         assert!(output.status.success(), "{}", text_of(&output));
     };
     let program = format!("-DEVERBYTE_PROGRAM={}", script.display());
-    cmake(&["-S".as_ref(), dir.path().as_ref(), "-B".as_ref(), built.as_ref(), program.as_ref()]);
+    cmake(&["-S".as_ref(), into.as_ref(), "-B".as_ref(), built.as_ref(), program.as_ref()]);
     cmake(&["--build".as_ref(), built.as_ref()]);
-    assert_eq!(succeed(&built.join("main"), &dir.path().join("store"), &["put", "pears", "5"]), "5 of pears\n");
+    built.join("main")
 }
 
 /// Names that look as if a header had them may be exported, and compile.

@@ -2,8 +2,9 @@
 //! directly, and against the same algorithms in C on libpmemobj.
 //!
 //! The program (crates/bench/cpp/bridge.cpp) is compiled as its users compile it: headers made from
-//! the library, which lies beside this program and is shared. It is asked through a pipe, keeps the
-//! time itself, and lies on a store of its own; all run on one CPU, in turn.
+//! the library, which lies beside this program and is linked statically, as CMake does it. A second
+//! one is linked with the shared library (`_shared`). Each is asked through a pipe, keeps the time
+//! itself, and lies on a store of its own; all run on one CPU, in turn.
 
 use super::Result;
 use super::workloads::{SHARDS, Text};
@@ -32,6 +33,10 @@ const RIVAL: &str = "libpmemobj";
 const NS: Unit = Unit::Nanoseconds;
 /// The library, among the parts of this program.
 const LIBRARY: &str = "libeverbyte_bench_bridge.so";
+/// The same, to be linked statically; `cargo xtask bench bridge` makes it.
+const ARCHIVE: &str = "libeverbyte_bench_bridge.a";
+/// The rival of a metric without borrow flags: the same program with them.
+const CHECKED: &str = "with flags";
 /// Operations of a round of single operations.
 const MOST: u64 = 50_000;
 /// Words of a chunk.
@@ -145,14 +150,24 @@ impl Compiler {
         command
     }
 
-    /// The program.
-    fn program(&self) -> Result<PathBuf> {
+    /// The program, linked with the static library or the shared one.
+    fn program(&self, is_static: bool) -> Result<PathBuf> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("cpp/bridge.cpp");
-        let made = self.folder.join("bridge");
+        let made = self.folder.join(if is_static { "bridge" } else { "bridge_shared" });
         let mut command = self.command(&source, &made);
-        command.arg("-L").arg(&self.library).args(["-leverbyte_bench_bridge", "-pthread"]);
-        said(command.arg(format!("-Wl,-rpath,{}", self.library.display())))?;
+        match is_static {
+            true => command.arg(self.library.join(ARCHIVE)).args(["-ldl", "-lm", "-lgcc_s"]),
+            false => command.arg(self.library.join(LIBRARY)).arg(format!("-Wl,-rpath,{}", self.library.display())),
+        };
+        said(command.arg("-pthread"))?;
         Ok(made)
+    }
+
+    /// Whether there is a static library that was made with the shared one.
+    fn has_archive(&self) -> bool {
+        let time = |name| std::fs::metadata(self.library.join(name)).and_then(|about| about.modified()).ok();
+        let (Some(archive), Some(shared)) = (time(ARCHIVE), time(LIBRARY)) else { return false };
+        archive + Duration::from_secs(60) >= shared
     }
 
     /// How long the compiler takes for a file of this text, in milliseconds.
@@ -197,7 +212,14 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     let text = Text::new(bench.plan.pick(1 << 20, 1 << 18, 1 << 9), bench.plan.pick(20_000, 20_000, 50));
     let words = made.path().join("words");
     std::fs::write(&words, bytes_of(&text))?;
-    let program = compiler.program()?;
+    let shared = compiler.program(false)?;
+    let program = match compiler.has_archive() {
+        true => compiler.program(true)?,
+        false => {
+            bench.skipped("static", "the static library is not built; `cargo xtask bench bridge` does that");
+            shared.clone()
+        }
+    };
     let create = CreateOptions { media: Options::default(), max: 16 << 30, ..CreateOptions::default() };
     let store = Store::create(&memory.path().join("rust"), &create)?;
     let rival = Pmemobj::create(&memory.path().join("pmemobj"), bench.plan.pick(1 << 30, 512 << 20, 32 << 20))?;
@@ -210,7 +232,11 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
 
     host::pin(0); // the program's thread runs where this one does
     let started = Program::start(&program, &memory.path().join("cpp"), &words)?;
-    let sides = Sides { program: RefCell::new(started), top, rival };
+    let shared = match program == shared {
+        true => None,
+        false => Some(RefCell::new(Program::start(&shared, &memory.path().join("cpp_shared"), &words)?)),
+    };
+    let sides = Sides { program: RefCell::new(started), shared, top, rival };
     sides.singles(bench);
     sides.maps(bench);
     drop(sides);
@@ -240,9 +266,11 @@ fn bytes_of(text: &Text) -> Vec<u8> {
     pairs.flat_map(|(word, hash)| word.iter().copied().chain(hash.to_le_bytes())).collect()
 }
 
-/// The three sides.
+/// The sides.
 struct Sides {
     program: RefCell<Program>,
+    /// The one with the shared library, if the other has the static one.
+    shared: Option<RefCell<Program>>,
     top: Opened,
     rival: Option<Pmemobj>,
 }
@@ -273,15 +301,19 @@ impl Sides {
         bench: &mut Bench<'_>,
         what: &'static str,
         bars: Vec<Bar>,
-        rust: impl FnMut(u64) -> Duration,
+        mut rust: impl FnMut(u64) -> Duration,
         rival: Option<On<'_>>,
     ) {
         bench.bars = bars;
-        let mut runners = vec![ours(&self.program, what), Runner::timed(RUST, rust)];
+        let mut runners = vec![ours(&self.program, what), Runner::timed(RUST, &mut rust)];
         if let (Some(on), Some(run)) = (&self.rival, rival) {
             runners.push(Runner::timed(RIVAL, move |count| run(on, count)));
         }
         bench.metric(what, NS, MOST, runners);
+        if let Some(shared) = &self.shared {
+            let runners = vec![ours(shared, what), Runner::timed(RUST, rust)];
+            bench.metric(&format!("{what}_shared"), NS, MOST, runners);
+        }
     }
 
     fn singles(&self, bench: &mut Bench<'_>) {
@@ -340,29 +372,37 @@ impl Sides {
             ("kvstore", Structure::KvStore, vec![Bar::new(RUST, 1.0 / 1.1), Bar::new(RIVAL, 1.1)]),
             ("btree8", Structure::Btree8, vec![Bar::new(RUST, 1.0 / 1.15), Bar::new(RIVAL, 0.97)]),
             ("btree8_bytes", Structure::Btree8, vec![]),
+            ("btree8_unchecked", Structure::Btree8, vec![]),
         ];
         if !maps.iter().any(|(name, ..)| bench.wants(name)) {
             return;
         }
         let keys = bench.plan.pick(200_000, 50_000, 200);
-        let _ = self.program.borrow_mut().ask("keys", keys);
+        let programs = || std::iter::once(&self.program).chain(&self.shared);
+        programs().for_each(|program| _ = program.borrow_mut().ask("keys", keys));
         if let Some(rival) = &self.rival {
             rival.tables(BUCKETS as u64, SHARDS as u64, 1);
         }
+        let mut found = 0;
         for (name, structure, bars) in maps {
             let checked = keys / 4;
             let _ = self.program.borrow_mut().ask("random", 5);
-            if name != "btree8_bytes" {
+            if name == "btree8_unchecked" {
+                let unchecked = self.program.borrow_mut().ask(name, checked).1;
+                assert_eq!(unchecked, found, "{name}: the same without flags");
+                let _ = self.program.borrow_mut().ask(name, keys * 8); // the other tree has aged, too
+            } else if name != "btree8_bytes" {
                 load(top, structure, keys);
                 let _ = self.rival.as_ref().map(|rival| rival.run(structure, WorkKind::Load, &mut 5, keys, 0));
                 let mine = self.program.borrow_mut().ask(name, checked).1;
+                found = mine;
                 assert_eq!(mine, run_in_rust(top, structure, &mut 5, keys, checked), "{name}: Rust finds the same");
                 if let Some(rival) = &self.rival {
                     let theirs = rival.run(structure, WorkKind::Mix, &mut 5, keys, checked);
                     assert_eq!(mine, theirs, "{name}: libpmemobj finds the same");
                 }
             }
-            let _ = self.program.borrow_mut().ask("random", 7);
+            programs().for_each(|program| _ = program.borrow_mut().ask("random", 7));
             let (mut random, mut other) = (7, 7);
             let rust = |count| timed(|| _ = run_in_rust(top, structure, &mut random, keys, count));
             let mut runners = vec![ours(&self.program, name), Runner::timed(RUST, rust)];
@@ -370,8 +410,16 @@ impl Sides {
                 let run = |count| _ = rival.run(structure, WorkKind::Mix, &mut other, keys, count);
                 runners.push(Runner::new(RIVAL, run));
             }
+            if name == "btree8_unchecked" {
+                runners = vec![ours(&self.program, name), ours(&self.program, "btree8").named(CHECKED)];
+            }
             bench.bars = bars;
             bench.metric(name, NS, 0, runners);
+        }
+        if let Some(shared) = &self.shared {
+            let mut random = 7;
+            let rust = |count| timed(|| _ = run_in_rust(top, Structure::Btree8, &mut random, keys, count));
+            bench.metric("btree8_shared", NS, 0, vec![ours(shared, "btree8"), Runner::timed(RUST, rust)]);
         }
     }
 }
@@ -451,4 +499,6 @@ fn count_words(
         bench.bars = vec![Bar::new(RUST, 1.6)];
         bench.metric(name, Unit::PerSecond, 0, vec![ours(program, what), rust]);
     }
+    let runners = vec![ours(program, "words_unchecked"), ours(program, "words_1").named(CHECKED)];
+    bench.metric("wordcount_unchecked", Unit::PerSecond, 0, runners);
 }

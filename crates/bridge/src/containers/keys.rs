@@ -156,3 +156,32 @@ impl<K: CppClass, P: MemPool> std::hash::Hash for Key<K, P> {
         KeyBytes::of(self.bytes()).hash(state);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::DONE;
+    use crate::passed::RawText;
+    use std::ffi::c_void;
+
+    unsafe extern "C" fn always<const ORDER: i8>(_: *const c_void, _: RawText, _: RawText, out: *mut i8) -> u32 {
+        // SAFETY: a place that lives during the call.
+        unsafe { out.write(ORDER) };
+        DONE
+    }
+
+    /// COMPARED-1 where a comparison of C++ reads another map.
+    #[test]
+    fn functions_of_a_call_come_back_after_one_inside_of_it() {
+        let functions = |call| Functions::Order(RawOrder { context: std::ptr::null(), call: Some(call) });
+        let order = || KeyBytes::of(b"one").cmp(KeyBytes::of(b"other"));
+        with(functions(always::<1>), || {
+            assert_eq!(order(), Ordering::Greater);
+            with(functions(always::<-1>), || assert_eq!(order(), Ordering::Less));
+            let panicked = std::panic::catch_unwind(|| with(functions(always::<0>), || panic!("in a comparison")));
+            assert!(panicked.is_err());
+            assert_eq!(order(), Ordering::Greater);
+        });
+        assert!(CURRENT.get().is_none());
+    }
+}

@@ -3,6 +3,7 @@
 
 mod checks;
 mod destroyed;
+mod ends;
 mod explored;
 mod threads;
 

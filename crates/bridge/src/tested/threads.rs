@@ -2,9 +2,12 @@
 //! classes and objects (HANDLE-3).
 
 use super::*;
+use crate::fault::FAILED;
 use crate::handle::close_root;
 use everbyte_media::{Media, Options};
 use everbyte_store::FormatOptions;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 const NAMES: [&str; 2] = ["first", "second"];
@@ -95,6 +98,36 @@ fn a_root_ends_inside_of_a_transaction_while_another_is_opened() {
         });
         assert_eq!(ended, DONE);
     });
+}
+
+/// Of two threads that open a root at once, one finds or makes it, and the other is refused
+/// (HANDLE-2, HANDLE-3).
+#[test]
+fn one_of_two_threads_opens_a_root() {
+    let _alone = alone();
+    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    drop(Explored::create::<OwnRoots>(&store, "pool", |_| Roots::default()).unwrap());
+    let handle = open(&store).unwrap();
+    let list = list(&handle, "list");
+    let (address, at) = (list.handle.expose_provenance(), list.at.expose_provenance());
+    let (found, together) = (AtomicUsize::new(0), Barrier::new(2));
+    let open = || {
+        let find = |_: &OwnHandle, _: &str| {
+            found.fetch_add(1, Ordering::Relaxed);
+            thread::sleep(std::time::Duration::from_millis(20)); // the other one comes meanwhile
+            Ok::<*const c_void, Fault>(std::ptr::with_exposed_provenance(at))
+        };
+        together.wait();
+        let (handle, name, mut out) =
+            (std::ptr::with_exposed_provenance::<c_void>(address), RawText::of("new"), std::ptr::null::<c_void>());
+        // SAFETY: an open pool, which outlives the scope; a place that lives during the call; an
+        // object that the pool keeps.
+        unsafe { root::<Named<Explored>, ExploredTag>(handle, name, &mut out, find) }
+    };
+    let mut ended = thread::scope(|scope| [scope.spawn(open), scope.spawn(open)].map(|one| one.join().unwrap()));
+    ended.sort_unstable();
+    assert_eq!((ended, found.into_inner()), ([DONE, FAILED], 1));
 }
 
 /// A change on the pool's first page, and a pool that was closed, are refused, and doom their

@@ -278,9 +278,16 @@ fn home(at: usize) -> usize {
 }
 
 /// A borrow of the cell at an address, in an opening of its pool; it ends when this is dropped.
+/// Address 0: one that is not checked, and has no entry.
 pub(crate) struct Borrow(usize, u64);
 
 impl Borrow {
+    /// One that is not checked.
+    #[inline(always)]
+    pub(crate) fn unchecked() -> Borrow {
+        Borrow(0, 0)
+    }
+
     /// A shared borrow; `None` if there is a mutable one.
     #[inline(always)]
     pub(crate) fn shared((at, opening): (usize, u64)) -> Option<Borrow> {
@@ -297,6 +304,9 @@ impl Borrow {
 impl Drop for Borrow {
     #[inline(always)]
     fn drop(&mut self) {
+        if self.0 == 0 {
+            return;
+        }
         HERE.with(|stack| stack.end(self.0, self.1));
     }
 }

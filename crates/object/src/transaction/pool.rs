@@ -34,6 +34,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 pub unsafe trait PoolTag: Copy + Debug + Default + Hash + Ord + 'static {
     /// The name of the pool type, for messages.
     const NAME: &'static str;
+    /// Whether borrows of its [`PRefCell`](crate::PRefCell)s are checked.
+    const CHECKS_BORROWS: bool = true;
     /// The tag's slot.
     #[doc(hidden)]
     fn slot() -> &'static Slot;

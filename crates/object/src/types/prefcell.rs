@@ -2,14 +2,15 @@
 //!
 //! Invariants
 //!   CELL-1  While a [`PRefMut`] of a cell lives there is no other guard of that cell; the flag
-//!           says so (`borrows`).
+//!           says so (`borrows`), or the program vouches for it
+//!           (`#[persist(unsafe(unchecked_borrows))]` of its pool type).
 
 use crate::description::psafe::level;
 use crate::transaction::borrows::Borrow;
 use crate::transaction::guard::{Exclusive, exclusive};
 use crate::transaction::pool::{is_uncommitted, require_committed};
 use crate::types::wrapper::wrapper;
-use crate::{Journal, MemPool, PSafe, transaction::pool};
+use crate::{Journal, MemPool, PSafe, PoolTag, transaction::pool};
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -20,7 +21,8 @@ use std::ops::{Deref, DerefMut};
 ///
 /// A borrow that the rules forbid panics, which inside a transaction rolls it back. Cells are told
 /// apart by their places: two cells without bytes that lie at one place, such as those of a
-/// `[PRefCell<(), P>; 2]`, are borrowed as one.
+/// `[PRefCell<(), P>; 2]`, are borrowed as one. A pool type that is declared without checks
+/// ([`pool!`](crate::pool)) has no flags: there a forbidden borrow is undefined behaviour.
 #[repr(transparent)]
 pub struct PRefCell<T, P: MemPool> {
     value: UnsafeCell<T>,
@@ -50,7 +52,10 @@ impl<T: PSafe<P>, P: MemPool> PRefCell<T, P> {
     pub fn try_borrow(&self) -> Option<PRef<'_, T>> {
         let value = self.value.get();
         require_committed::<P>(value.cast());
-        let borrow = Borrow::shared(key::<T, P>(value))?;
+        let borrow = match P::Tag::CHECKS_BORROWS {
+            true => Borrow::shared(key::<T, P>(value))?,
+            false => Borrow::unchecked(),
+        };
         Some(PRef { value, borrow, marker: PhantomData })
     }
 
@@ -69,7 +74,10 @@ impl<T: PSafe<P>, P: MemPool> PRefCell<T, P> {
     #[inline]
     pub fn try_borrow_mut<'b>(&'b self, j: &'b Journal<P>) -> Option<PRefMut<'b, T, P>> {
         let value = self.value.get();
-        let borrow = Borrow::mutable(key::<T, P>(value))?;
+        let borrow = match P::Tag::CHECKS_BORROWS {
+            true => Borrow::mutable(key::<T, P>(value))?,
+            false => Borrow::unchecked(),
+        };
         // SAFETY: borrowed for as long, and this is its only guard (CELL-1).
         let value = unsafe { Exclusive::new(value, j) };
         Some(PRefMut { value, borrow })

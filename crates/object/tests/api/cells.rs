@@ -33,6 +33,39 @@ fn borrow_rules_panic_and_roll_back() {
     assert_eq!(*cell.borrow(), 2);
 }
 
+/// A pool type without borrow flags lets every borrow be, logs as the other does, and opens the
+/// same pools.
+#[test]
+fn a_pool_type_without_borrow_flags_checks_no_borrows() {
+    pool!(
+        Checked,
+        #[persist(unsafe(unchecked_borrows))]
+        Unchecked
+    );
+    let store = store();
+    drop(Checked::create::<PRefCell<u64, Checked>>(&store, "cell", |_| PRefCell::new(1)).unwrap());
+    let cell = Unchecked::open::<PRefCell<u64, Unchecked>>(&store, "cell").unwrap();
+    let outcome = cell.try_tx(|j, cell| {
+        let shared = cell.borrow();
+        let mut one = cell.try_borrow_mut(j).expect("no flag forbids it"); // nothing reads `shared`
+        assert!(cell.try_borrow_mut(j).is_some() && cell.try_borrow().is_some());
+        drop(shared);
+        *one = 2;
+        Err::<(), &str>("rolled back")
+    });
+    assert!(outcome.is_err());
+    assert_eq!(*cell.borrow(), 1);
+    cell.tx(|j, cell| *cell.borrow_mut(j) = 3).unwrap();
+    drop(cell);
+    let cell = Checked::open::<PRefCell<u64, Checked>>(&store, "cell").unwrap();
+    assert_eq!(*cell.borrow(), 3);
+    cell.tx(|j, cell| {
+        let _shared = cell.borrow();
+        assert!(cell.try_borrow_mut(j).is_none(), "the other type has its flags");
+    })
+    .unwrap();
+}
+
 /// A cell at the very start of a cell is another cell.
 #[test]
 fn cells_in_cells_are_told_apart() {

@@ -48,6 +48,16 @@ struct Misspelt {
 }
 //@ no_pool_named: "name at least one pool type"
 pool!();
+//@ flags_left_out_without_unsafe: "`persist` of a pool type knows `unsafe(unchecked_borrows)`"
+pool!(
+    #[persist(unchecked_borrows)]
+    pub Fast
+);
+//@ another_check_left_out: "`persist` of a pool type knows `unsafe(unchecked_borrows)`"
+pool!(
+    #[persist(unsafe(unchecked))]
+    pub Faster
+);
 //@ a_transparent_enum: "in place of `transparent`"
 #[derive(PSafe)]
 #[repr(transparent)]

@@ -22,7 +22,7 @@
 mod run;
 
 pub use run::Current;
-pub(crate) use run::{alone, barred, buffered, close, rooted, unrooted, with_current};
+pub(crate) use run::{alone, barred, buffered, close, either, part, rooted, unrooted, with_current};
 
 use crate::transaction::counts::{ByPlace, Changes};
 use crate::transaction::locks::Mine;
@@ -63,6 +63,8 @@ pub(crate) struct Running {
     pub held: RefCell<ByPlace<u64, Ring>>,
     /// The engine's transaction was started: there may be something to release.
     worked: bool,
+    /// Of the code of another language that runs it: `raw::mark`.
+    pub mark: Cell<u8>,
 }
 
 /// Places of a ring, from `first` on, that go on at place 0 behind the last one. Those of a vector
@@ -121,6 +123,7 @@ impl Running {
             met: Cell::new(false),
             held: RefCell::default(),
             worked: false,
+            mark: Cell::new(0),
         }
     }
 
@@ -351,14 +354,27 @@ impl Running {
     /// A transaction inside this one.
     #[cold]
     pub(crate) fn nest<O>(&self, body: impl FnOnce() -> O) -> Result<O> {
+        self.caught(body)
+    }
+
+    /// [`Running::nest`] where that is no exception.
+    #[inline]
+    fn caught<O>(&self, body: impl FnOnce() -> O) -> Result<O> {
         catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
             self.doomed.set(true); // OBJ-3
             self.stopped(&*payload).unwrap_or_else(|| panicked(payload))
         })
     }
 
+    #[cold]
     fn nest_try<O, E>(&self, body: impl FnOnce(&Running) -> Result<O, E>) -> Result<O, TryError<E>> {
-        self.nest(|| body(self))?.map_err(|error| {
+        self.part(body)
+    }
+
+    /// [`Running::nest_try`] where that is no exception.
+    #[inline]
+    fn part<O, E>(&self, body: impl FnOnce(&Running) -> Result<O, E>) -> Result<O, TryError<E>> {
+        self.caught(|| body(self))?.map_err(|error| {
             self.doomed.set(true);
             TryError::Aborted(error)
         })

@@ -219,9 +219,13 @@ pub(crate) fn unrooted<G: PoolTag, O, E>(body: impl FnOnce(&Running) -> Result<O
         // Recursive: a transaction may wait for a thread of its own that starts one, while a
         // closing waits for both.
         let open = G::slot().open.read_recursive();
-        let inner = open.as_ref().ok_or(Error::Closed { pool: G::NAME })?;
+        let Some(inner) = &*open else { return Err(TryError::Failed(Error::Closed { pool: G::NAME })) };
         let mut left = Left::nothing();
         let ended = outermost::<G, _, _>(inner, &mut left, body);
+        if left.done.is_nothing() && !left.closing && !inner.is_buffered.load(Ordering::Relaxed) {
+            drop(open);
+            return ended.outcome();
+        }
         // Under the lock: once the pool is closed no thread holds its claim.
         let settled = inner.settle_all(left.done);
         let closing = left.closing.then(|| Arc::clone(inner));
@@ -231,6 +235,32 @@ pub(crate) fn unrooted<G: PoolTag, O, E>(body: impl FnOnce(&Running) -> Result<O
         }
         settled?;
         ended.outcome()
+    })
+}
+
+/// Runs `body` as a part of the transaction of this thread under `G` that has this number; `None`
+/// if that is not the running one.
+#[inline(always)]
+pub(crate) fn part<G: PoolTag, O, E>(
+    number: u64,
+    body: impl FnOnce(&Running) -> Result<O, E>,
+) -> Option<Result<O, TryError<E>>> {
+    with_current::<G, _>(|current| match current {
+        Some(running) if running.id() == number => Some(match running.barred.get() {
+            true => Err(TryError::Failed(Error::Busy { pool: G::NAME })),
+            false => running.part(body),
+        }),
+        _ => None,
+    })
+}
+
+/// Runs `inside` as a part of this thread's transaction under `G`, or `outside` if there is none.
+#[inline(always)]
+pub(crate) fn either<G: PoolTag, O>(inside: impl FnOnce(&Running) -> O, outside: impl FnOnce() -> O) -> Result<O> {
+    with_current::<G, _>(|current| match current {
+        None => Ok(outside()),
+        Some(running) if running.barred.get() => Err(Error::Busy { pool: G::NAME }),
+        Some(running) => running.caught(|| inside(running)),
     })
 }
 
