@@ -86,8 +86,8 @@ pub(crate) type Names = BTreeMap<String, u64>;
 /// Offset of that word in an object.
 pub(crate) const WORD_AT: u64 = 1024;
 
-/// Offsets of words that lead to the clusters that an object was given: new ones, and ones that were
-/// backed again.
+/// Offsets of words that lead to the clusters that an object was given: new ones, and ones that
+/// were backed again.
 const GROWN_AT: u64 = 1032;
 const BACKED_AT: u64 = 1040;
 
