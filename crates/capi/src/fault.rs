@@ -143,7 +143,7 @@ finer!(
     by_kind [
         NotAStore, Unfinished, NewerFormat, Damaged, Truncated, BadOption, SameIdentity, Occupied,
         NotEmpty, Attached, NotFound, Exists, BadName, Full, Denied, Busy, NoSpan, SpanFull,
-        Claimed, Open, QuotaExceeded, UserQuotaExceeded, Unshared, NoIds, Backing, BadRange
+        Claimed, Open, QuotaExceeded, UserQuotaExceeded, Unshared, NoIds, Backing, BadRange, ReadOnly
     ],
     OutOfSpace => ENOSPC, WrongEngine => EPERM, WrongFingerprint => EPERM, NotExclusive => EPERM
 );
