@@ -234,6 +234,12 @@ impl Candidate {
             Err(error) => Err(error),
         };
         let disk = disk.map_err(owner.failed("create"))?;
+        if let (Some(file), Some(rights)) = (files.file_of(&*disk), owner.rights)
+            && !rights.may_own(file).map_err(owner.failed("examine"))?
+        {
+            let detail = "a file of this name exists that another user owns, or that has two names; remove it, or choose another name";
+            return Err(owner.error(detail.into()));
+        }
         if holds_nothing(&*disk).map_err(owner.failed("read"))? {
             return Ok(Candidate { disk, earlier: None });
         }

@@ -29,6 +29,14 @@ impl FileRights {
         0o600 | of_group << 3 | of_others
     }
 
+    /// Whether an existing file may become a backing file: another user's descriptor of it, or
+    /// another name, would reach the clusters.
+    pub(crate) fn may_own(self, file: BorrowedFd<'_>) -> io::Result<bool> {
+        let found = fstat(file)?;
+        let own = [rustix::process::geteuid().as_raw(), self.user].contains(&found.st_uid);
+        Ok(own && found.st_nlink == 1)
+    }
+
     /// Gives a new backing file, which its maker alone may read, to the users of the store.
     pub(crate) fn give(self, file: BorrowedFd<'_>) -> io::Result<()> {
         use rustix::fs::{Gid, Uid};

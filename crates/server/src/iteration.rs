@@ -602,6 +602,7 @@ impl Iterations {
                 client.command = command.name;
                 told = listens(command);
                 self.shared.metrics.commands += 1;
+                let aim = (command.name == "exec").then(|| self.shared.replication.aim());
                 let mut call = Call { args, out, client, others: &self.clients, keys, shared: &mut self.shared };
                 let mut outcome = (command.handler)(&mut call);
                 told |= std::mem::take(&mut client.told);
@@ -619,6 +620,9 @@ impl Iterations {
                     }
                     Verdict::Refused(error) => outcome = Err(Fail::Store(error)),
                     Verdict::Lost => lost = true,
+                }
+                if let (Some(aim), true) = (aim, outcome.is_err()) {
+                    self.shared.replication.set_aim(aim);
                 }
                 let places = self.touched(keys, Some(&*client));
                 if let (Err(fail), false) = (&outcome, lost)

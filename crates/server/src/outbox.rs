@@ -165,9 +165,10 @@ pub(crate) struct Outbox {
 impl Outbox {
     /// Adds a parcel of the command under way.
     pub(crate) fn add(&mut self, parcel: Parcel) {
-        let size = parcel.size();
-        self.size += size;
-        self.lines_size += if matches!(parcel, Parcel::Line { .. }) { size } else { 0 };
+        self.size += parcel.size();
+        if let Parcel::Line { line, .. } = &parcel {
+            self.lines_size += line.len();
+        }
         self.parcels.push((parcel, true));
     }
 
@@ -181,7 +182,7 @@ impl Outbox {
         self.size - self.ended_size
     }
 
-    /// Bytes of the lines of the command under way.
+    /// Bytes of the lines of the command under way, as their delivery counts them.
     pub(crate) fn lines_size(&self) -> usize {
         self.lines_size
     }

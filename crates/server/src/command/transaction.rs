@@ -94,7 +94,7 @@ pub(crate) fn needs_room(client: &Client, command: &Command) -> (bool, bool) {
 
 /// Whether a command of this client has acted once it is executed, whatever becomes of its
 /// iteration's batch: one for operators, about users, options, clients or replication, or an EXEC
-/// of such commands alone. BGSAVE, MONITOR and SNAPSHOT are taken back with the batch.
+/// of such commands alone. MONITOR and SNAPSHOT are taken back with the batch.
 pub(crate) fn acts_at_once(client: &Client, command: &Command) -> bool {
     match &client.transaction {
         Some(queued) if command.name == "exec" => !queued.may_be_taken_back,
@@ -103,7 +103,7 @@ pub(crate) fn acts_at_once(client: &Client, command: &Command) -> bool {
 }
 
 fn acts(command: &Command) -> bool {
-    let later = ["bgsave", "monitor", "save"].contains(&command.name) || command.name.starts_with("snapshot|");
+    let later = command.name == "monitor" || command.name.starts_with("snapshot|");
     command.flags.contains(Flags::ADMIN) && !later
 }
 
@@ -200,13 +200,12 @@ pub(super) fn exec(call: &mut Call<'_, '_>) -> Outcome {
         call.out.null_array();
         return Ok(());
     }
-    let (database, aim) = (call.client.database, call.shared.replication.aim());
+    let database = call.client.database;
     call.client.executing = true;
     let result = execute(call, &transaction);
     call.client.executing = false;
     if result.is_err() {
         call.client.database = database;
-        call.shared.replication.set_aim(aim);
     }
     call.client.switching |= call.client.database != database;
     result.map_err(|fail| discarded(&fail))

@@ -20,7 +20,8 @@ impl Iterations {
                 self.clients.restore(slot, connection);
                 continue;
             }
-            (connection.client.strict, connection.owed) = (false, 0);
+            connection.client.strict &= connection.client.waiting; // its reply is still to come
+            connection.owed = 0;
             if self.send(&mut connection) {
                 if covered && !connection.held.is_empty() {
                     let (position, held) = (connection.out.position(), std::mem::take(&mut connection.held));

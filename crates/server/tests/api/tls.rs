@@ -328,36 +328,3 @@ fn redis_cli_speaks_tls() {
     // Without TLS nothing changes.
     assert_eq!(Ours::start().client().call(&["PING"]), Reply::Simple("PONG".into()));
 }
-
-/// SHUTDOWN delivers the replies that are encrypted and wait for the socket, too.
-#[test]
-fn shutdown_cuts_no_encrypted_reply_off() {
-    let us = start_with(Options { tls: Some(options(ClientCertificates::None)), ..Options::default() });
-    let mut plain = crate::common::Client::connect(us.plain);
-    let value = vec![b'v'; 64 << 10];
-    assert_eq!(plain.call(&[&b"SET"[..], b"k", &value]), Reply::Simple("OK".into()));
-    let mut client = connect(us.address, None);
-    client.write_all(&command(&["GET", "k"]).repeat(1000)).unwrap();
-    // It reads nothing, so commands are executed until its replies fill the socket and exceed the
-    // soft limit (CONN-1).
-    let text = |reply: Reply| String::from_utf8(reply.bytes()).unwrap();
-    let number = |text: &str, name: &str| {
-        let (_, rest) = text.split_once(name)?;
-        rest.split(|letter: char| !letter.is_ascii_digit()).next()?.parse::<usize>().ok()
-    };
-    let (list, mut calls, mut same) = (["CLIENT", "LIST", "ID", "2"], 0, 0);
-    while same < 20 {
-        let full = number(&text(plain.call(&list)), " obl=").unwrap() > 1 << 20;
-        let before = calls;
-        calls = number(&text(plain.call(&["INFO", "commandstats"])), "cmdstat_get:calls=").unwrap_or(0);
-        same = if full && calls == before { same + 1 } else { 0 };
-    }
-    plain.send(&command(&["SHUTDOWN"]));
-    let mut seen = 0;
-    let mut bytes = vec![0; 1 << 20];
-    while let Ok(count @ 1..) = client.read(&mut bytes) {
-        seen += count;
-    }
-    let reply = value.len() + "$65536\r\n\r\n".len();
-    assert!(seen % reply == 0 && seen >= calls * reply, "{seen} bytes of {calls} replies of {reply}");
-}

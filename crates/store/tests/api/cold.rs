@@ -151,6 +151,21 @@ fn a_backing_file_has_the_rights_of_its_store() {
     set(&beside, 0o666);
     limit(Some(LIMIT));
     assert_eq!(mode(&home.backing()), 0o600);
+    limit(None);
+    // Not one that another user may have open, or that has a second name.
+    let refused = || {
+        let refused = store.set_resident("large", Some(LIMIT), None).unwrap_err().to_string();
+        assert!(refused.contains("that another user owns"), "{refused}");
+    };
+    std::fs::write(&beside, "").unwrap();
+    std::fs::hard_link(&beside, home.path("second")).unwrap();
+    refused();
+    std::fs::remove_file(home.path("second")).unwrap();
+    if std::os::unix::fs::chown(&beside, Some(4001), None).is_ok() {
+        refused();
+        std::os::unix::fs::chown(&beside, Some(0), None).unwrap();
+    }
+    limit(Some(LIMIT));
 }
 
 /// The files of the system. When one is made or removed, another thread could open the object, give

@@ -65,7 +65,10 @@ impl Chunks {
             let refused = || Err(io::Error::from_raw_os_error(libc::ENOMEM));
             let hidden = if seeded("media-hide-refused") { refused() } else { mapping.hide(chunk) };
             // A mapping may have hidden it, so its bytes must not be used; the map still has it.
-            hidden.inspect_err(|_| self.failed.store(true, Ordering::Release))?; // CHUNK-7
+            hidden.inspect_err(|_| {
+                self.state.write().unsure.push(chunk.at..chunk.end());
+                self.failed.store(true, Ordering::Release);
+            })?; // CHUNK-7
         }
         self.state.write().layout.remove(chunk.at);
         let (number, changes) = (chunk.slot - 1, chunk.changes + 1);

@@ -92,6 +92,9 @@ struct MapContent {
     free: Vec<(usize, u64)>,
     /// Slots whose copies differ.
     stale: Vec<(usize, Slot)>,
+    /// Chunks that a mapping may lack (CHUNK-7). Only a process that has the file alone frees
+    /// chunks.
+    unsure: Vec<Range<u64>>,
 }
 
 /// File offsets of the two copies of a slot.
@@ -294,7 +297,9 @@ impl Chunks {
 
     /// Makes chunks for the parts of a range that have none (CHUNK-2).
     pub(crate) fn cover(&self, disk: &dyn Disk, at: u64, len: u64) -> io::Result<()> {
-        self.require_good()?; // a mapping may lack a chunk
+        if self.state.read().unsure.iter().any(|chunk| chunk.start < at + len && at < chunk.end) {
+            self.require_good()?;
+        }
         if self.has(at, len) {
             return Ok(());
         }

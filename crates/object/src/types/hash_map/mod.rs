@@ -26,7 +26,6 @@ use crate::{transaction::pool, transaction::running, types::map::map};
 use everbyte_media::seeded;
 use hasher::KeyHasher;
 pub(crate) use hasher::dialect;
-#[cfg(feature = "serde")]
 pub(crate) use hasher::seed_of;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;

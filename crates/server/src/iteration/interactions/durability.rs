@@ -86,15 +86,25 @@ fn a_later_mode_takes_no_reply_out_of_its_wait() {
         assert_eq!(turns.ask(0, &["SET own 2"]), "+OK\r\n", "it has the mode of the store now");
     }
     // The operator's change meets the reply of another client.
-    let mut turns = Turns::on_disk();
-    if turns.ask(1, &["CONFIG SET client-durability always"]).is_empty() {
-        while turns.at(0, &[])[1].is_empty() {
-            std::thread::sleep(Duration::from_millis(1));
+    let always = || {
+        let mut turns = Turns::on_disk();
+        if turns.ask(1, &["CONFIG SET client-durability always"]).is_empty() {
+            while turns.at(0, &[])[1].is_empty() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
-    }
+        turns
+    };
+    let mut turns = always();
     let left = turns.at(0, &[(0, &["SET own 1"]), (1, &["CONFIG SET client-durability store"])]);
     assert_eq!(left[0], "");
     assert_eq!(later(&mut turns), "+OK\r\n");
+    // And that of a command that has waited since.
+    let mut turns = always();
+    assert_eq!(turns.ask(0, &["BLPOP q 0"]), "");
+    let left = turns.at(0, &[(2, &["RPUSH q e"]), (1, &["CONFIG SET client-durability store"])]);
+    assert_eq!(left[0], "");
+    assert_eq!(later(&mut turns), "*2\r\n$1\r\nq\r\n$1\r\ne\r\n");
 }
 
 /// A client in `always`, on a disk whose syncs end by hand.
