@@ -30,7 +30,8 @@
  * 6. Threads. THREADS: any, not from signal handlers. A transaction and a lock belong to the thread
  *    that took them: they end with it, a transaction by being rolled back. Functions that run at
  *    exit, and destructors of static objects and of keys, may make calls; what their thread had
- *    begun has ended, and it may begin nothing more: EPERM.
+ *    begun has ended. A thread that has begun a transaction, or a lock, before begins no other of
+ *    that kind then: EPERM. Another one must end there what it begins there: nothing else does.
  * 7. Sharing. On pmem and shm several processes may open the store and map one object, at the
  *    same addresses. Each process sees the stores of the others, and the growth of the object,
  *    at once. A transaction, and each call that allocates or frees, holds the object exclusively
@@ -161,7 +162,7 @@ int heapo_free(const char *name, void *chunk);
 /* Begins a transaction on an object. All changes until heapo_tx_end happen or none: bytes logged
  * by heapo_tx_append, allocations, frees, and the prime node. Inside another transaction of this
  * thread on the same object it is part of that one.
- * Fails with EPERM in a thread that is ending. */
+ * Fails with EPERM in a thread that is ending and has begun one before. */
 int heapo_tx_begin(const char *name);
 
 /* Logs the bytes at `start .. start + size`, so that the program may store to them; costs one
@@ -184,8 +185,8 @@ int heapo_tx_abort(const char *name);
 /* lock waits until this thread holds the object exclusively among all threads and processes;
  * unlock releases it. Locks nest, and a transaction may run inside. The lock guards reads and
  * stores of the program itself: it neither flushes nor rolls back.
- * lock fails with EPERM in a thread that is ending, unlock if this thread does not hold the
- * lock. */
+ * lock fails with EPERM in a thread that is ending and has taken one before, unlock if this thread
+ * does not hold the lock. */
 int heapo_lock(const char *name);
 int heapo_unlock(const char *name);
 

@@ -98,7 +98,8 @@ int eb_kv_next(eb_kv_cursor cursor, const void **key, size_t *key_len, const voi
 int eb_kv_prev(eb_kv_cursor cursor, const void **key, size_t *key_len, const void **value, size_t *value_len);
 
 /* Begins a batch; other writers of the store wait until it ends.
- * Fails with EBUSY if this thread has a batch of the store, EPERM if it is ending. */
+ * Fails with EBUSY if this thread has a batch of the store, EPERM if it is ending and has begun one
+ * before. */
 eb_kv_batch eb_kv_begin(eb_kv kv);
 
 /* Writes of a batch, to a table, or with 0 to the main table; readers see them after the commit.

@@ -110,7 +110,7 @@ typedef struct eb_process eb_process;
 eb_process *eb_process_new(void);
 
 /* Makes a caller that of this thread; NULL: the one that all threads begin with, which a thread
- * that is ending has. EPERM: the thread is ending. */
+ * that is ending has. EPERM: the thread is ending, and has chosen one before. */
 int eb_process_use(eb_process *process);
 
 /* Gives a caller back; threads that use it keep it. NULL: does nothing. */

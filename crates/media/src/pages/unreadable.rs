@@ -28,6 +28,7 @@ use crate::pages::signals;
 use crate::seeded;
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
+use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -49,8 +50,9 @@ static FIRST: Block = Block::new();
 
 thread_local! {
     /// For each mapping, by its number, the offset of this thread's first flush of an unreadable
-    /// page that no barrier has reported.
-    static LOST: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
+    /// page that no barrier has reported. Without a destructor, since a thread that is ending makes
+    /// barriers, too; an empty list holds no memory.
+    static LOST: ManuallyDrop<RefCell<Vec<(u64, u64)>>> = const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
 /// The number of the newest mapping. A number, and not the entry: another mapping takes the entry
@@ -194,8 +196,7 @@ impl Watched {
 
     /// Keeps a flush without effect for the thread's next barrier (BUS-3).
     pub(super) fn lose(&self, at: u64) {
-        // A thread that is ending may have no list any more: see `take_lost`.
-        let _ = LOST.try_with(|lost| {
+        LOST.with(|lost| {
             let mut lost = lost.borrow_mut();
             if lost.iter().all(|(number, _)| *number != self.number) {
                 lost.push((self.number, at));
@@ -203,18 +204,20 @@ impl Watched {
         });
     }
 
-    /// The first of this thread's flushes without effect since the last report. For a thread that
-    /// is ending and has no list any more, the first unreadable page.
+    /// The first of this thread's flushes without effect since the last report.
     pub(super) fn take_lost(&self) -> Option<u64> {
         if seeded("media-lost-flush-acknowledged") {
             return None;
         }
-        let taken = LOST.try_with(|lost| {
+        LOST.with(|lost| {
             let mut lost = lost.borrow_mut();
             let place = lost.iter().position(|(number, _)| *number == self.number)?;
-            Some(lost.swap_remove(place).1)
-        });
-        taken.unwrap_or_else(|_| self.pages().first().copied())
+            let at = lost.swap_remove(place).1;
+            if lost.is_empty() {
+                *lost = Vec::new();
+            }
+            Some(at)
+        })
     }
 
     /// The recorded pages in order, at most [`PAGES`].

@@ -31,6 +31,27 @@ fn after(first: impl FnOnce() + Send, last: impl FnOnce() + Send + 'static) {
     });
 }
 
+/// A lost page of one object, of which the thread has heard before, stops no other object.
+#[test]
+fn a_thread_that_is_ending_hears_of_a_lost_page_once() {
+    let media = Media::anonymous(32 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let made = |name: &str| Undo::open(store.create_object(name, options(2 << 20), Undo::format).unwrap()).unwrap();
+    let (hurt, whole) = (made("hurt"), made("whole"));
+    let lost = hurt.run(|tx| tx.allocate(64 << 10)).unwrap().at.get().next_multiple_of(4096);
+    let at = table(&whole, 64);
+    store.media().raise_memory_error(lost);
+    let (own, hears) = (whole.clone(), store.clone());
+    let first = move || {
+        hears.media().store(lost, 1);
+        hears.media().flush(lost, 8);
+        hears.media().barrier().unwrap_err();
+        hears.media().barrier().unwrap();
+    };
+    after(first, move || own.run(|tx| tx.store(at, 2)).unwrap());
+    assert_eq!(store.media().load(at), 2);
+}
+
 /// All of a transaction or nothing, with others inside it too (TX-1).
 #[test]
 fn a_thread_that_is_ending_runs_whole_transactions() {
