@@ -56,7 +56,8 @@ extern "C" {
 #endif
 
 /* Describes this thread's last failed call in a sentence: the operation, the object or file, and
- * a way out, in at most 1023 bytes. The text is valid until the thread's next failed call. */
+ * a way out, in at most 1023 bytes; 127 in a thread that is ending. The text is valid until the
+ * thread's next failed call. */
 const char *everbyte_error(void);
 
 /* Opens the store at `path`, or creates it; NULL: the store of convention 2 or 3. Other calls

@@ -3,8 +3,8 @@
 use everbyte_media::{self as media, ErrorInfo, ErrorKind};
 use everbyte_store as store;
 use everbyte_tx as tx;
-use std::cell::Cell;
-use std::ffi::{c_char, c_int};
+use std::cell::{Cell, RefCell};
+use std::ffi::{CString, c_char, c_int};
 
 /// A failed call.
 #[derive(Debug)]
@@ -38,18 +38,26 @@ impl Fault {
 
 /// Bytes of a sentence, its end included.
 const SENTENCE_MAX: usize = 1024;
+/// The same in a thread that is ending. Few: a library that is loaded late finds little room for
+/// values of threads.
+const LAST_WORDS_MAX: usize = 128;
 
 thread_local! {
-    /// It has no destructor: calls also fail while a thread ends, in functions that run at exit and
-    /// in destructors of static objects and of keys.
-    static LAST: [Cell<u8>; SENTENCE_MAX] = const { [const { Cell::new(0) }; SENTENCE_MAX] };
+    static LAST: RefCell<CString> = RefCell::default();
+    /// In place of [`LAST`] once that is dropped: calls also fail while a thread ends, in functions
+    /// that run at exit and in destructors of static objects and of keys.
+    static LAST_WORDS: [Cell<u8>; LAST_WORDS_MAX] = const { [const { Cell::new(0) }; LAST_WORDS_MAX] };
 }
 
 /// Keeps a sentence for [`everbyte_error`], or as much of it as has room.
 fn keep(sentence: &str) {
-    let len = sentence.floor_char_boundary(SENTENCE_MAX - 1);
-    let bytes = sentence.as_bytes()[..len].iter().chain(&[0]);
-    LAST.with(|last| last.iter().zip(bytes).for_each(|(place, &byte)| place.set(byte)));
+    let cut = |most: usize| &sentence.as_bytes()[..sentence.floor_char_boundary(most - 1)];
+    // Names have no zero bytes.
+    let kept = LAST.try_with(|last| last.replace(CString::new(cut(SENTENCE_MAX)).unwrap_or_default()));
+    if kept.is_err() {
+        let bytes = cut(LAST_WORDS_MAX).iter().chain(&[0]);
+        LAST_WORDS.with(|last| last.iter().zip(bytes).for_each(|(place, &byte)| place.set(byte)));
+    }
 }
 
 /// The result of a call for C: `good` of its value, or `bad` with `errno` and the sentence set.
@@ -57,7 +65,7 @@ pub(crate) fn answer<T, C>(result: Result<T>, bad: C, good: impl FnOnce(T) -> C)
     match result {
         Ok(value) => good(value),
         Err(Fault { errno, message }) => {
-            keep(&message); // names have no zero bytes
+            keep(&message);
             // SAFETY: it has no conditions.
             let place = unsafe { libc::__errno_location() };
             // SAFETY: this thread's `errno`, which lives as long as the thread and is
@@ -77,7 +85,7 @@ pub(crate) fn done(result: Result<()>) -> c_int {
 /// failed call.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn everbyte_error() -> *const c_char {
-    LAST.with(|last| last.as_ptr().cast())
+    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or_else(|_| LAST_WORDS.with(|last| last.as_ptr().cast()))
 }
 
 /// The number of `errno` for a kind of error.
