@@ -77,8 +77,8 @@ impl ScriptHost<'_, '_, '_> {
             shared: &mut *self.call.shared,
         };
         let outcome = execute_part(&mut part, row);
-        // Messages wait for the end of the script, in memory; its own client has each once for every
-        // channel and pattern.
+        // Messages wait for the end of the script, in memory; its own client has each once for
+        // every channel and pattern.
         let held = self.call.shared.outbox.command_size() + self.call.shared.own_pushes.pending();
         if held > self.call.shared.options.script_memory_max {
             self.fatal = Some(Fail::text("ERR the script has published too much; what it did is taken back"));
