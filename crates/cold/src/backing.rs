@@ -237,8 +237,8 @@ impl Candidate {
         if let (Some(file), Some(rights)) = (files.file_of(&*disk), owner.rights)
             && !rights.may_own(file).map_err(owner.failed("examine"))?
         {
-            let detail = "a file of this name exists that another user owns, or that has two names; remove it, or choose another name";
-            return Err(owner.error(detail.into()));
+            let taken = "a file of this name exists that another user owns, or that has two names";
+            return Err(owner.error(format!("{taken}; remove it, or choose another name")));
         }
         if holds_nothing(&*disk).map_err(owner.failed("read"))? {
             return Ok(Candidate { disk, earlier: None });

@@ -3,15 +3,11 @@
 use super::*;
 use crate::calls::changing;
 use crate::fault::FAILED;
-use everbyte_media::{Media, Options, museum};
-use everbyte_store::FormatOptions;
+use everbyte_media::museum;
 
 /// The checks that find a bug, in a new pool.
 fn found() -> Vec<&'static str> {
-    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
-    let store = Store::format(media, &FormatOptions::default()).unwrap();
-    drop(Explored::create::<OwnRoots>(&store, "pool", |_| Roots::default()).unwrap());
-    let handle = open(&store).unwrap();
+    let (_store, handle) = made();
     let list = list(&handle, "list");
     let mut found = Vec::new();
     let mut require = |is_right: bool, check| {

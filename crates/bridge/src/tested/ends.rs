@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::handle::{self, RawOptions, close, require_open, sync, was_closed};
-use everbyte_media::{Durability, Media, Options};
+use everbyte_media::Durability;
 use everbyte_object::raw::Raw;
-use everbyte_store::{CreateOptions, FormatOptions};
+use everbyte_store::CreateOptions;
 use std::path::Path;
 
 pool!(Other);
@@ -115,10 +115,7 @@ fn a_handle_of_another_pool_type_is_refused() {
 #[test]
 fn roots_are_found_by_their_whole_names() {
     let _alone = alone();
-    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
-    let store = Store::format(media, &FormatOptions::default()).unwrap();
-    drop(Explored::create::<OwnRoots>(&store, "pool", |_| Roots::default()).unwrap());
-    let handle = open(&store).unwrap();
+    let (_store, handle) = made();
     let places = ["list 1", "list", "list 2", ""].map(|name| list(&handle, name).at);
     assert_eq!(BTreeSet::from(places).len(), places.len());
 }
@@ -127,10 +124,7 @@ fn roots_are_found_by_their_whole_names() {
 #[test]
 fn a_class_that_gets_a_destructor_keeps_it() {
     let _alone = alone();
-    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
-    let store = Store::format(media, &FormatOptions::default()).unwrap();
-    drop(Explored::create::<OwnRoots>(&store, "pool", |_| Roots::default()).unwrap());
-    let handle = open(&store).unwrap();
+    let (_store, handle) = made();
     let list = list(&handle, "list");
     let make_one = |has_destructor| {
         let mut at = std::ptr::null();

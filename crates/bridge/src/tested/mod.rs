@@ -12,8 +12,9 @@ use crate::foreign::{CppObject, RawObject, change, destroy, make};
 use crate::handle::{Handle, Roots, announce, root, transaction};
 use crate::passed::RawText;
 use crate::{Fault, NamedRoot};
+use everbyte_media::{Media, Options};
 use everbyte_object::{MemPool, PSafe, PString, Pool, pool};
-use everbyte_store::Store;
+use everbyte_store::{FormatOptions, Store};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
 use std::ffi::c_void;
@@ -84,6 +85,15 @@ fn raw<T>(name: &'static str, description: &'static str, value: &T) -> RawObject
 fn open(store: &Store) -> Result<OwnHandle, String> {
     let pool = Explored::open::<OwnRoots>(store, "pool").map_err(|error| error.to_string())?;
     Ok(Handle::new(pool))
+}
+
+/// A new store in memory with an open pool.
+fn made() -> (Store, OwnHandle) {
+    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    drop(Explored::create::<OwnRoots>(&store, "pool", |_| Roots::default()).unwrap());
+    let handle = open(&store).unwrap();
+    (store, handle)
 }
 
 /// The root of that name, which can be opened.

@@ -4,8 +4,6 @@
 use super::*;
 use crate::fault::FAILED;
 use crate::handle::close_root;
-use everbyte_media::{Media, Options};
-use everbyte_store::FormatOptions;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -53,10 +51,7 @@ fn expected() -> Vec<u64> {
 #[test]
 fn threads_make_and_destroy_objects_of_one_pool() {
     let _alone = alone();
-    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
-    let store = Store::format(media, &FormatOptions::default()).unwrap();
-    drop(Explored::create::<OwnRoots>(&store, "pool", |_| Roots::default()).unwrap());
-    let handle = open(&store).unwrap();
+    let (_store, handle) = made();
     let lists = NAMES.map(|name| list(&handle, name));
     thread::scope(|scope| {
         for list in lists {
@@ -78,10 +73,7 @@ fn threads_make_and_destroy_objects_of_one_pool() {
 #[test]
 fn a_root_ends_inside_of_a_transaction_while_another_is_opened() {
     let _alone = alone();
-    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
-    let store = Store::format(media, &FormatOptions::default()).unwrap();
-    drop(Explored::create::<OwnRoots>(&store, "pool", |_| Roots::default()).unwrap());
-    let handle = open(&store).unwrap();
+    let (_store, handle) = made();
     let (first, second) = (list(&handle, "first"), list(&handle, "second"));
     let address = (&raw const handle) as usize;
     thread::scope(|scope| {
@@ -105,10 +97,7 @@ fn a_root_ends_inside_of_a_transaction_while_another_is_opened() {
 #[test]
 fn one_of_two_threads_opens_a_root() {
     let _alone = alone();
-    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
-    let store = Store::format(media, &FormatOptions::default()).unwrap();
-    drop(Explored::create::<OwnRoots>(&store, "pool", |_| Roots::default()).unwrap());
-    let handle = open(&store).unwrap();
+    let (_store, handle) = made();
     let list = list(&handle, "list");
     let (address, at) = (list.handle.expose_provenance(), list.at.expose_provenance());
     let (found, together) = (AtomicUsize::new(0), Barrier::new(2));
@@ -135,10 +124,7 @@ fn one_of_two_threads_opens_a_root() {
 #[test]
 fn a_null_pointer_and_a_closed_pool_are_refused() {
     let _alone = alone();
-    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
-    let store = Store::format(media, &FormatOptions::default()).unwrap();
-    drop(Explored::create::<OwnRoots>(&store, "pool", |_| Roots::default()).unwrap());
-    let handle = open(&store).unwrap();
+    let (_store, handle) = made();
     let list = list(&handle, "list");
     for offset in [0, 128, 4096 - 8, 4096 - 4, usize::MAX, 1 << 40] {
         let ended = txn(|number| {
