@@ -49,19 +49,10 @@ pub(super) struct Running<'r> {
     pub seed: u32,
 }
 
-/// Runs a script and writes its reply. On an error nothing that it did stands, messages included.
+/// Runs a script and writes its reply. On an error nothing that it did stands.
 pub(super) fn run(call: &mut Call<'_, '_>, running: Running<'_>) -> Outcome {
-    let place = call.shared.outbox.place();
     call.shared.own_pushes = Replies::default();
     call.shared.own_pushes.protocol = call.out.protocol;
-    let outcome = run_script(call, running);
-    if outcome.is_err() {
-        call.shared.outbox.drop_from(place);
-    }
-    outcome
-}
-
-fn run_script(call: &mut Call<'_, '_>, running: Running<'_>) -> Outcome {
     let Running { interpreter, function, name, keys, args, read_only, needs_no_room, seed } = running;
     if !read_only && !call.client.executing {
         call.keys.begin_transaction()?;
