@@ -9,7 +9,7 @@
 //!   4. after each kill the host takes the store out of the image and compares it with what was
 //!      acknowledged
 //!
-//! The guest is emulated and slow, so the usual run takes a fifth of the tests, another fifth each
+//! The guest is emulated and slow, so the usual run takes an eighth of the tests, another each
 //! day; `cargo xtask dax all` takes every one.
 //!
 //! A machine that is silent for too long has failed; a failure prints the console.
@@ -46,7 +46,7 @@ const KILLS: &[(u64, u64)] = &[(25, 0), (60, 7), (120, 31), (5, 3), (200, 1)];
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The usual run takes one of so many parts of the tests.
-const PARTS: u64 = 5;
+const PARTS: u64 = 8;
 
 /// Runs both halves, or one of them.
 pub(crate) fn run(words: &[&str]) -> Result {
