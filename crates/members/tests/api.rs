@@ -202,7 +202,7 @@ fn readers_are_seen_and_exclude_members() {
     drop(reader);
     assert!(!is_read(file.as_file()).unwrap());
     let member = members_of(&file).lock_joining().unwrap().join(1).unwrap();
-    let refused = lock_file(&open(), file.path(), FileLockMode::Readers);
+    let refused = lock_file(open(), file.path(), FileLockMode::Readers);
     assert!(matches!(refused, Err(Error::InUse { .. })));
     drop(member);
     lock_file(open(), file.path(), FileLockMode::Readers).unwrap();

@@ -167,7 +167,7 @@ fn a_reserved_cluster_is_not_wanted_any_more_and_prepared_ones_can_be_given_back
     assert!(!space.want(&(FIRST..FIRST + PREPARED_MAX + 2 * CLUSTER)), "more than is prepared at most");
 }
 
-/// What a former owner left in a cluster is not what the owner of its first part gets with the rest.
+/// The bytes of a former owner do not reach the owner of a cluster's first part with the rest.
 #[test]
 fn the_rest_of_a_cluster_is_zeroed_when_it_is_completed() {
     const PART: u64 = 4096;
