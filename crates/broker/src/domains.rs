@@ -485,4 +485,68 @@ mod tests {
         let found = everbyte_media::museum::with("broker-entry-in-place", explore);
         assert!(found.unwrap_err().to_string().contains("in neither of its two records"));
     }
+
+    /// A change of rights writes the record that is not the newest, and is settled before the
+    /// client learns of it.
+    #[test]
+    fn a_change_leaves_the_record_before_it_and_is_settled() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut domains = Domains::open(&dir.path().join("domains"), 1 << 40).unwrap();
+        let caller = Caller::current();
+        domains.create(&caller, "a", 0o600, 1 << 20).unwrap();
+        for (turn, mode) in [(2, 0o640), (3, 0o660), (4, 0o600)] {
+            let object = domains.names.object("a").unwrap();
+            let media = object.media().clone();
+            let both = || [0, 1].map(|turn| media.get::<Entry>(super::at(&object, turn)));
+            let (before, barriers) = (both(), media.counts().barriers);
+            domains.chmod(&caller, "a", mode).unwrap();
+            let place = turn as usize % 2;
+            let after = both();
+            assert_eq!((after[place].turn, after[place].mode), (turn, u32::from(mode)));
+            assert_eq!(after[1 - place], before[1 - place]);
+            assert!(media.counts().barriers > barriers);
+        }
+    }
+
+    /// A page of the list that ends with the name which is the prefix itself is followed by the
+    /// next name.
+    #[test]
+    fn a_list_goes_on_behind_the_name_that_it_has_come_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut domains = Domains::open(&dir.path().join("domains"), 1 << 40).unwrap();
+        for name in ["a", "ab", "b"] {
+            domains.create(&Caller::current(), name, 0o600, 1 << 20).unwrap();
+        }
+        let list = |prefix: &'static str, after: &str| -> Vec<String> {
+            domains.list(prefix, after).map(|about| about.name).collect()
+        };
+        assert_eq!(list("a", ""), ["a", "ab"]);
+        assert_eq!(list("a", "a"), ["ab"]);
+        assert_eq!(list("", "ab"), ["b"]);
+        assert!(list("a", "ab").is_empty());
+    }
+
+    /// The number of a domain names its file: it is free only above those of all others.
+    #[test]
+    fn a_domain_gets_no_file_that_another_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut domains = Domains::open(&dir.path().join("domains"), 1 << 40).unwrap();
+        let caller = Caller::current();
+        for name in ["a", "b"] {
+            domains.create(&caller, name, 0o600, 1 << 20).unwrap();
+        }
+        domains.remove(&caller, "a").unwrap();
+        domains.create(&caller, "c", 0o600, 1 << 20).unwrap();
+        assert_ne!(domains.known["b"].number, domains.known["c"].number);
+        assert!(domains.known.values().all(|entry| domains.path(entry).exists()));
+    }
+
+    #[test]
+    fn a_directory_that_its_group_or_others_may_write_to_is_refused() {
+        for mode in [0o720, 0o702] {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(mode)).unwrap();
+            assert!(matches!(Domains::open(dir.path(), 1 << 40), Err(Error::Unsafe { .. })), "{mode:o}");
+        }
+    }
 }

@@ -365,4 +365,16 @@ mod tests {
             assert!(one.leave(Ok::<_, Error>).unwrap());
         }
     }
+
+    /// The lock of growth is the store's, and free when its guard is gone.
+    #[test]
+    fn one_member_at_a_time_gives_the_file_a_chunk() {
+        let (one, two, _file) = two_members(true);
+        let taken = || byte_lock::is_taken(two.members.locks().unwrap(), GROWTH, ByteLock::Exclusive).unwrap();
+        let growing = one.members.lock_growth().unwrap();
+        assert!(taken());
+        drop(growing);
+        assert!(!taken());
+        drop(two.members.lock_growth().unwrap());
+    }
 }

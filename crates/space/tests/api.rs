@@ -3,7 +3,8 @@
 mod common;
 
 use common::{FIRST, OWNED, back, space};
-use everbyte_space::{CLUSTER, KEPT_MAX, PREPARED_MAX, Space};
+use everbyte_media::{BackendChoice, Geometry, Media, OpenOptions, Options};
+use everbyte_space::{Bitmap, CLUSTER, KEPT_MAX, PREPARED_MAX, Space, SpaceLayout};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -164,6 +165,93 @@ fn a_reserved_cluster_is_not_wanted_any_more_and_prepared_ones_can_be_given_back
     space.give_back();
     assert!(!space.zero_next(), "file space was short");
     assert!(!space.want(&(FIRST..FIRST + PREPARED_MAX + 2 * CLUSTER)), "more than is prepared at most");
+}
+
+/// The bytes of a former owner do not reach the owner of a cluster's first part with the rest.
+#[test]
+fn the_rest_of_a_cluster_is_zeroed_when_it_is_completed() {
+    const PART: u64 = 4096;
+    let (space, range) = (space(), clusters(1));
+    back(&space, range.clone());
+    space.media().write(FIRST + PART, &[9; 256]);
+    space.media().write(FIRST + CLUSTER - 256, &[9; 256]);
+    space.release(&range);
+    space.reserve_part(&range, &(FIRST..FIRST + PART)).unwrap();
+    space.prepare_part(&range, PART);
+    space.set_backed(&range);
+    let lines = space.media().counts().lines;
+    space.complete(&(FIRST + PART..FIRST + CLUSTER)).unwrap();
+    assert_eq!(space.media().read_vec(FIRST, CLUSTER as usize), vec![0; CLUSTER as usize]);
+    assert_eq!(space.media().counts().lines - lines, (CLUSTER - PART) / 64, "and flushed");
+}
+
+/// Prepared clusters hold file space that no bit speaks for: a sweep gives it back, and memory no
+/// longer takes them for zeros that have their space.
+#[test]
+fn swept_clusters_are_prepared_no_more() {
+    let (space, range) = (space(), clusters(4));
+    assert!(space.want(&range));
+    zero_all(&space);
+    assert_eq!(space.waiting(), 4 * CLUSTER);
+    space.sweep(&range);
+    assert_eq!(space.waiting(), 0);
+    assert!(space.want(&range), "they have no state");
+}
+
+/// An owner that uses a part of a prepared cluster leaves the rest of its file space to others.
+#[test]
+fn a_part_of_a_prepared_cluster_takes_no_more_space_than_the_part() {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let options = Options { backend: BackendChoice::Shm, ..Options::default() };
+    let geometry = Geometry { max: 64 << 20, len: FIRST, log_at: 512 << 10, log_len: 64 << 10 };
+    let media = OpenOptions::new(dir.path().join("space")).create(geometry, &options).unwrap();
+    let space = Space::new(media, SpaceLayout { bitmap_at: 16 << 10, used_at: 20 << 10, bitmap_len: 4096 });
+    let (range, part) = (clusters(1), FIRST..FIRST + 4096);
+    let data = || space.media().data(FIRST, CLUSTER).unwrap();
+    assert!(space.want(&range) && space.zero_next());
+    space.media().store(FIRST + CLUSTER - 8, 1); // also where the system maps no page for a load
+    assert_ne!(data(), []);
+    space.reserve_part(&range, &part).unwrap();
+    assert!(data().iter().all(|data| data.end <= part.end), "{:x?}", data());
+}
+
+/// A page of a bitmap for which there was no space is asked for again by the next reservation.
+#[test]
+fn a_page_of_a_bitmap_that_got_no_space_is_not_known() {
+    let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
+    let used_at = media.max(); // behind the end
+    let space = Space::new(media, SpaceLayout { bitmap_at: 16 << 10, used_at, bitmap_len: 4096 });
+    for _ in 0..2 {
+        assert!(space.reserve(&clusters(1)).is_err());
+    }
+    assert_eq!(space.waiting(), 0);
+}
+
+/// Of clusters that are wanted and were not prepared yet, the newest count: the earlier ones leave
+/// the map when the bound is reached.
+#[test]
+fn wanted_clusters_stay_below_the_bound() {
+    let space = space();
+    let half = PREPARED_MAX / 2;
+    assert!(space.want(&(FIRST..FIRST + half)));
+    assert!(space.want(&(FIRST + half..FIRST + half + PREPARED_MAX)), "as many as the bound");
+    zero_all(&space);
+    assert_eq!(space.waiting(), PREPARED_MAX);
+    let before = space.media().counts().lines;
+    back(&space, FIRST..FIRST + half + PREPARED_MAX);
+    assert!(space.media().counts().lines - before < 64 + 3 * PREPARED_MAX / CLUSTER);
+}
+
+/// The last cluster that a bitmap has a bit for, and the first that it has none for.
+#[test]
+fn a_bitmap_ends_with_its_last_word() {
+    let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
+    let bitmap = Bitmap::new(16 << 10, 4096);
+    let end = bitmap.capacity();
+    media.store(20u64 << 10, u64::MAX); // behind the bitmap: none of its words
+    assert!(!bitmap.test(&media, end - CLUSTER) && !bitmap.test(&media, end));
+    assert_eq!(bitmap.damaged(&media, end - CLUSTER..end + CLUSTER), Vec::<u64>::new());
+    assert_eq!(bitmap.set_runs(&media, end - CLUSTER..end + CLUSTER), []);
 }
 
 /// Threads that back and release beside one that zeroes: no thread reads the bytes of another.

@@ -108,3 +108,59 @@ fn slots_are_counted_by_the_clusters_that_may_be_cold() {
         assert_eq!(open(&media, &table, &tier).is_ok(), is_good, "slot {slot}");
     }
 }
+
+/// A cluster whose bytes could not be written is hidden, whatever it was before: its next touch
+/// shows it, and it may become cold again.
+#[test]
+fn clusters_of_a_failed_sync_are_hidden_and_stay_in_the_queue() {
+    let (media, table, tier) = made();
+    let pager = open(&media, &table, &tier).unwrap();
+    pager.touch(1).unwrap();
+    let states = |pager: &Pager<_>| [1, 2].map(|cluster| pager.state.lock().page(cluster));
+    assert_eq!(states(&pager), [PageState::Warm, PageState::Hidden]);
+    tier.fails.store(true, SeqCst);
+    pager.cool(&bytes(1..3)).unwrap_err();
+    assert_eq!((states(&pager), pager.state.lock().queue.len()), ([PageState::Hidden; 2], 7));
+    tier.fails.store(false, SeqCst);
+    pager.cool(&bytes(1..3)).unwrap();
+    assert_eq!((states(&pager), pager.state.lock().queue.len()), ([PageState::Cold; 2], 5));
+}
+
+/// No frame of a cluster that was released, or given back to the object, counts against the limit.
+#[test]
+fn a_cluster_that_the_object_releases_leaves_the_queue() {
+    let (media, table, tier) = made();
+    let pager = open(&media, &table, &tier).unwrap();
+    pager.touch(1).unwrap();
+    pager.forget(&bytes(1..3)).unwrap();
+    assert_eq!(pager.state.lock().queue.len(), 5);
+    assert!(!pager.touch(1).unwrap(), "the object has it no more");
+    pager.cool(&bytes(1..8)).unwrap();
+    assert_eq!((table.get(1), table.get(2)), (Location::Memory, Location::Memory));
+    assert_eq!(tier.written.lock().len(), 5);
+    pager.expect(&bytes(1..3));
+    pager.admit(&bytes(1..3)).unwrap();
+    assert_eq!((table.get(1), pager.state.lock().page(1)), (Location::Zeros, PageState::Cold));
+    pager.warm(&bytes(1..3)).unwrap();
+    assert_eq!(media.load(PRIME + CLUSTER), 0, "not the bytes of its earlier life");
+}
+
+/// Words of clusters that the object does not have are leftovers, and their slots are not read.
+#[test]
+fn the_check_tells_leftovers_from_damage_and_finds_a_slot_that_two_have() {
+    let (media, table, tier) = made();
+    open(&media, &table, &tier).unwrap().cool(&bytes(1..3)).unwrap();
+    let Location::Slot { slot, checksum } = table.get(1) else { panic!("it is cold") };
+    let check = |table: &ColdTable| {
+        let is_backed = |at| at < PRIME + 8 * CLUSTER;
+        let found = crate::check(table, PRIME, 12, is_backed, || Ok::<_, Error>(Arc::clone(&tier)));
+        found.into_iter().map(|fault| (fault.kind, (fault.at - PRIME) / CLUSTER)).collect::<Vec<_>>()
+    };
+    assert_eq!(check(&table), []);
+    table.set(9, Location::Slot { slot: 77, checksum: 0 });
+    table.set(0, Location::Slot { slot: 78, checksum: 0 });
+    assert_eq!(check(&table), [(crate::FaultKind::Note, 0), (crate::FaultKind::Note, 9)]);
+    table.set(3, Location::Slot { slot, checksum });
+    assert!(check(&table).contains(&(crate::FaultKind::DoubleUse, 3)));
+    drop(open(&media, &table, &tier).err().expect("COLD-3"));
+}

@@ -49,7 +49,7 @@ impl Clusters for AllClusters {
 /// A trie with its owner.
 pub(crate) struct Desk {
     pub trie: Trie<LengthAndName>,
-    media: Media,
+    pub media: Media,
 }
 
 impl Desk {

@@ -66,6 +66,27 @@ impl Home {
     }
 }
 
+/// The copy of the store's file would lack the clusters that lie in the backing file.
+#[test]
+fn a_store_with_a_backing_file_is_not_cloned() {
+    let home = Home::new();
+    let (store, object) = home.grown();
+    drop(object);
+    store.close().unwrap();
+    drop(store);
+    let target = home.path("clone");
+    let clone = || Store::clone_file(&home.path("store"), &target, &home.options, &mut |_, _| {});
+    let refused = clone().unwrap_err();
+    assert!(
+        matches!(&refused, Error::BadOption { detail } if detail.contains("`large` has a backing file")),
+        "{refused}"
+    );
+    assert!(!target.exists() && !home.path("clone.part").exists());
+    Store::open(&home.path("store"), &home.options).unwrap().set_resident("large", None, None).unwrap();
+    clone().unwrap();
+    assert!(target.exists());
+}
+
 fn word(at: u64, round: u64) -> u64 {
     at ^ round << 40
 }

@@ -54,6 +54,24 @@ fn no_object_is_made_beyond_its_users_quota() {
     assert_eq!((clusters(&store), store.check()), (6, vec![]));
 }
 
+/// An object counts from its first cluster on, before its name exists.
+#[test]
+fn an_object_that_is_being_made_counts_in_the_quota_of_its_user() {
+    let store = store();
+    store.set_user_quota(Some(3)).unwrap();
+    let options = ObjectOptions { span: Some(1 << 20), ..ObjectOptions::default() };
+    let made = as_user(|| {
+        store.create_object("outer", options, |object| {
+            object.grow(CLUSTER)?;
+            let beside = make(&store, "beside", 2).unwrap_err();
+            assert!(matches!(beside, Error::UserQuotaExceeded { has: 3, .. }), "{beside}");
+            make(&store, "inner", 1)
+        })
+    });
+    made.unwrap();
+    assert_eq!((clusters(&store), store.check()), (3, vec![]));
+}
+
 #[test]
 fn what_one_process_says_counts_in_the_others_that_share_the_store() {
     let media = Media::anonymous(64 << 20, &Options::default()).unwrap();

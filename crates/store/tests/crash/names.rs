@@ -140,6 +140,43 @@ fn crash_while_one_grows() -> Result<(), String> {
     Ok(())
 }
 
+/// The list of pending changes leads recovery to a record outside of the table whose object was
+/// growing. Recovery leaves the list empty: each slot that it kept would be one change less.
+#[test]
+fn an_object_outside_of_the_table_that_grows_is_recovered() {
+    let image = beyond_the_table();
+    let made = record(MAX, &image, |media| {
+        let options = ObjectOptions { span: Some(1 << 20), ..ObjectOptions::default() };
+        let make = |_: &Object| Ok::<(), Error>(());
+        drop(Store::attach(media).unwrap().create_object("grown", options, make).unwrap());
+    });
+    let image = after(&image, &made);
+    let stores = record(MAX, &image, |media| {
+        let store = Store::attach(media).unwrap();
+        store.object("grown").unwrap().grow(200_000).unwrap();
+    });
+    let mut taken_back = 0;
+    for cut in 0..=stores.len() {
+        let (image, mut found) = (after(&image, &stores[..cut]), (vec![], vec![]));
+        let recovered = record(MAX, &image, |media| {
+            let store = Store::attach(media).unwrap();
+            found = (store.check(), store.recovery().growths.clone());
+        });
+        assert_eq!(found.0, [], "behind store {cut} of {}", stores.len());
+        assert!(pending(&after(&image, &recovered)).is_empty(), "behind store {cut} of {}", stores.len());
+        taken_back += found.1.len();
+    }
+    assert!(taken_back > 1);
+}
+
+/// The words of the list of pending changes that are not zero.
+fn pending(image: &[u8]) -> Vec<&[u8]> {
+    let magic = |page: &&[u8]| page[head::AT as usize..].starts_with(&HEAD_MAGIC);
+    let prime = image.chunks(4096).find(magic).expect("the store has a name space");
+    let list = &prime[head::PENDING as usize..][..head::PENDING_WORDS as usize * 8];
+    list.chunks(8).filter(|word| **word != [0; 8]).collect()
+}
+
 /// `check` says that a list is left over: recovery always empties it.
 #[test]
 fn check_reports_a_list_that_is_not_empty() {

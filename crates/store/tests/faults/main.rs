@@ -8,3 +8,4 @@ mod bad_days;
 mod crafted;
 mod damage;
 mod full_disk;
+mod half_done;

@@ -556,4 +556,51 @@ mod tests {
             assert!(disk.read.into_inner() <= 5 << 20);
         }
     }
+
+    /// The head says that a record was synced which the log does not have: a checkpoint beside its
+    /// writer knew of it. The record that the head awaits next may be missing.
+    #[test]
+    fn a_record_that_the_head_calls_synced_is_missed() {
+        const ROOM: u64 = 1 << 20;
+        let mut head = Head::new(4 << 30, 64 << 10, 1 << 30, ROOM);
+        (head.log_ready, head.log_room, head.log_sequence, head.log_synced) = (1, ROOM, 5, 5);
+        let disk = Headers { payload_len: 0, read: AtomicU64::new(0) };
+        assert!(peek(&disk, Path::new("rotten"), head).is_ok());
+        for synced in [6, 7] {
+            head.log_synced = synced;
+            let missed = peek(&disk, Path::new("rotten"), head).map(|_| ()).unwrap_err();
+            assert!(missed.to_string().contains("record 5 of the log is broken"), "{missed}");
+        }
+    }
+
+    /// Records that a torn one has left behind it join no chain of the life that begins
+    /// (REPLAY-3), and the head tells what had been synced.
+    #[test]
+    fn a_log_that_was_written_to_its_place_begins_another_life() {
+        const ROOM: u64 = 64 << 10;
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 20).unwrap();
+        let mut head = Head::new(1 << 20, 1 << 20, 64 << 10, ROOM);
+        (head.log_ready, head.log_room, head.log_sequence, head.log_synced, head.incarnation) = (1, ROOM, 5, 5, 3);
+        let mut batch = EpochBatch::new(4096);
+        batch.put_allocation(512 << 10, 4096);
+        let header = RecordHeader {
+            checksum: 0,
+            magic: RECORD_MAGIC,
+            sequence: 5,
+            incarnation: 3,
+            chain: head.log_chain,
+            synced: 5,
+            payload_len: 0,
+            reserved: [0; 2],
+        };
+        let (checksum, bytes) = batch.seal(header);
+        Disk::write_at(&file, head.log_at, bytes).unwrap();
+        let (after, opened) = replay(&file, Path::new("log"), head).unwrap();
+        assert_eq!((opened.log_records, after.log_clean, after.incarnation), (1, 1, 4));
+        assert_eq!((after.log_sequence, after.log_synced, after.log_chain), (6, 6, checksum));
+        assert_eq!(after.log_head, bytes.len() as u64);
+        let again = Head { log_clean: 0, ..after };
+        assert_eq!(peek(&file, Path::new("log"), again).unwrap().records, 0);
+    }
 }
