@@ -191,6 +191,18 @@ void a_hash_table_of_std_in_a_hash_table(const shop& pool) {
 void a_vector_in_a_persistent_vector(const shop& pool) {
   pool.root<shop::make_persistent<std::vector<std::vector<int>>>>("x");
 }
+//@ whatever allocator it has
+void a_vector_of_std_over_the_allocator_of_a_pool() {
+  std::vector<int, everbyte::allocator<int, shop>> numbers;
+}
+//@ whatever allocator it has
+void a_list_of_std_over_the_allocator_of_a_pool() {
+  std::list<int, everbyte::allocator<int, shop>> numbers;
+}
+//@ whatever allocator it has
+void a_hash_table_of_std_over_the_allocator_of_a_pool() {
+  std::unordered_set<int, std::hash<int>, std::equal_to<int>, everbyte::allocator<int, shop>> numbers;
+}
 //@ with the order, hash and allocator that std gives them
 void a_map_of_another_order(const shop& pool) {
   pool.root<shop::make_persistent<std::map<int, int, std::greater<int>>>>("x");

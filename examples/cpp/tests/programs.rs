@@ -4,6 +4,7 @@ use everbyte_bridge::{Roots, RootsOf, checker, headers};
 use everbyte_object::{Pool, UntypedPool};
 use everbyte_store::Store;
 use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -167,10 +168,30 @@ fn classes_of_cpp_live_in_a_pool_and_a_changed_one_is_refused() {
         let (program, store) = (build(now, "classes.cpp", dir.path()), dir.path().join("store"));
         for part in ["first", "second"] {
             succeed(&program, &store, &[part]);
+            let store = open(&store);
+            let report = UntypedPool::open(&store, "shop").unwrap().examine(&|_| ());
+            assert!(report.findings().is_empty(), "{:?}", report.findings());
         }
         if name == "g++" {
             changed.arg("-DCHANGED");
             succeed(&build(changed, "classes.cpp", dir.path()), &store, &["changed"]);
+        }
+    }
+}
+
+/// A template of C++ over the allocator of a pool; tools follow its pointers without its program.
+#[test]
+fn a_template_of_cpp_takes_the_allocator_of_a_pool() {
+    for name in COMPILERS {
+        let Some(mut compiler) = compiler(name) else { continue };
+        compiler.args((name == "g++").then_some("-fsanitize=address,undefined"));
+        let dir = tempfile::tempdir().unwrap();
+        let (program, store) = (build(compiler, "own_template.cpp", dir.path()), dir.path().join("store"));
+        for part in ["first", "second"] {
+            succeed(&program, &store, &[part]);
+            let store = open(&store);
+            let report = UntypedPool::open(&store, "shop").unwrap().examine(&|_| ());
+            assert!(report.findings().is_empty(), "{:?}", report.findings());
         }
     }
 }
@@ -520,14 +541,21 @@ fn random_programs_agree_with_std_and_survive_kills() {
     }
 }
 
-/// A pool that fills up, a program that ends in its lambda, children of fork: the pool stays whole.
+/// A pool that fills up, a program that ends in its lambda, children of fork, a constructor that
+/// throws, lambdas that are left by `longjmp` and `pthread_exit`: the pool stays whole.
 #[test]
 fn bad_days_leave_the_pool_whole() {
     let Some(compiler) = compiler("g++") else { return };
     let dir = tempfile::tempdir().unwrap();
     let (program, store) = (build(compiler, "bad_days.cpp", dir.path()), dir.path().join("store"));
-    for part in ["full", "exit", "fork"] {
+    for part in ["full", "exit", "fork", "constructor"] {
         succeed(&program, &store, &[part]);
+    }
+    for (part, said) in [("jump", "was left by `longjmp`"), ("leave", "exception not rethrown")] {
+        let ended = run(&program, &store, &[part]);
+        let text = text_of(&ended);
+        assert!(ended.status.signal() == Some(6) && text.contains(said), "{part}: {:?} {text}", ended.status);
+        succeed(&program, &store, &["after"]);
     }
     let store = open(&store);
     let report = UntypedPool::open(&store, "shop").unwrap().examine(&|_| ());
@@ -615,6 +643,37 @@ fn names_of_the_headers_own_parts_may_be_exported() {
         let output = compiler.arg("-fsyntax-only").arg(dir.path().join("odd.cpp")).output().unwrap();
         assert!(output.status.success(), "{}", text_of(&output));
     }
+}
+
+/// Headers of two builds in one file do not compile; in two files of one program, the older ones end
+/// it at the start.
+#[test]
+fn headers_of_two_builds_are_not_mixed() {
+    let Some(mut mixed) = compiler("g++") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let text = everbyte_bridge::describe_library(&library()).unwrap().to_string();
+    let older = text.replace("change add(by: i64) -> i64", "change add(by: i32) -> i64");
+    let older = headers::generate(&everbyte_bridge::Description::parse(&older).unwrap()).unwrap();
+    let [both, old] = ["both", "old"].map(|name| dir.path().join(name));
+    headers::write(&generate(), &both).unwrap();
+    let stale = older.iter().find(|header| header.name == "counter.hpp").unwrap();
+    headers::write(std::slice::from_ref(stale), &both).unwrap();
+    let refused = mixed.arg("-iquote").arg(&both).arg("-fsyntax-only").arg(program("inventory.cpp")).output().unwrap();
+    let said = text_of(&refused);
+    assert!(!refused.status.success() && said.contains("`lib.h` and `counter.hpp` are of different builds"), "{said}");
+
+    headers::write(&older, &old).unwrap();
+    let (object, source) = (dir.path().join("old.o"), dir.path().join("old.cpp"));
+    std::fs::write(&source, "#include \"lib.h\"\n").unwrap();
+    let mut first = compiler("g++").unwrap();
+    first.arg("-iquote").arg(&old).args(["-c", "-o"]).arg(&object).arg(&source);
+    assert!(first.status().unwrap().success());
+    let mut second = compiler("g++").unwrap();
+    second.arg(&object);
+    let refused = run(&build(second, "inventory.cpp", dir.path()), &dir.path().join("store"), &[]);
+    assert!(
+        refused.status.code() == Some(78) && text_of(&refused).contains("`change add(by: i32) -> i64` in the header")
+    );
 }
 
 /// A header of another library ends its program before anything is opened, with the difference.

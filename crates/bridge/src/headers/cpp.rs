@@ -80,18 +80,42 @@ pub(super) fn generate(description: &Description) -> Result<Vec<Header>, Error> 
             next += TYPE_ENTRIES + one.methods.len();
         }
     }
-    let mut headers = vec![lib(library, description)];
+    let build = Build::of(library, description);
+    let mut headers = vec![lib(library, description, &build)];
     for (index, pool) in description.pools.iter().enumerate() {
-        headers.push(pool_header(library, pool, firsts[index])?);
+        headers.push(pool_header(library, pool, firsts[index], &build)?);
     }
     for shared in types.values() {
         if description.pools.iter().any(|pool| pool.name == shared.of.name) {
             let detail = "a pool and a type have one name: name the type, as in `T as name`".into();
             return Err(Error::Header { place: shared.of.name.clone(), detail });
         }
-        headers.push(type_header(library, shared)?);
+        headers.push(type_header(library, shared, &build)?);
     }
     Ok(headers)
+}
+
+/// The mark of the headers that were made together: those of another build are not mixed with them,
+/// in a file or in a program.
+struct Build {
+    /// The macro of `lib.h` that has it.
+    word: String,
+    number: String,
+}
+
+impl Build {
+    fn of(library: &str, description: &Description) -> Build {
+        // FNV-1a: it tells builds apart, and decides nothing.
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        let hash = description.interface().bytes().fold(0xcbf2_9ce4_8422_2325, step);
+        Build { word: format!("EVERBYTE_BRIDGE_{}_{library}_build", library.len()), number: format!("0x{hash:016x}") }
+    }
+
+    /// The lines by which a header is refused beside `lib.h` of another build.
+    fn required(&self, file: &str) -> String {
+        let say = "are of different builds: make the headers anew with `everbyte bridge build`";
+        format!("#if {} != {}u\n#error \"`lib.h` and `{file}` {say}\"\n#endif\n", self.word, self.number)
+    }
 }
 
 /// The first lines of a file. Its guard is that of no other file: the length says where the name of
@@ -103,9 +127,10 @@ fn head(library: &str, file: &str) -> String {
     )
 }
 
-fn lib(library: &str, description: &Description) -> Header {
+fn lib(library: &str, description: &Description, build: &Build) -> Header {
     let mut text = head(library, "lib.h");
-    text += "#include <everbyte/bridge.hpp>\n\n";
+    let _ = writeln!(text, "#include <everbyte/bridge.hpp>\n\n#define {} {}u\n", build.word, build.number);
+    let of_build = format!("everbyte_detail_{}", &build.number[2..]);
     let symbol = format!("everbyte_bridge_{library}");
     let _ = writeln!(
         text,
@@ -113,26 +138,32 @@ fn lib(library: &str, description: &Description) -> Header {
     );
     let _ = writeln!(
         text,
-        "namespace {library} {{\n\nstruct everbyte_detail {{\n  static constexpr const char* name = \"{library}\";"
+        "namespace {library} {{\n\nstruct {of_build} {{\n  static constexpr const char* name = \"{library}\";"
     );
     text += "  static constexpr std::string_view description =\n";
     let lines: Vec<String> = description.interface().lines().map(|line| format!("      \"{line}\\n\"")).collect();
     let _ = writeln!(text, "{};", lines.join("\n"));
     text += "  static const everbyte::bridge::entry* attach(everbyte::bridge::raw_text expected, everbyte::bridge::raw_text* difference) {\n";
     let _ = writeln!(text, "    return {symbol}(expected, difference);\n  }}\n}};\n");
-    text += "/* A program with an older header ends when it starts. */\n";
-    text +=
-        "inline const bool everbyte_is_attached = everbyte::bridge::table<everbyte_detail>::entries() != nullptr;\n\n";
+    let _ = writeln!(text, "using everbyte_detail = {of_build};\n");
+    text += "/* A program with an older header, in any of its files, ends when it starts. */\n";
+    let _ = writeln!(
+        text,
+        "inline const bool {} = everbyte::bridge::table<everbyte_detail>::entries() != nullptr;\n",
+        of_build.replace("detail", "is_attached")
+    );
     let _ = writeln!(text, "}}  // namespace {library}\n\n#endif");
     Header { name: "lib.h".into(), text }
 }
 
-fn pool_header(library: &str, pool: &PoolLines, first: usize) -> Result<Header, Error> {
+fn pool_header(library: &str, pool: &PoolLines, first: usize, build: &Build) -> Result<Header, Error> {
     let own = name(&pool.name, &pool.name)?;
     let mut text = head(library, &format!("{own}.hpp"));
+    let _ = writeln!(text, "#include \"lib.h\"");
     for one in &pool.types {
         let _ = writeln!(text, "#include \"{}.hpp\"", one.name);
     }
+    text += &build.required(&format!("{own}.hpp"));
     let _ = writeln!(text, "\nnamespace {library} {{\n\n/* A pool. */");
     let _ = writeln!(text, "class {own} : public everbyte::bridge::pool<{own}, everbyte_detail, {first}> {{\n public:");
     let _ = writeln!(text, "  static constexpr const char* type_name = \"{own}\";");
@@ -149,10 +180,10 @@ fn pool_header(library: &str, pool: &PoolLines, first: usize) -> Result<Header, 
     Ok(Header { name: format!("{own}.hpp"), text })
 }
 
-fn type_header(library: &str, shared: &SharedType<'_>) -> Result<Header, Error> {
+fn type_header(library: &str, shared: &SharedType<'_>, build: &Build) -> Result<Header, Error> {
     let own = of_type(&shared.of.name, &shared.of.name)?;
     let mut text = head(library, &format!("{own}.hpp"));
-    let _ = writeln!(text, "#include \"lib.h\"\n\nnamespace {library} {{\n");
+    let _ = writeln!(text, "#include \"lib.h\"\n{}\nnamespace {library} {{\n", build.required(&format!("{own}.hpp")));
     for (pool, _) in &shared.pools {
         let _ = writeln!(text, "class {pool};");
     }
