@@ -5,6 +5,8 @@
 
 #include "require.hpp"
 
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -202,6 +204,21 @@ void threads_make_and_destroy_objects(const std::string& path) {
   second.join();
 }
 
+// What commits have only written to the log reaches its place in the file.
+void sync_reaches_the_library(const std::string& path) {
+  auto bytes = [&] {
+    std::ifstream file(path + ".synced", std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  archive pool(path + ".synced", {.create = true, .backend = "file", .durability = "process", .size_max = 64u << 20});
+  auto counter = pool.root<archive::counter>("count");
+  pool.sync();
+  archive::txn([&](auto& t) { counter.add(t, 1); });
+  auto before = bytes();
+  pool.sync();
+  REQUIRE(bytes() != before);
+}
+
 void errors_of_opening_are_exceptions(const std::string& path) {
   must_refuse(io, "absent", [&] { archive pool(path + ".absent"); });
   must_refuse(invalid, "is none of auto", [&] { archive pool(path + ".archive", {.backend = "tape"}); });
@@ -240,5 +257,6 @@ int main(int, char** words) {
   moved_objects_are_defined(path);
   a_pool_closed_in_its_own_lambda_refuses(path);
   threads_make_and_destroy_objects(path);
+  sync_reaches_the_library(path);
   errors_of_opening_are_exceptions(path);
 }

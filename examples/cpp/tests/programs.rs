@@ -179,6 +179,19 @@ fn classes_of_cpp_live_in_a_pool_and_a_changed_one_is_refused() {
     }
 }
 
+/// A program that makes no object of a class has its destructor, for those that it finds.
+#[test]
+fn a_destructor_is_found_by_a_program_that_only_finds_its_objects() {
+    for name in COMPILERS {
+        let (Some(mut makes), Some(finds)) = (compiler(name), compiler(name)) else { continue };
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("store");
+        makes.arg("-DMAKES");
+        succeed(&build(makes, "later.cpp", dir.path()), &store, &[]);
+        succeed(&build(finds, "later.cpp", dir.path()), &store, &[]);
+    }
+}
+
 /// A template of C++ over the allocator of a pool; tools follow its pointers without its program.
 #[test]
 fn a_template_of_cpp_takes_the_allocator_of_a_pool() {
@@ -277,11 +290,12 @@ fn an_inventory_outlives_its_program() {
 }
 
 /// A list whose links are Rust's, as the root "list1", and a number that threads share; by libc++,
-/// too, without exceptions and RTTI, and in turns.
+/// too, by both compilers without exceptions and RTTI, and in turns.
 #[test]
 fn a_list_of_rust_and_a_shared_number_by_every_library_of_std() {
-    let forms: [(&str, &[&str]); 3] = [
+    let forms: [(&str, &[&str]); 4] = [
         ("g++", &[]),
+        ("g++", &["-fno-exceptions", "-fno-rtti"]),
         ("clang++", &["-stdlib=libc++"]),
         ("clang++", &["-stdlib=libc++", "-fno-exceptions", "-fno-rtti"]),
     ];
