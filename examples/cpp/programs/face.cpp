@@ -123,6 +123,27 @@ void roots_have_names_and_types(const shop& pool) {
   REQUIRE(visits.size() == 1 && visits.at(0) == 4u);
 }
 
+// A struct that both languages declare crosses as it is, and may be a field of a class of C++.
+struct shelf {
+  stock::place at;
+  std::int32_t number;
+};
+EVERBYTE_FIELDS(shelf, at, number)
+
+void structs_of_both_languages_cross(const shop& pool) {
+  auto places = pool.root<shop::places>("places");
+  REQUIRE(!places.last());
+  shop::txn([&](auto& t) {
+    places.push(t, {1.5, 65535, -2.5f});
+    places.push(t, stock::place{.east = -0.25, .shelf = 7, .north = 8});
+  });
+  auto first = places.at(0), last = places.last().value();
+  REQUIRE(first.east == 1.5 && first.shelf == 65535 && first.north == -2.5f && places.size() == 2);
+  REQUIRE(last.east == -0.25 && last.shelf == 7 && last.north == 8);
+  auto kept = pool.cpp_root<shelf>("shelf", {first, 3});
+  REQUIRE(kept->at.north == -2.5f && kept->number == 3);
+}
+
 // One template serves both pools, and each call goes to its own.
 template <class Pool>
 std::int64_t add_two(const stock::counter<Pool>& counter) {
@@ -240,7 +261,8 @@ int main(int, char** words) {
     REQUIRE(counter.value() == 12);
     REQUIRE(goods.count("pears") == 3u);
     auto visits = pool.root<shop::visits>("visits");
-    REQUIRE(visits.size() == 1 && visits.at(0) == 4u);
+    REQUIRE(visits.size() == 1 && visits.at(0) == 4u && visits.last() == 4u);
+    REQUIRE(pool.root<shop::places>("places").at(0).east == 1.5 && pool.cpp_root<shelf>("shelf")->at.shelf == 65535);
     return 0;
   }
   auto prices = pool.root<shop::prices>("prices");
@@ -252,6 +274,7 @@ int main(int, char** words) {
   errors_of_methods_are_exceptions(goods);
   a_transaction_belongs_to_its_thread_and_lambda(counter);
   roots_have_names_and_types(pool);
+  structs_of_both_languages_cross(pool);
   two_pools_are_independent(path, counter);
   a_pool_stays_open_for_its_roots(path);
   moved_objects_are_defined(path);
