@@ -386,6 +386,7 @@ fn two_libraries_and_libeverbyte_share_a_process() {
     for header in std::fs::read_dir(generated()).unwrap().map(Result::unwrap) {
         let text = std::fs::read_to_string(header.path()).unwrap();
         let text = text.replace("namespace stock", "namespace depot").replace("::stock::", "::depot::");
+        let text = text.replace("(stock::", "(depot::");
         let text = text.replace("everbyte_bridge_stock", "everbyte_bridge_depot").replace("_5_stock_", "_5_depot_");
         std::fs::write(headers.join(header.file_name()), text).unwrap();
     }
