@@ -85,8 +85,8 @@ struct Queue {
     offsets: BTreeSet<u64>,
 }
 
-/// The lowest bits of the mark of an outermost transaction that C++ has begun, and of one that has a
-/// queue. Most transactions destroy nothing, and cost a store. The other bits are those of its
+/// The lowest bits of the mark of an outermost transaction that C++ has begun, and of one that has
+/// a queue. Most transactions destroy nothing, and cost a store. The other bits are those of its
 /// place on the stack.
 const BEGUN: usize = 1;
 const QUEUED: usize = 2;

@@ -225,7 +225,7 @@ void threads_make_and_destroy_objects(const std::string& path) {
   second.join();
 }
 
-// What commits have only written to the log reaches its place in the file.
+// Bytes that commits have only written to the log reach their place in the file.
 void sync_reaches_the_library(const std::string& path) {
   auto bytes = [&] {
     std::ifstream file(path + ".synced", std::ios::binary);

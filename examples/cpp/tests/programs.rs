@@ -662,8 +662,8 @@ fn names_of_the_headers_own_parts_may_be_exported() {
     }
 }
 
-/// Headers of two builds in one file do not compile; in two files of one program, the older ones end
-/// it at the start.
+/// Headers of two builds in one file do not compile; in two files of one program, the older ones
+/// end it at the start.
 #[test]
 fn headers_of_two_builds_are_not_mixed() {
     let Some(mut mixed) = compiler("g++") else { return };

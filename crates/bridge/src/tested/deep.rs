@@ -3,7 +3,7 @@
 use super::*;
 use everbyte_object::UntypedPool;
 
-/// What the deep check finds in a pool with a list of two nodes, after `damage` was done to it.
+/// The findings of the deep check in a pool with a list of two nodes, after `damage` was done.
 fn found(damage: impl Fn(List, u64)) -> Vec<String> {
     let (store, handle) = made();
     let list = list(&handle, "list");
