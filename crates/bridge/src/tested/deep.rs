@@ -60,6 +60,21 @@ fn pointers_of_cpp_are_followed_without_their_program() {
     assert_eq!(of_root, [expected]);
 }
 
+/// An object under a key that is not its place.
+#[test]
+fn a_key_that_is_not_the_place_of_its_object_is_found() {
+    let _alone = alone();
+    let said = found(|list, number| {
+        let offset = read(list.at)[1];
+        // The entry of the map: the key, the class, and the vector of the object's bytes.
+        let mut words = (512..1 << 16).map(|word| list.node(8 * word));
+        let is_entry = |at: &*mut u64| read(*at)[0] == offset && read(at.wrapping_add(2))[0] == offset;
+        let entry = words.find(is_entry).expect("the pool owns the object");
+        store(number, entry, offset + 8);
+    });
+    assert!(matches!(&*said, [one] if one.ends_with(", not at its key")), "{said:?}");
+}
+
 /// A class that is described in a way of its own: it is noted, and its objects are not read.
 #[test]
 fn objects_of_other_descriptions_are_noted() {
