@@ -464,6 +464,41 @@ class pointer_t {
   std::uint64_t offset_ = 0;
 };
 
+/* The allocator of a pool, for templates that keep its pointers and nothing else: `pointer` grants
+ * the right to change an object, which is logged first, by `mut` alone; `make` and `destroy` take
+ * the transaction. Inside of a template, `of` is the allocator of another class. An alias of each
+ * instance lists its fields. */
+template <class T, class Pool>
+class allocator {
+ public:
+  using value_type = T;
+  using pointer = pointer_t<T, Pool>;
+  template <class U>
+  using of = allocator<U, Pool>;
+
+  template <class Brand, class... Arguments>
+  static pointer make(transaction<Pool, Brand>& in, Arguments&&... arguments) {
+    if constexpr (bridge::has_destructor<T>) {
+      return in.make(std::in_place_type<T>, std::forward<Arguments>(arguments)...);
+    } else {
+      return in.make(T{std::forward<Arguments>(arguments)...});
+    }
+  }
+  template <class Brand>
+  static void destroy(transaction<Pool, Brand>& in, pointer object) {
+    in.destroy(object);
+  }
+
+  /* Containers of std ask for it. */
+  template <class U>
+  struct rebind {
+    static_assert(std::is_void_v<U> && !std::is_void_v<U>,
+                  "a container of std keeps plain pointers, whatever allocator it has: use POOL::make_persistent of it, from "
+                  "<everbyte/std.hpp>");
+    using other = allocator<U, Pool>;
+  };
+};
+
 /* A root of a C++ class. A view: copies are the same root. */
 template <class T, class Pool>
 class object {

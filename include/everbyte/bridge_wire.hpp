@@ -319,10 +319,10 @@ void require_destructor() {
   if constexpr (has_destructor<T>) static_cast<void>(&registered_destructor<T, Library>);
 }
 
-/* A value as it crosses. */
+/* A value as it crosses: a number, or a struct that both languages declare. */
 template <class T>
 struct wire {
-  static_assert(std::is_arithmetic_v<T>);
+  static_assert(std::is_arithmetic_v<T> || (lists_fields<T> && std::is_trivially_copyable_v<T>));
   using raw_type = T;
   static raw_type to(T value) { return value; }
   template <class Library>

@@ -79,6 +79,16 @@ class keyed : public Parent {
   bool empty() const { return size() == 0; }
   const_iterator begin() const { return {this, this->first()}; }
   const_iterator end() const { return {this, Entry{}}; }
+  std::reverse_iterator<const_iterator> rbegin() const
+    requires is_ordered
+  {
+    return std::reverse_iterator(end());
+  }
+  std::reverse_iterator<const_iterator> rend() const
+    requires is_ordered
+  {
+    return std::reverse_iterator(begin());
+  }
   const_iterator find(everbyte_argument key) const { return {this, this->look(key)}; }
   bool contains(everbyte_argument key) const { return static_cast<bool>(this->look(key)); }
   size_type count(everbyte_argument key) const { return contains(key) ? 1 : 0; }
@@ -92,6 +102,15 @@ class keyed : public Parent {
   {
     auto found = this->look(key);
     return {this, found ? this->after(key) : this->from(key)};
+  }
+
+  std::pair<const_iterator, const_iterator> equal_range(everbyte_argument key) const {
+    if constexpr (is_ordered) {
+      return {lower_bound(key), upper_bound(key)};
+    } else {
+      auto found = find(key), behind = found;
+      return {found, found == end() ? behind : ++behind};
+    }
   }
 
   template <class Brand>

@@ -60,6 +60,8 @@ class vector : public Pool::template std_vector<T> {
   const_iterator end() const { return data() + size(); }
   const_iterator cbegin() const { return begin(); }
   const_iterator cend() const { return end(); }
+  std::reverse_iterator<const_iterator> rbegin() const { return std::reverse_iterator(end()); }
+  std::reverse_iterator<const_iterator> rend() const { return std::reverse_iterator(begin()); }
   const T& operator[](size_type index) const { return data()[index]; }
   const T& at(size_type index) const {
     if (index >= size()) bridge::out_of_range();
@@ -109,6 +111,19 @@ class vector : public Pool::template std_vector<T> {
   template <class Brand>
   void reserve(transaction<Pool, Brand>& in, size_type count) const {
     if (count > size()) this->room(in, (count - size()) * sizeof(T));
+  }
+  template <class Brand>
+  void resize(transaction<Pool, Brand>& in, size_type count, const T& value = T()) const {
+    T copy(value);
+    reserve(in, count);
+    if (count < size()) erase_at(in, count, size());
+    while (size() < count) push_back(in, copy);
+  }
+  /* The elements of a range that is no part of this vector. */
+  template <class Brand, class Iterator>
+  void assign(transaction<Pool, Brand>& in, Iterator first, Iterator last) const {
+    clear(in);
+    for (; first != last; ++first) push_back(in, static_cast<T>(*first));
   }
 
  private:
@@ -202,12 +217,12 @@ class deque : public Pool::template std_deque<T> {
     using value_type = T;
     using difference_type = std::ptrdiff_t;
     using reference = everbyte_view;
-    using pointer = void;
+    using pointer = bridge::arrow<std::remove_reference_t<reference>>;
 
     const_iterator() = default;
     reference operator*() const { return (*of_)[index_]; }
     reference operator[](difference_type by) const { return *(*this + by); }
-    bridge::arrow<std::remove_reference_t<reference>> operator->() const { return {**this}; }
+    pointer operator->() const { return {**this}; }
     const_iterator& operator+=(difference_type by) {
       index_ += static_cast<size_type>(by);
       return *this;
@@ -246,6 +261,8 @@ class deque : public Pool::template std_deque<T> {
   bool empty() const { return size() == 0; }
   const_iterator begin() const { return {this, 0}; }
   const_iterator end() const { return {this, size()}; }
+  std::reverse_iterator<const_iterator> rbegin() const { return std::reverse_iterator(end()); }
+  std::reverse_iterator<const_iterator> rend() const { return std::reverse_iterator(begin()); }
   everbyte_view operator[](size_type index) const { return at(index); }
   everbyte_view at(size_type index) const {
     auto found = this->view(index);

@@ -7,6 +7,7 @@ mod export;
 mod extern_type;
 mod library;
 mod names;
+mod passed;
 mod rules;
 
 use proc_macro::TokenStream;
@@ -21,11 +22,21 @@ pub fn extern_type(input: TokenStream) -> TokenStream {
     extern_type::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
+/// Makes a struct of numbers one that both languages declare, so that it crosses by value and is an
+/// instance's parameter: `Series<Point> as points`. It is `#[repr(C)]`, `Clone` and `Copy`; in C++
+/// it has its name in lower case, and may be a field of a class of a pool.
+#[proc_macro_derive(Passed)]
+pub fn passed(input: TokenStream) -> TokenStream {
+    let input = syn::parse_macro_input!(input as syn::DeriveInput);
+    passed::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
 /// Exports the public methods of an `impl` block.
 ///
-/// A method takes `&self`, values that both languages have (numbers, `bool`, `usize`, `&str`), and
-/// `j: &Journal<P>` if it changes the pool. It returns such a value, a `String`, an `Option` of a
-/// number, or a `Result`, whose error becomes an exception. `pub fn new(j: &Journal<P>) -> Self`
+/// A method takes `&self`, values that both languages have (numbers, `bool`, `usize`, `&str`,
+/// structs with `#[derive(Passed)]`), and `j: &Journal<P>` if it changes the pool. It returns such
+/// a value, a `String`, an `Option` of a number or a struct, or a `Result`, whose error becomes an
+/// exception. `pub fn new(j: &Journal<P>) -> Self`
 /// makes the first value of a root.
 #[proc_macro_attribute]
 pub fn export(words: TokenStream, input: TokenStream) -> TokenStream {

@@ -282,7 +282,7 @@ fn method(text: &str, line: usize) -> Result<MethodLine, Error> {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "everbyte-bridge 2\nlibrary events\npool tally\ntype counter<K, V>\n doc Counts.\n method value() -> i64\n change add(by: i64, why: str) -> Option<i64>\n method each(of: Visit<0, 1>, by: Gen<0>) -> ()\n";
+    const TEXT: &str = "everbyte-bridge 2\nlibrary events\npool tally\ntype counter<K, V>\n doc Counts.\n method value() -> i64\n change add(by: i64, why: str) -> Option<i64>\n method each(of: Visit<0, 1>, by: Gen<0>) -> ()\n method near(to: struct place 16 8 { x: f64 @0; y: f64 @8 }, by: u8) -> Option<struct place 16 8 { x: f64 @0; y: f64 @8 }>\n";
 
     #[test]
     fn a_description_is_read_as_it_was_written() {
@@ -292,6 +292,8 @@ mod tests {
         assert_eq!(description.pools[0].types[0].classes, ["K", "V"]);
         assert_eq!(description.pools[0].types[0].methods[1].parameters[1].of, "str");
         assert_eq!(description.pools[0].types[0].methods[2].parameters[0].of, "Visit<0, 1>");
+        let near = &description.pools[0].types[0].methods[3];
+        assert_eq!((near.parameters.len(), near.parameters[1].name.as_str()), (2, "by"));
     }
 
     #[test]
@@ -309,6 +311,8 @@ mod tests {
             &TEXT.replace("by: i64", "by: i32"),
             "method `tally::counter::add` is `change add(by: i64, why: str) -> Option<i64>` in the header and `change add(by: i32, why: str) -> Option<i64>` in the library",
         );
+        let said = Description::difference(TEXT, &TEXT.replace("y: f64 @8", "y: u64 @8"));
+        assert!(said.contains("struct place 16 8 { x: f64 @0; y: f64 @8 }, by: u8) -> "), "{said}");
         check(
             &TEXT.replace("bridge 2", "bridge 3"),
             "the library: line 1 of the description: version 3; this program reads version 2: use one Everbyte for both",

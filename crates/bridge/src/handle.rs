@@ -357,6 +357,16 @@ fn end_of_child(error: &everbyte_object::Error) -> ! {
     std::process::abort()
 }
 
+/// Ends a program whose lambda was left by `longjmp`: nothing has ended its transaction, and the
+/// next one would be a part of it.
+#[cold]
+fn end_of_jump(pool: &str) -> ! {
+    eprintln!(
+        "everbyte: pool type `{pool}`: the lambda of a transaction was left by `longjmp`; the transaction is rolled back when the pool is opened again"
+    );
+    std::process::abort()
+}
+
 /// Runs a transaction; inside of another one of this thread and pool it is a part of that. The
 /// destructors of what it destroys run at the end of the outermost one.
 ///
@@ -364,11 +374,16 @@ fn end_of_child(error: &everbyte_object::Error) -> ! {
 /// `body` may be called once with `frame`; it does not unwind.
 pub unsafe extern "C" fn transaction<G: PoolTag>(frame: *mut c_void, body: Option<Body>) -> u32 {
     let is_outermost = running_number::<G>() == 0;
+    let here = 0usize;
+    let place = (&raw const here).addr();
     guarded(|| {
         let body = body.ok_or_else(|| Fault::invalid("a transaction has a body, not a null pointer"))?;
         let ended = Out::<G>::try_transaction(|j| {
             require_opener(j)?; // CALL-3
-            let outermost = is_outermost.then(|| Outermost::begin(j));
+            if !is_outermost && !Outermost::is_around(j, place) {
+                end_of_jump(G::NAME);
+            }
+            let outermost = is_outermost.then(|| Outermost::begin(j, place));
             // SAFETY: the caller's.
             let returned = unsafe { body(frame, number_of(j)) };
             if let Err(error) = require_opener(j) {

@@ -84,7 +84,7 @@ mod tested;
 pub use classes::{ByteArray, ClassValue, Copied, Cpp, CppClass, Equal, Gen, Hash, Lent, LentPair, Order, Visit};
 pub use description::{Description, MethodLine, Parameter, PoolLines, TypeLines};
 pub use error::Error;
-pub use everbyte_bridge_derive::{Extern, export, library};
+pub use everbyte_bridge_derive::{Extern, Passed, export, library};
 pub use fault::Fault;
 pub use handle::{AsObject, Exported, NamedRoot, Roots, RootsOf};
 pub use library::{Exports, Extern, Method};
@@ -98,6 +98,6 @@ pub mod hidden {
     pub use crate::foreign::{CppObject, RawObject, change, classes, destroy, make};
     pub use crate::handle::{Handle, RawOptions, close, close_root, open, root, sync, transaction};
     pub use crate::library::{Builder, Entry, Library};
-    pub use crate::passed::{Call, RawOption, RawString, RawText, require_place};
+    pub use crate::passed::{Call, Declared, RawOption, RawString, RawText, require_place};
     pub use everbyte_object as object;
 }

@@ -18,7 +18,7 @@ use std::mem::MaybeUninit;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed from C++",
     label = "not a value that both languages have",
-    note = "numbers, `bool`, `usize` and `&str` can be passed; methods take `&self`, these, and `&Journal<P>`",
+    note = "numbers, `bool`, `usize`, `&str` and structs with `#[derive(Passed)]` can be passed; methods take `&self`, these, and `&Journal<P>`",
     note = "what lies in a pool stays there: export its type, or pass the number or the text that finds it"
 )]
 pub unsafe trait Passed: Copy + 'static {
@@ -175,6 +175,25 @@ macro_rules! numbers {
             }
         }
     )* };
+}
+
+/// A struct that both languages declare; `#[derive(Passed)]`.
+///
+/// # Safety
+/// It is a number or a struct of numbers, and `OPTION` the name of an option of it.
+pub unsafe trait Declared: Passed<Raw = Self> {
+    /// The name of an option of it in descriptions.
+    const OPTION: &'static str;
+}
+
+// SAFETY: as `RawOption` says.
+unsafe impl<T: Declared> Returned for Option<T> {
+    type Raw = RawOption<T>;
+    const NAME: &'static str = T::OPTION;
+
+    fn into_raw(self) -> Result<RawOption<T>, Fault> {
+        Ok(RawOption::new(self))
+    }
 }
 
 numbers!(

@@ -19,10 +19,10 @@ pub fn number_of<P: MemPool>(j: &Journal<P>) -> u64 {
     j.running().id()
 }
 
-/// A byte that the code of another language keeps with an outermost transaction; 0 at its
+/// A word that the code of another language keeps with an outermost transaction; 0 at its
 /// beginning.
 #[inline]
-pub fn mark<P: MemPool>(j: &Journal<P>) -> &Cell<u8> {
+pub fn mark<P: MemPool>(j: &Journal<P>) -> &Cell<usize> {
     &j.running().mark
 }
 

@@ -1,14 +1,18 @@
 // Bad days: `bad_days STORE full`, a pool without room; `exit`, a program that ends in a lambda;
-// `fork`, children outside of a lambda and in one.
+// `fork`, children outside of a lambda and in one; `constructor`, one that throws; `jump` and
+// `leave`, a lambda that is left by `longjmp` and by `pthread_exit`, and `after`, what those leave.
 #include "archive.hpp"
 #include "shop.hpp"
 
 #include "require.hpp"
 
 #include <array>
+#include <csetjmp>
 #include <csignal>
+#include <stdexcept>
 #include <string>
 
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,6 +43,76 @@ void a_full_pool_refuses_and_stays_whole(const std::string& path) {
   REQUIRE(prices.size() == kept && kept > 0 && kept < 10000);  // as much as the span of 2 MiB
   archive::txn([&](auto& t) { prices.push(t, 2.0); });
   REQUIRE(prices.size() == kept + 1 && prices.at(kept) == 2.0);
+}
+
+// Values of C++ for which there is no room, as a new entry and in place of an old one.
+void a_value_that_finds_no_room_is_rolled_back(const std::string& path) {
+  shop pool(path, {.create = true, .size_max = 64u << 20, .span = 2u << 20});
+  auto all = pool.root<shop::kv_store<int, std::string>>("KVStore");
+  const std::string text(5000, 'x');
+  int kept = 0;
+  must_refuse(no_space, "", [&] {
+    for (;; ++kept) {
+      shop::txn([&](auto& t) {
+        all.put(t, -kept, "half");
+        all.put(t, kept + 1, text);
+      });
+    }
+  });
+  REQUIRE(kept > 10 && all.size() == 2 * static_cast<std::size_t>(kept));
+  must_refuse(no_space, "", [&] { shop::txn([&](auto& t) { all.put(t, 1, std::string(1 << 20, 'y')); }); });
+  REQUIRE(all.get(1) == text && all.get(kept) == text && all.get(1 - kept) == "half" && !all.get(-kept));
+  shop::txn([&](auto& t) { all.put(t, 1, "one"); });
+  REQUIRE(all.get(1) == "one" && all.get(2) == text);
+}
+
+struct picky {
+  std::uint64_t value;
+  explicit picky(std::uint64_t of) : value(of) {
+    if (of == 13) throw std::range_error("picky");
+  }
+  picky() : picky(0) {}
+};
+EVERBYTE_FIELDS(picky, value)
+
+// An exception of a constructor makes nothing; if it leaves the lambda, that is rolled back.
+void a_constructor_may_throw(const shop& pool) {
+  auto kept = pool.cpp_root<picky>("picky");
+  int caught = 0;
+  shop::txn([&](auto& t) {
+    kept.mut(t)->value = 1;
+    try {
+      t.make(std::in_place_type<picky>, 13u);
+    } catch (const std::range_error&) {
+      ++caught;
+    }
+    t.destroy(t.make(std::in_place_type<picky>, 12u));
+  });
+  try {
+    shop::txn([&](auto& t) {
+      kept.mut(t)->value = 2;
+      t.make(std::in_place_type<picky>, 12u);
+      t.make(std::in_place_type<picky>, 13u);
+    });
+  } catch (const std::range_error&) {
+    ++caught;
+  }
+  REQUIRE(caught == 2 && kept->value == 1);
+}
+
+std::jmp_buf before_the_lambda;
+
+[[gnu::noinline]] void jump_out(const shop::counter& counter) {
+  shop::txn([&](auto& t) {
+    counter.add(t, 100);
+    std::longjmp(before_the_lambda, 1);
+  });
+}
+
+// The next transaction ends the program: it would be a part of the one that was left.
+void a_lambda_is_left_by_longjmp(const shop::counter& counter) {
+  if (setjmp(before_the_lambda) == 0) jump_out(counter);
+  shop::txn([&](auto& t) { counter.add(t, 1); });
 }
 
 // Runs `body` in a child; answers its status.
@@ -77,6 +151,7 @@ int main(int, char** words) {
   std::string path = words[1], run = words[2];
   if (run == "full") {
     a_full_pool_refuses_and_stays_whole(path + ".full");
+    a_value_that_finds_no_room_is_rolled_back(path + ".values");
     return 0;
   }
   shop pool(path, {.create = true});
@@ -87,6 +162,21 @@ int main(int, char** words) {
       counter.add(t, 100);
       std::exit(0);
     });
+  }
+  if (run == "jump") a_lambda_is_left_by_longjmp(counter);
+  if (run == "leave") {
+    shop::txn([&](auto& t) {
+      counter.add(t, 100);
+      pthread_exit(nullptr);
+    });
+  }
+  if (run == "constructor") {
+    a_constructor_may_throw(pool);
+    return 0;
+  }
+  if (run == "after") {
+    REQUIRE(counter.value() == 2);
+    return 0;
   }
   REQUIRE(counter.value() == 1);
   a_child_of_fork_changes_nothing(pool, counter);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 using stock::shop;
 using enum everbyte::error_kind;
@@ -155,6 +156,88 @@ struct tree {
 };
 EVERBYTE_FIELDS(branch, depth, of)
 EVERBYTE_FIELDS(tree, branches, marks, first)
+
+// Each kind of number, in as many fields as a list may have.
+enum class wide_color : std::int32_t { blue = -1 };
+struct kinds {
+  bool flag;
+  char letter;
+  signed char small;
+  std::uint8_t byte;
+  std::int16_t i16;
+  std::uint16_t u16;
+  std::int32_t i32;
+  std::uint32_t u32;
+  std::int64_t i64;
+  std::uint64_t u64;
+  float single;
+  double twice;
+  color shade;
+  wide_color wide;
+  std::array<bool, 2> flags;
+  everbyte::pointer_t<kinds, shop> next;
+};
+EVERBYTE_FIELDS(kinds, flag, letter, small, byte, i16, u16, i32, u32, i64, u64, single, twice, shade, wide, flags, next)
+
+// Each length of a list compiles, and names its fields in their order.
+template <int>
+struct of_length;
+#define OF_LENGTH(number, ...)                          \
+  template <>                                           \
+  struct of_length<number> { std::int8_t __VA_ARGS__; }; \
+  EVERBYTE_FIELDS(of_length<number>, __VA_ARGS__)
+OF_LENGTH(1, a)
+OF_LENGTH(2, a, b)
+OF_LENGTH(3, a, b, c)
+OF_LENGTH(4, a, b, c, d)
+OF_LENGTH(5, a, b, c, d, e)
+OF_LENGTH(6, a, b, c, d, e, f)
+OF_LENGTH(7, a, b, c, d, e, f, g)
+OF_LENGTH(8, a, b, c, d, e, f, g, h)
+OF_LENGTH(9, a, b, c, d, e, f, g, h, i)
+OF_LENGTH(10, a, b, c, d, e, f, g, h, i, j)
+OF_LENGTH(11, a, b, c, d, e, f, g, h, i, j, k)
+OF_LENGTH(12, a, b, c, d, e, f, g, h, i, j, k, l)
+OF_LENGTH(13, a, b, c, d, e, f, g, h, i, j, k, l, m)
+OF_LENGTH(14, a, b, c, d, e, f, g, h, i, j, k, l, m, n)
+OF_LENGTH(15, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o)
+OF_LENGTH(16, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p)
+
+template <int... Numbers>
+constexpr bool may_live(std::integer_sequence<int, Numbers...>) {
+  return (everbyte::psafe<of_length<Numbers + 1>, shop> && ...);
+}
+static_assert(may_live(std::make_integer_sequence<int, 16>{}));
+
+void a_description_names_each_kind_of_number() {
+  REQUIRE(everbyte::bridge::description_of<kinds>() ==
+          "root kinds\nkinds 72 8 { flag: bool @0; letter: i8 @1; small: i8 @2; byte: u8 @3; i16: i16 @4; u16: u16 @6; "
+          "i32: i32 @8; u32: u32 @12; i64: i64 @16; u64: u64 @24; single: f32 @32; twice: f64 @40; shade: u8 @48; wide: i32 @52; "
+          "flags: [bool; 2] @56; next: pointer_t<kinds> @64 }\n");
+}
+
+// An object is built where its class may lie, and lies so in the pool.
+struct alignas(16) wide {
+  std::uint64_t first, second;
+  bool was_aligned;
+  wide() : first(1), second(2), was_aligned(is_aligned(this)) {}
+  // everbyte: allow(cast) to a number, which is compared alone
+  static bool is_aligned(const wide* at) { return reinterpret_cast<std::uintptr_t>(at) % alignof(wide) == 0; }
+};
+EVERBYTE_FIELDS(wide, first, second, was_aligned)
+
+void objects_are_aligned(const shop& pool) {
+  auto root = pool.cpp_root<wide>("wide");
+  REQUIRE(root->was_aligned && wide::is_aligned(&*root));
+  shop::txn([&](auto& t) {
+    for (int round = 0; round < 8; ++round) {
+      auto made = t.make(std::in_place_type<wide>);
+      REQUIRE(made->was_aligned && wide::is_aligned(&*made));
+      auto between = t.make(filled{1, 2});
+      t.destroy(made), t.destroy(between);
+    }
+  });
+}
 
 void a_description_has_the_classes_that_pointers_lead_to() {
   REQUIRE(everbyte::bridge::description_of<branch>() ==
@@ -324,10 +407,14 @@ int main(int, char** words) {
     a_long_chain_needs_no_deep_stack();
 #endif
     a_description_has_the_classes_that_pointers_lead_to();
+    a_description_names_each_kind_of_number();
+    objects_are_aligned(pool);
   } else {
     a_later_process_runs_the_destructor(kept);
     must_refuse(foreign, "root `first node` is no", [&] { pool.root<shop::counter>("first node"); });
     must_refuse(foreign, "root `first node` is no", [&] { pool.cpp_root<list>("first node"); });
+    // One of the same size.
+    must_refuse(foreign, "root `first node` is no", [&] { pool.cpp_root<sessions>("first node"); });
   }
   REQUIRE(all->size == 2 && sum(all) == 3);
 }

@@ -6,11 +6,13 @@
 
 #include <everbyte/std.hpp>
 
+#include <deque>
 #include <iterator>
 #include <map>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 using stock::shop;
@@ -131,6 +133,101 @@ void a_walk_removes_elements(const in_pool<std::unordered_map<std::string, std::
   REQUIRE(map.lower_bound(key{0, 5}) == map.begin() && map.upper_bound(key{1, 19}) == map.end());
 }
 
+template <class Action>
+void must_be_out_of_range(Action&& action) {
+  bool was_caught = false;
+  try {
+    shop::txn([&](auto& t) { action(t); });
+  } catch (const std::out_of_range&) {
+    was_caught = true;
+  }
+  REQUIRE(was_caught);
+}
+
+// Results are std's, and places that are none are out of range.
+void sequences_answer_as_those_of_std(const shop& pool) {
+  auto numbers = pool.root<in_pool<std::vector<std::int16_t>>>("answers");
+  auto text = pool.root<in_pool<std::string>>("text of answers");
+  auto all = pool.root<in_pool<std::deque<int>>>("deque of answers");
+  must_be_out_of_range([&](auto& t) { all.pop_front(t); });
+  must_be_out_of_range([&](auto& t) { all.pop_back(t); });
+  shop::txn([&](auto& t) {
+    for (std::int16_t number = 0; number < 6; ++number) numbers.push_back(t, number), all.push_back(t, number);
+    auto at = numbers.insert(t, numbers.begin() + 4, std::int16_t(40));
+    REQUIRE(at == numbers.begin() + 4 && *at == 40 && numbers.size() == 7);
+    at = numbers.erase(t, numbers.begin() + 1);
+    REQUIRE(at == numbers.begin() + 1 && *at == 2);
+    at = numbers.erase(t, numbers.begin() + 1, numbers.begin() + 3);
+    REQUIRE(at == numbers.begin() + 1 && *at == 40 && numbers.size() == 4);
+    text.assign(t, "abcdef");
+    text.erase(t, 1, 2);
+    REQUIRE(text == "adef");
+    text.erase(t, 3);
+    REQUIRE(text == "ade");
+    text.insert(t, 3, "x");
+    text.insert(t, 1, "y");
+    text.push_back(t, 'z');
+    REQUIRE(text == "aydexz" && text.find("d") == 2 && text[5] == 'z' && !text.empty());
+    text.erase(t, text.size());
+    auto place = all.insert(t, all.begin() + 2, 20);
+    REQUIRE(*place == 20 && place - all.begin() == 2 && all.size() == 7);
+    place = all.erase(t, place);
+    REQUIRE(*place == 2 && place - all.begin() == 2);
+    place = all.erase(t, all.begin() + 1, all.begin() + 3);
+    REQUIRE(*place == 3 && place - all.begin() == 1 && all.size() == 4);
+    all.set(t, 3, 50);
+    all.push_front(t, -1);
+    all.pop_back(t);
+    all.pop_front(t);
+  });
+  REQUIRE((std::vector<std::int16_t>(numbers.begin(), numbers.end()) == std::vector<std::int16_t>{0, 40, 4, 5}));
+  REQUIRE((std::vector<int>(all.begin(), all.end()) == std::vector<int>{0, 3, 4}) && all.front() == 0 && all.back() == 4);
+  REQUIRE(*numbers.rbegin() == 5 && numbers.rend() - numbers.rbegin() == 4 && *--numbers.rend() == 0);
+  REQUIRE((std::vector<int>(all.rbegin(), all.rend()) == std::vector<int>{4, 3, 0}));
+  shop::txn([&](auto& t) {
+    numbers.resize(t, 6, numbers.back());
+    REQUIRE(numbers.size() == 6 && numbers[3] == 5 && numbers[5] == 5);
+    numbers.resize(t, 2);
+    REQUIRE(numbers.size() == 2 && numbers[1] == 40);
+    numbers.resize(t, 3);
+    REQUIRE(numbers.size() == 3 && numbers[2] == 0);
+    numbers.assign(t, all.begin(), all.end());
+    REQUIRE((std::vector<int>(numbers.begin(), numbers.end()) == std::vector<int>{0, 3, 4}));
+  });
+  must_be_out_of_range([&](auto& t) { text.insert(t, 7, "x"); });
+  must_be_out_of_range([&](auto& t) { text.erase(t, 7); });
+  must_be_out_of_range([&](auto& t) { all.set(t, 3, 1); });
+  must_be_out_of_range([&](auto& t) { *all.mut(t, 3) = 1; });
+  must_be_out_of_range([&](auto&) { all.at(3); });
+  auto one = all.begin(), other = all.end();
+  REQUIRE(other - one == 3 && one - other == -3 && one < other && one[2] == 4 && *(other - 1) == 4 && *(1 + one) == 3);
+  one += 2, other -= 2;
+  REQUIRE(*one == 4 && *other == 3 && *one-- == 4 && *--one == 0 && *other++ == 3 && *++one == 3 && other > one && one == all.begin() + 1);
+}
+
+void maps_answer_as_those_of_std(const shop& pool) {
+  auto map = pool.root<in_pool<std::map<int, std::string>>>("map of answers");
+  auto set = pool.root<in_pool<std::unordered_set<int>>>("set of answers");
+  shop::txn([&](auto& t) {
+    auto [at, is_new] = map.emplace(t, 2, "two");
+    REQUIRE(is_new && at->first == 2 && at->second == "two");
+    REQUIRE(!map.emplace(t, 2, "again").second && !map.try_emplace(t, 2, "again").second && map.at(2) == "two");
+    REQUIRE(!map.insert_or_assign(t, 2, "now").second && map.at(2) == "now" && map.insert(t, {4, "four"}).second);
+    REQUIRE(map.insert_or_assign(t, 6, "six").first->second == "six");
+    REQUIRE(map.lower_bound(2)->first == 2 && map.lower_bound(3)->first == 4 && map.lower_bound(7) == map.end());
+    REQUIRE(map.upper_bound(2)->first == 4 && map.upper_bound(3)->first == 4 && map.upper_bound(6) == map.end());
+    auto [from, to] = map.equal_range(4);
+    REQUIRE(from->first == 4 && to->first == 6 && map.equal_range(5).first == map.equal_range(5).second);
+    REQUIRE((*map.rbegin()).first == 6 && (*++map.rbegin()).first == 4 && (*--map.rend()).second == "now");
+    REQUIRE(map.erase(t, 5) == 0 && map.erase(t, 4) == 1 && map.count(4) == 0 && map.count(2) == 1);
+    REQUIRE(map.erase(t, map.begin())->first == 6 && map.size() == 1);
+    REQUIRE(set.insert(t, 1).second && !set.insert(t, 1).second && *set.emplace(t, 2).first == 2);
+    auto [here, behind] = set.equal_range(1);
+    REQUIRE(*here == 1 && std::distance(here, behind) == 1 && set.equal_range(3).first == set.end() && set.equal_range(3).second == set.end());
+    REQUIRE(set.erase(t, 3) == 0 && set.erase(t, 1) == 1 && set.size() == 1 && *set.begin() == 2 && ++set.begin() == set.end());
+  });
+}
+
 void a_root_keeps_its_container_and_its_elements(const shop& pool) {
   must_refuse(foreign, "", [&] { pool.root<in_pool<std::vector<long>>>("numbers"); });
   must_refuse(foreign, "", [&] { pool.root<in_pool<std::deque<int>>>("numbers"); });
@@ -157,5 +254,7 @@ int main(int, char** arguments) {
   an_exception_of_a_key_rolls_back(pool.root<in_pool<std::unordered_map<key, std::uint32_t>>>("hashed"));
   a_container_takes_its_own_elements(numbers, texts, text);
   elements_keep_their_places(words);
+  sequences_answer_as_those_of_std(pool);
+  maps_answer_as_those_of_std(pool);
   a_walk_removes_elements(words, map);
 }

@@ -160,6 +160,42 @@ EVERBYTE_FIELDS(turned, second, first)
 void fields_in_another_order(const shop& pool) {
   pool.cpp_root<turned>("x", {1, 2});
 }
+//@ are not listed in their order
+struct with_unnamed_bits { std::int32_t first; std::int32_t : 32; };
+EVERBYTE_FIELDS(with_unnamed_bits, first)
+void bytes_that_no_field_has(const shop& pool) {
+  pool.cpp_root<with_unnamed_bits>("x", {1});
+}
+//@ an alignment of over 16
+struct alignas(32) far_apart { std::int64_t of[4]; };
+EVERBYTE_FIELDS(far_apart, of)
+void an_alignment_that_the_heap_does_not_have(const shop& pool) {
+  pool.cpp_root<far_apart>("x");
+}
+//@ a field of this class cannot live in the pool
+struct plain_pointers { std::int64_t count; listed* of[2]; };
+EVERBYTE_FIELDS(plain_pointers, count, of)
+void an_array_of_plain_pointers(const shop& pool) {
+  pool.cpp_root<plain_pointers>("x");
+}
+//@ a field of this class cannot live in the pool
+struct array_of_pointers { std::array<listed*, 2> of; };
+EVERBYTE_FIELDS(array_of_pointers, of)
+void an_array_of_std_of_plain_pointers(const shop& pool) {
+  pool.cpp_root<array_of_pointers>("x");
+}
+//@ a field of this class cannot live in the pool
+struct array_of_nothing { std::int64_t count; std::array<std::int64_t, 0> of; };
+EVERBYTE_FIELDS(array_of_nothing, count, of)
+void an_array_of_nothing(const shop& pool) {
+  pool.cpp_root<array_of_nothing>("x");
+}
+//@ a field of this class cannot live in the pool
+struct long_number { long double value; };
+EVERBYTE_FIELDS(long_number, value)
+void a_number_that_compilers_pad(const shop& pool) {
+  pool.cpp_root<long_number>("x");
+}
 //@ non-static data members | have non-static data
 struct with_a_base : listed { std::int64_t own; };
 EVERBYTE_FIELDS(with_a_base, value, next, own)
@@ -190,6 +226,18 @@ void a_hash_table_of_std_in_a_hash_table(const shop& pool) {
 //@ use POOL::make_persistent
 void a_vector_in_a_persistent_vector(const shop& pool) {
   pool.root<shop::make_persistent<std::vector<std::vector<int>>>>("x");
+}
+//@ whatever allocator it has
+void a_vector_of_std_over_the_allocator_of_a_pool() {
+  std::vector<int, everbyte::allocator<int, shop>> numbers;
+}
+//@ whatever allocator it has
+void a_list_of_std_over_the_allocator_of_a_pool() {
+  std::list<int, everbyte::allocator<int, shop>> numbers;
+}
+//@ whatever allocator it has
+void a_hash_table_of_std_over_the_allocator_of_a_pool() {
+  std::unordered_set<int, std::hash<int>, std::equal_to<int>, everbyte::allocator<int, shop>> numbers;
 }
 //@ with the order, hash and allocator that std gives them
 void a_map_of_another_order(const shop& pool) {
@@ -239,6 +287,49 @@ struct with_a_destructor { std::int64_t value; ~with_a_destructor(); };
 EVERBYTE_FIELDS(with_a_destructor, value)
 void a_destructor(const shop& pool, const with_a_destructor& value) {
   pool.cpp_root<with_a_destructor>("x", value);
+}
+//@ would run for each copy
+struct moved_with_a_destructor {
+  std::int64_t value;
+  moved_with_a_destructor() = default;
+  moved_with_a_destructor(moved_with_a_destructor&&) noexcept;
+  moved_with_a_destructor& operator=(const moved_with_a_destructor&) = delete;
+  ~moved_with_a_destructor();
+};
+EVERBYTE_FIELDS(moved_with_a_destructor, value)
+void a_destructor_of_a_class_that_moves() {
+  shop::txn([&](auto& t) { t.make(std::in_place_type<moved_with_a_destructor>); });
+}
+//@ would run for each copy
+struct assigned_with_a_destructor {
+  std::int64_t value;
+  assigned_with_a_destructor() = default;
+  assigned_with_a_destructor(const assigned_with_a_destructor&) = delete;
+  assigned_with_a_destructor& operator=(const assigned_with_a_destructor&);
+  ~assigned_with_a_destructor();
+};
+EVERBYTE_FIELDS(assigned_with_a_destructor, value)
+void a_destructor_of_a_class_that_is_assigned() {
+  shop::txn([&](auto& t) { t.make(std::in_place_type<assigned_with_a_destructor>); });
+}
+//@ it is copied as bytes
+struct copied_by_code {
+  std::int64_t value;
+  copied_by_code() = default;
+  copied_by_code(const copied_by_code& other) : value(other.value + 1) {}
+};
+EVERBYTE_FIELDS(copied_by_code, value)
+void a_copy_constructor(const shop& pool) {
+  pool.cpp_root<copied_by_code>("x");
+}
+//@ it is copied as bytes
+struct assigned_by_code {
+  std::int64_t value;
+  assigned_by_code& operator=(const assigned_by_code&);
+};
+EVERBYTE_FIELDS(assigned_by_code, value)
+void an_assignment(const shop& pool) {
+  pool.cpp_root<assigned_by_code>("x");
 }
 struct ending {
   std::int64_t value;

@@ -5,6 +5,8 @@
 
 #include "require.hpp"
 
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -121,6 +123,27 @@ void roots_have_names_and_types(const shop& pool) {
   REQUIRE(visits.size() == 1 && visits.at(0) == 4u);
 }
 
+// A struct that both languages declare crosses as it is, and may be a field of a class of C++.
+struct shelf {
+  stock::place at;
+  std::int32_t number;
+};
+EVERBYTE_FIELDS(shelf, at, number)
+
+void structs_of_both_languages_cross(const shop& pool) {
+  auto places = pool.root<shop::places>("places");
+  REQUIRE(!places.last());
+  shop::txn([&](auto& t) {
+    places.push(t, {1.5, 65535, -2.5f});
+    places.push(t, stock::place{.east = -0.25, .shelf = 7, .north = 8});
+  });
+  auto first = places.at(0), last = places.last().value();
+  REQUIRE(first.east == 1.5 && first.shelf == 65535 && first.north == -2.5f && places.size() == 2);
+  REQUIRE(last.east == -0.25 && last.shelf == 7 && last.north == 8);
+  auto kept = pool.cpp_root<shelf>("shelf", {first, 3});
+  REQUIRE(kept->at.north == -2.5f && kept->number == 3);
+}
+
 // One template serves both pools, and each call goes to its own.
 template <class Pool>
 std::int64_t add_two(const stock::counter<Pool>& counter) {
@@ -202,6 +225,21 @@ void threads_make_and_destroy_objects(const std::string& path) {
   second.join();
 }
 
+// Bytes that commits have only written to the log reach their place in the file.
+void sync_reaches_the_library(const std::string& path) {
+  auto bytes = [&] {
+    std::ifstream file(path + ".synced", std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  archive pool(path + ".synced", {.create = true, .backend = "file", .durability = "process", .size_max = 64u << 20});
+  auto counter = pool.root<archive::counter>("count");
+  pool.sync();
+  archive::txn([&](auto& t) { counter.add(t, 1); });
+  auto before = bytes();
+  pool.sync();
+  REQUIRE(bytes() != before);
+}
+
 void errors_of_opening_are_exceptions(const std::string& path) {
   must_refuse(io, "absent", [&] { archive pool(path + ".absent"); });
   must_refuse(invalid, "is none of auto", [&] { archive pool(path + ".archive", {.backend = "tape"}); });
@@ -223,7 +261,8 @@ int main(int, char** words) {
     REQUIRE(counter.value() == 12);
     REQUIRE(goods.count("pears") == 3u);
     auto visits = pool.root<shop::visits>("visits");
-    REQUIRE(visits.size() == 1 && visits.at(0) == 4u);
+    REQUIRE(visits.size() == 1 && visits.at(0) == 4u && visits.last() == 4u);
+    REQUIRE(pool.root<shop::places>("places").at(0).east == 1.5 && pool.cpp_root<shelf>("shelf")->at.shelf == 65535);
     return 0;
   }
   auto prices = pool.root<shop::prices>("prices");
@@ -235,10 +274,12 @@ int main(int, char** words) {
   errors_of_methods_are_exceptions(goods);
   a_transaction_belongs_to_its_thread_and_lambda(counter);
   roots_have_names_and_types(pool);
+  structs_of_both_languages_cross(pool);
   two_pools_are_independent(path, counter);
   a_pool_stays_open_for_its_roots(path);
   moved_objects_are_defined(path);
   a_pool_closed_in_its_own_lambda_refuses(path);
   threads_make_and_destroy_objects(path);
+  sync_reaches_the_library(path);
   errors_of_opening_are_exceptions(path);
 }

@@ -114,7 +114,10 @@ pub struct Series<T: PSafe<P>, P: MemPool> {
 }
 
 #[export(instances)]
-impl<T: PSafe<P> + Passed + Returned + Copy, P: MemPool> Series<T, P> {
+impl<T: PSafe<P> + Passed + Returned + Copy, P: MemPool> Series<T, P>
+where
+    Option<T>: Returned,
+{
     /// Empty.
     pub fn new(_: &Journal<P>) -> Self {
         Series { items: PRefCell::new(PVec::new()) }
@@ -130,16 +133,33 @@ impl<T: PSafe<P> + Passed + Returned + Copy, P: MemPool> Series<T, P> {
         self.items.borrow()[index]
     }
 
+    /// The number that was added last.
+    pub fn last(&self) -> Option<T> {
+        self.items.borrow().last().copied()
+    }
+
     /// Adds a number at the end.
     pub fn push(&self, value: T, j: &Journal<P>) {
         self.items.borrow_mut(j).push(value, j);
     }
 }
 
+/// A place, declared in both languages: an instance of a series holds it as it is.
+#[derive(Clone, Copy, PSafe, Passed)]
+#[repr(C)]
+pub struct Place {
+    /// To the east.
+    pub east: f64,
+    /// A number of the shelf.
+    pub shelf: u16,
+    /// To the north.
+    pub north: f32,
+}
+
 library! {
     name stock;
     pool Shop {
-        Counter, Inventory, Series<f64> as prices, Series<u32> as visits,
+        Counter, Inventory, Series<f64> as prices, Series<u32> as visits, Series<Place> as places,
         SearchTree, Btree<u64, u64, 8> as btree8, WordCount, template<K> List<K>, Tally,
         template<K, V> KvStore<K, V>, std
     }

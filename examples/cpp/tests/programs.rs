@@ -4,6 +4,7 @@ use everbyte_bridge::{Roots, RootsOf, checker, headers};
 use everbyte_object::{Pool, UntypedPool};
 use everbyte_store::Store;
 use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -50,6 +51,7 @@ fn headers_are_made_of_a_library_and_compared_with_it() {
             "inventory.hpp",
             "kv_store.hpp",
             "list.hpp",
+            "places.hpp",
             "prices.hpp",
             "search_tree.hpp",
             "std_deque.hpp",
@@ -110,6 +112,7 @@ fn build(mut compiler: Command, source: &str, into: &Path) -> PathBuf {
 fn command(program: &Path, store: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.arg(store).args(words).env("EVERBYTE_BACKEND", "shm");
+    command.env_remove("LD_LIBRARY_PATH"); // cargo's has the library of an earlier `cargo build`, too
     command
 }
 
@@ -167,10 +170,43 @@ fn classes_of_cpp_live_in_a_pool_and_a_changed_one_is_refused() {
         let (program, store) = (build(now, "classes.cpp", dir.path()), dir.path().join("store"));
         for part in ["first", "second"] {
             succeed(&program, &store, &[part]);
+            let store = open(&store);
+            let report = UntypedPool::open(&store, "shop").unwrap().examine(&|_| ());
+            assert!(report.findings().is_empty(), "{:?}", report.findings());
         }
         if name == "g++" {
             changed.arg("-DCHANGED");
             succeed(&build(changed, "classes.cpp", dir.path()), &store, &["changed"]);
+        }
+    }
+}
+
+/// A program that makes no object of a class has its destructor, for those that it finds.
+#[test]
+fn a_destructor_is_found_by_a_program_that_only_finds_its_objects() {
+    for name in COMPILERS {
+        let (Some(mut makes), Some(finds)) = (compiler(name), compiler(name)) else { continue };
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("store");
+        makes.arg("-DMAKES");
+        succeed(&build(makes, "later.cpp", dir.path()), &store, &[]);
+        succeed(&build(finds, "later.cpp", dir.path()), &store, &[]);
+    }
+}
+
+/// A template of C++ over the allocator of a pool; tools follow its pointers without its program.
+#[test]
+fn a_template_of_cpp_takes_the_allocator_of_a_pool() {
+    for name in COMPILERS {
+        let Some(mut compiler) = compiler(name) else { continue };
+        compiler.args((name == "g++").then_some("-fsanitize=address,undefined"));
+        let dir = tempfile::tempdir().unwrap();
+        let (program, store) = (build(compiler, "own_template.cpp", dir.path()), dir.path().join("store"));
+        for part in ["first", "second"] {
+            succeed(&program, &store, &[part]);
+            let store = open(&store);
+            let report = UntypedPool::open(&store, "shop").unwrap().examine(&|_| ());
+            assert!(report.findings().is_empty(), "{:?}", report.findings());
         }
     }
 }
@@ -256,11 +292,12 @@ fn an_inventory_outlives_its_program() {
 }
 
 /// A list whose links are Rust's, as the root "list1", and a number that threads share; by libc++,
-/// too, without exceptions and RTTI, and in turns.
+/// too, by both compilers without exceptions and RTTI, and in turns.
 #[test]
 fn a_list_of_rust_and_a_shared_number_by_every_library_of_std() {
-    let forms: [(&str, &[&str]); 3] = [
+    let forms: [(&str, &[&str]); 4] = [
         ("g++", &[]),
+        ("g++", &["-fno-exceptions", "-fno-rtti"]),
         ("clang++", &["-stdlib=libc++"]),
         ("clang++", &["-stdlib=libc++", "-fno-exceptions", "-fno-rtti"]),
     ];
@@ -349,6 +386,7 @@ fn two_libraries_and_libeverbyte_share_a_process() {
     for header in std::fs::read_dir(generated()).unwrap().map(Result::unwrap) {
         let text = std::fs::read_to_string(header.path()).unwrap();
         let text = text.replace("namespace stock", "namespace depot").replace("::stock::", "::depot::");
+        let text = text.replace("(stock::", "(depot::");
         let text = text.replace("everbyte_bridge_stock", "everbyte_bridge_depot").replace("_5_stock_", "_5_depot_");
         std::fs::write(headers.join(header.file_name()), text).unwrap();
     }
@@ -520,14 +558,21 @@ fn random_programs_agree_with_std_and_survive_kills() {
     }
 }
 
-/// A pool that fills up, a program that ends in its lambda, children of fork: the pool stays whole.
+/// A pool that fills up, a program that ends in its lambda, children of fork, a constructor that
+/// throws, lambdas that are left by `longjmp` and `pthread_exit`: the pool stays whole.
 #[test]
 fn bad_days_leave_the_pool_whole() {
     let Some(compiler) = compiler("g++") else { return };
     let dir = tempfile::tempdir().unwrap();
     let (program, store) = (build(compiler, "bad_days.cpp", dir.path()), dir.path().join("store"));
-    for part in ["full", "exit", "fork"] {
+    for part in ["full", "exit", "fork", "constructor"] {
         succeed(&program, &store, &[part]);
+    }
+    for (part, said) in [("jump", "was left by `longjmp`"), ("leave", "exception not rethrown")] {
+        let ended = run(&program, &store, &[part]);
+        let text = text_of(&ended);
+        assert!(ended.status.signal() == Some(6) && text.contains(said), "{part}: {:?} {text}", ended.status);
+        succeed(&program, &store, &["after"]);
     }
     let store = open(&store);
     let report = UntypedPool::open(&store, "shop").unwrap().examine(&|_| ());
@@ -615,6 +660,37 @@ fn names_of_the_headers_own_parts_may_be_exported() {
         let output = compiler.arg("-fsyntax-only").arg(dir.path().join("odd.cpp")).output().unwrap();
         assert!(output.status.success(), "{}", text_of(&output));
     }
+}
+
+/// Headers of two builds in one file do not compile; in two files of one program, the older ones
+/// end it at the start.
+#[test]
+fn headers_of_two_builds_are_not_mixed() {
+    let Some(mut mixed) = compiler("g++") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let text = everbyte_bridge::describe_library(&library()).unwrap().to_string();
+    let older = text.replace("change add(by: i64) -> i64", "change add(by: i32) -> i64");
+    let older = headers::generate(&everbyte_bridge::Description::parse(&older).unwrap()).unwrap();
+    let [both, old] = ["both", "old"].map(|name| dir.path().join(name));
+    headers::write(&generate(), &both).unwrap();
+    let stale = older.iter().find(|header| header.name == "counter.hpp").unwrap();
+    headers::write(std::slice::from_ref(stale), &both).unwrap();
+    let refused = mixed.arg("-iquote").arg(&both).arg("-fsyntax-only").arg(program("inventory.cpp")).output().unwrap();
+    let said = text_of(&refused);
+    assert!(!refused.status.success() && said.contains("`lib.h` and `counter.hpp` are of different builds"), "{said}");
+
+    headers::write(&older, &old).unwrap();
+    let (object, source) = (dir.path().join("old.o"), dir.path().join("old.cpp"));
+    std::fs::write(&source, "#include \"lib.h\"\n").unwrap();
+    let mut first = compiler("g++").unwrap();
+    first.arg("-iquote").arg(&old).args(["-c", "-o"]).arg(&object).arg(&source);
+    assert!(first.status().unwrap().success());
+    let mut second = compiler("g++").unwrap();
+    second.arg(&object);
+    let refused = run(&build(second, "inventory.cpp", dir.path()), &dir.path().join("store"), &[]);
+    assert!(
+        refused.status.code() == Some(78) && text_of(&refused).contains("`change add(by: i32) -> i64` in the header")
+    );
 }
 
 /// A header of another library ends its program before anything is opened, with the difference.

@@ -9,6 +9,9 @@ use std::fmt::Write;
 
 /// A type of the description in C++; `classes` are the parameters of the template.
 fn of(of: &str, classes: &[String], place: &str) -> Result<String, Error> {
+    if let Some(declared) = Declared::parse(of) {
+        return Ok(declared.name.into());
+    }
     if let Some(inner) = of.strip_prefix("Option<").and_then(|of| of.strip_suffix('>')) {
         return Ok(format!("std::optional<{}>", self::of(inner, classes, place)?));
     }
@@ -56,6 +59,66 @@ fn unknown(of: &str, place: &str) -> Error {
     Error::Header { place: place.into(), detail }
 }
 
+/// A struct that both languages declare, as a type of the description.
+struct Declared<'d> {
+    name: &'d str,
+    size: &'d str,
+    align: &'d str,
+    /// Name, number and place of each field.
+    fields: Vec<[&'d str; 3]>,
+}
+
+impl<'d> Declared<'d> {
+    /// `None` if `of` is none: `struct point 16 8 { x: f64 @0; y: f64 @8 }`.
+    fn parse(of: &'d str) -> Option<Declared<'d>> {
+        let (head, fields) = of.strip_prefix("struct ")?.strip_suffix(" }")?.split_once(" { ")?;
+        let mut head = head.split(' ');
+        let (name, size, align) = (head.next()?, head.next()?, head.next()?);
+        let field = |text: &'d str| {
+            let (name, rest) = text.split_once(": ")?;
+            let (number, at) = rest.split_once(" @")?;
+            Some([name, number, at])
+        };
+        let fields = fields.split("; ").map(field).collect::<Option<_>>()?;
+        Some(Declared { name, size, align, fields })
+    }
+
+    /// Its declaration in the namespace of the library, and its list of fields behind that.
+    fn text(&self, library: &str, taken: &[&str]) -> Result<[String; 2], Error> {
+        let own = beside(self.name, taken, self.name)?;
+        let (mut text, mut fits) = (format!("struct {own} {{\n"), String::new());
+        for [field, number, at] in &self.fields {
+            let field = beside(field, &[own], own)?;
+            let _ = writeln!(text, "  {} {field};", of(number, &[], own)?);
+            let _ = write!(fits, " && offsetof({own}, {field}) == {at}");
+        }
+        let (size, align) = (self.size, self.align);
+        let _ = writeln!(text, "}};\nstatic_assert(sizeof({own}) == {size} && alignof({own}) == {align}{fits});");
+        let names: Vec<&str> = self.fields.iter().map(|[field, ..]| *field).collect();
+        Ok([text, format!("EVERBYTE_FIELDS({library}::{own}, {})\n", names.join(", "))])
+    }
+
+    /// The structs in the signatures of methods: their names, and their types.
+    fn of_methods(methods: &[MethodLine]) -> impl Iterator<Item = (&str, &str)> {
+        let types = methods.iter().flat_map(|one| one.parameters.iter().map(|one| &*one.of).chain([&*one.returns]));
+        let inner = types.map(|of| of.strip_prefix("Option<").and_then(|of| of.strip_suffix('>')).unwrap_or(of));
+        inner.filter_map(|of| Some((Declared::parse(of)?.name, of)))
+    }
+
+    /// The structs of a library, by their names.
+    fn all(description: &Description) -> Result<BTreeMap<&str, &str>, Error> {
+        let mut all = BTreeMap::new();
+        let types = description.pools.iter().flat_map(|pool| &pool.types);
+        for (name, of) in types.flat_map(|one| Declared::of_methods(&one.methods)) {
+            if *all.entry(name).or_insert(of) != of {
+                let detail = "two structs that cross have one name in lower case: rename one".into();
+                return Err(Error::Header { place: name.into(), detail });
+            }
+        }
+        Ok(all)
+    }
+}
+
 /// A type, as all pools that have it describe it, with the index of its first function in each.
 struct SharedType<'d> {
     of: &'d TypeLines,
@@ -80,18 +143,42 @@ pub(super) fn generate(description: &Description) -> Result<Vec<Header>, Error> 
             next += TYPE_ENTRIES + one.methods.len();
         }
     }
-    let mut headers = vec![lib(library, description)];
+    let build = Build::of(library, description);
+    let mut headers = vec![lib(library, description, &build)?];
     for (index, pool) in description.pools.iter().enumerate() {
-        headers.push(pool_header(library, pool, firsts[index])?);
+        headers.push(pool_header(library, pool, firsts[index], &build)?);
     }
     for shared in types.values() {
         if description.pools.iter().any(|pool| pool.name == shared.of.name) {
             let detail = "a pool and a type have one name: name the type, as in `T as name`".into();
             return Err(Error::Header { place: shared.of.name.clone(), detail });
         }
-        headers.push(type_header(library, shared)?);
+        headers.push(type_header(library, shared, &build)?);
     }
     Ok(headers)
+}
+
+/// The mark of the headers that were made together: those of another build are not mixed with them,
+/// in a file or in a program.
+struct Build {
+    /// The macro of `lib.h` that has it.
+    word: String,
+    number: String,
+}
+
+impl Build {
+    fn of(library: &str, description: &Description) -> Build {
+        // FNV-1a: it tells builds apart, and decides nothing.
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        let hash = description.interface().bytes().fold(0xcbf2_9ce4_8422_2325, step);
+        Build { word: format!("EVERBYTE_BRIDGE_{}_{library}_build", library.len()), number: format!("0x{hash:016x}") }
+    }
+
+    /// The lines by which a header is refused beside `lib.h` of another build.
+    fn required(&self, file: &str) -> String {
+        let say = "are of different builds: make the headers anew with `everbyte bridge build`";
+        format!("#if {} != {}u\n#error \"`lib.h` and `{file}` {say}\"\n#endif\n", self.word, self.number)
+    }
 }
 
 /// The first lines of a file. Its guard is that of no other file: the length says where the name of
@@ -103,9 +190,10 @@ fn head(library: &str, file: &str) -> String {
     )
 }
 
-fn lib(library: &str, description: &Description) -> Header {
+fn lib(library: &str, description: &Description, build: &Build) -> Result<Header, Error> {
     let mut text = head(library, "lib.h");
-    text += "#include <everbyte/bridge.hpp>\n\n";
+    let _ = writeln!(text, "#include <everbyte/bridge.hpp>\n\n#define {} {}u\n", build.word, build.number);
+    let of_build = format!("everbyte_detail_{}", &build.number[2..]);
     let symbol = format!("everbyte_bridge_{library}");
     let _ = writeln!(
         text,
@@ -113,26 +201,40 @@ fn lib(library: &str, description: &Description) -> Header {
     );
     let _ = writeln!(
         text,
-        "namespace {library} {{\n\nstruct everbyte_detail {{\n  static constexpr const char* name = \"{library}\";"
+        "namespace {library} {{\n\nstruct {of_build} {{\n  static constexpr const char* name = \"{library}\";"
     );
     text += "  static constexpr std::string_view description =\n";
     let lines: Vec<String> = description.interface().lines().map(|line| format!("      \"{line}\\n\"")).collect();
     let _ = writeln!(text, "{};", lines.join("\n"));
     text += "  static const everbyte::bridge::entry* attach(everbyte::bridge::raw_text expected, everbyte::bridge::raw_text* difference) {\n";
     let _ = writeln!(text, "    return {symbol}(expected, difference);\n  }}\n}};\n");
-    text += "/* A program with an older header ends when it starts. */\n";
-    text +=
-        "inline const bool everbyte_is_attached = everbyte::bridge::table<everbyte_detail>::entries() != nullptr;\n\n";
-    let _ = writeln!(text, "}}  // namespace {library}\n\n#endif");
-    Header { name: "lib.h".into(), text }
+    let _ = writeln!(text, "using everbyte_detail = {of_build};\n");
+    text += "/* A program with an older header, in any of its files, ends when it starts. */\n";
+    let _ = writeln!(
+        text,
+        "inline const bool {} = everbyte::bridge::table<everbyte_detail>::entries() != nullptr;\n",
+        of_build.replace("detail", "is_attached")
+    );
+    let types = description.pools.iter().flat_map(|pool| &pool.types).map(|one| &*one.name);
+    let taken: Vec<&str> = types.chain(description.pools.iter().map(|pool| &*pool.name)).chain([library]).collect();
+    let mut lists = String::new();
+    for of in Declared::all(description)?.into_values() {
+        let [declared, list] = Declared::parse(of).expect("`all` parses it").text(library, &taken)?;
+        let _ = writeln!(text, "/* As in Rust. */\n{declared}");
+        lists += &list;
+    }
+    let _ = writeln!(text, "}}  // namespace {library}\n{lists}\n#endif");
+    Ok(Header { name: "lib.h".into(), text })
 }
 
-fn pool_header(library: &str, pool: &PoolLines, first: usize) -> Result<Header, Error> {
+fn pool_header(library: &str, pool: &PoolLines, first: usize, build: &Build) -> Result<Header, Error> {
     let own = name(&pool.name, &pool.name)?;
     let mut text = head(library, &format!("{own}.hpp"));
+    let _ = writeln!(text, "#include \"lib.h\"");
     for one in &pool.types {
         let _ = writeln!(text, "#include \"{}.hpp\"", one.name);
     }
+    text += &build.required(&format!("{own}.hpp"));
     let _ = writeln!(text, "\nnamespace {library} {{\n\n/* A pool. */");
     let _ = writeln!(text, "class {own} : public everbyte::bridge::pool<{own}, everbyte_detail, {first}> {{\n public:");
     let _ = writeln!(text, "  static constexpr const char* type_name = \"{own}\";");
@@ -149,10 +251,10 @@ fn pool_header(library: &str, pool: &PoolLines, first: usize) -> Result<Header, 
     Ok(Header { name: format!("{own}.hpp"), text })
 }
 
-fn type_header(library: &str, shared: &SharedType<'_>) -> Result<Header, Error> {
+fn type_header(library: &str, shared: &SharedType<'_>, build: &Build) -> Result<Header, Error> {
     let own = of_type(&shared.of.name, &shared.of.name)?;
     let mut text = head(library, &format!("{own}.hpp"));
-    let _ = writeln!(text, "#include \"lib.h\"\n\nnamespace {library} {{\n");
+    let _ = writeln!(text, "#include \"lib.h\"\n{}\nnamespace {library} {{\n", build.required(&format!("{own}.hpp")));
     for (pool, _) in &shared.pools {
         let _ = writeln!(text, "class {pool};");
     }
@@ -203,12 +305,14 @@ fn method_text(one: &TypeLines, method: &MethodLine, index: usize) -> Result<Str
     let place = format!("{}::{}", one.name, method.name);
     // A method does not have the name of its class, nor anything that of a template's parameter.
     let classes: Vec<&str> = one.classes.iter().map(String::as_str).collect();
-    let called = beside(&method.name, &[&classes[..], &[&one.name]].concat(), &place)?;
+    // Nor that of a struct, which it would hide.
+    let structs: Vec<&str> = Declared::of_methods(&one.methods).map(|(name, _)| name).collect();
+    let called = beside(&method.name, &[&classes[..], &[&one.name], &structs[..]].concat(), &place)?;
     let returns = of(&method.returns, &one.classes, &place)?;
     let (mut declared, mut types, mut passed, mut functions) = (Vec::new(), String::new(), Vec::new(), Vec::new());
     for (number, parameter) in method.parameters.iter().enumerate() {
         let before = method.parameters[..number].iter().map(|one| one.name.as_str());
-        let taken: Vec<&str> = classes.iter().copied().chain(before).collect();
+        let taken: Vec<&str> = classes.iter().chain(&structs).copied().chain(before).collect();
         let (mut name, of) =
             (beside(&parameter.name, &taken, &place)?.to_string(), of(&parameter.of, &one.classes, &place)?);
         if name == one.name {

@@ -85,10 +85,25 @@ mod tests {
             ("library a\npool p\ntype t<K>\n method m(K: u8) -> ()", "t::m"),
             ("library a\npool p\ntype t\n method m(x: u8, x: u8) -> ()", "t::m"),
             ("library a\npool p\ntype t\n method m(new: u8) -> ()", "t::m"),
+            ("library a\npool p\ntype t\n method m(x: struct p 8 8 { x: u64 @0 }) -> ()", "p"),
+            ("library a\npool p\ntype t\n method m(x: struct new 8 8 { x: u64 @0 }) -> ()", "new"),
+            ("library a\npool p\ntype t\n method m(x: struct s 8 8 { new: u64 @0 }) -> ()", "s"),
+            ("library a\npool p\ntype t\n method m(s: struct s 8 8 { x: u64 @0 }) -> ()", "t::m"),
+            ("library a\npool p\ntype t\n method s() -> Option<struct s 8 8 { x: u64 @0 }>", "t::s"),
         ] {
             let said = described(text).expect_err(text);
             assert!(said.starts_with(&format!("`{place}`: `")) && said.contains("is taken in C++"), "{text}: {said}");
         }
+    }
+
+    /// One name stands for one struct.
+    #[test]
+    fn structs_of_one_name_are_one() {
+        let two = "library a\npool p\ntype t\n method m(x: struct s 8 8 { x: u64 @0 }) -> ()\n method n() -> struct s 8 8 { x: i64 @0 }";
+        let said = described(two).unwrap_err();
+        assert!(said.contains("two structs that cross have one name"), "{said}");
+        let one = described(&two.replace("i64", "u64")).unwrap();
+        assert_eq!(one[0].text.matches("struct s {\n  std::uint64_t x;\n};").count(), 1, "{}", one[0].text);
     }
 
     /// The guards of the files differ, whatever the names.

@@ -1,7 +1,7 @@
 //! Openings of pools and roots, and their ends.
 
 use super::*;
-use crate::handle::{self, RawOptions, close, require_open, sync, was_closed};
+use crate::handle::{self, RawOptions, close, close_root, require_open, sync, was_closed};
 use everbyte_media::Durability;
 use everbyte_object::raw::Raw;
 use everbyte_store::CreateOptions;
@@ -109,6 +109,23 @@ fn a_handle_of_another_pool_type_is_refused() {
     assert!(require_open::<OtherTag>(handle).is_ok());
     let refused = require_open::<ExploredTag>(handle).unwrap_err();
     assert!(refused.message().contains("pool type `Explored`: 0x40 is no open pool of it"), "{refused:?}");
+}
+
+/// HANDLE-2: the end of one root lets that one alone be opened again.
+#[test]
+fn a_root_that_ends_leaves_the_others_open() {
+    let _alone = alone();
+    let (_store, handle) = made();
+    let [first, second] = ["first", "second"].map(|name| list(&handle, name));
+    // SAFETY: an open pool, and its root.
+    assert_done(unsafe { close_root::<Named<Explored>, ExploredTag>(first.handle, first.at.cast()) });
+    assert_failed(open_list(&handle, "second", &mut std::ptr::null()), "it is open in this process");
+    assert_eq!((list(&handle, "first").at, second.nodes()), (first.at, Vec::new()));
+    // Nor is one opened inside of a transaction, which could take it back.
+    txn(|_| {
+        assert_failed(open_list(&handle, "third", &mut std::ptr::null()), "inside of a transaction");
+        true
+    });
 }
 
 /// A root whose name begins with that of another one.

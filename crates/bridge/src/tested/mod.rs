@@ -2,6 +2,7 @@
 //! which `bridge.hpp` calls them. It stores through plain addresses, as C++ does.
 
 mod checks;
+mod deep;
 mod destroyed;
 mod ends;
 mod explored;

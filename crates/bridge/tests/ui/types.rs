@@ -42,6 +42,48 @@ mod not_persistent {
         text: String,
     }
 }
+//@ a_struct_with_text: "named fields that are numbers"
+mod a_struct_with_text {
+    #[derive(Clone, Copy, everbyte_bridge::Passed)]
+    #[repr(C)]
+    pub struct Text {
+        count: u64,
+        text: &'static str,
+    }
+}
+//@ a_struct_with_a_truth: "named fields that are numbers"
+mod a_struct_with_a_truth {
+    #[derive(Clone, Copy, everbyte_bridge::Passed)]
+    #[repr(C)]
+    pub struct Truth {
+        is_true: bool,
+    }
+}
+//@ a_struct_of_rusts_layout: "is `#[repr(C)]`"
+mod a_struct_of_rusts_layout {
+    #[derive(Clone, Copy, everbyte_bridge::Passed)]
+    pub struct Loose {
+        count: u64,
+        small: u8,
+    }
+}
+//@ a_struct_with_a_parameter: "has no parameters"
+mod a_struct_with_a_parameter {
+    #[derive(Clone, Copy, everbyte_bridge::Passed)]
+    #[repr(C)]
+    pub struct Of<T> {
+        count: T,
+    }
+}
+//@ a_packed_struct: "is `#[repr(C)]`"
+mod a_packed_struct {
+    #[derive(Clone, Copy, everbyte_bridge::Passed)]
+    #[repr(C, packed)]
+    pub struct Packed {
+        small: u8,
+        count: u64,
+    }
+}
 //@ a_class_kept_directly: "keep it in a `ByteArray<K, P>`"
 mod a_class_kept_directly {
     use super::*;

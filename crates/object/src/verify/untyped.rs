@@ -67,11 +67,14 @@ impl UntypedPool {
         let (types, root) = Types::new(&described);
         let own = [self.inner.object.prime().saturating_add(self.header.schema), undo.lanes_at()].map(Offset::get);
         let mut report = deep::examine(undo.heap(), &own, undo.check(None), progress, |walk, start| {
-            let mut reader = Reader { walk: walk.without(given_up), types: &types };
-            if start == Start::Root {
-                reader.root(root, self.header.root.get());
+            let mut reader = Reader::new(walk.without(given_up), &types);
+            match start {
+                Start::Root => {
+                    reader.root(root, self.header.root.get());
+                    reader.run_all()
+                }
+                Start::Met => reader.run(),
             }
-            reader.run()
         });
         name_leaks(&mut report, undo.heap(), &types);
         report

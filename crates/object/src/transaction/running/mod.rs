@@ -64,7 +64,7 @@ pub(crate) struct Running {
     /// The engine's transaction was started: there may be something to release.
     worked: bool,
     /// Of the code of another language that runs it: `raw::mark`.
-    pub mark: Cell<u8>,
+    pub mark: Cell<usize>,
 }
 
 /// Places of a ring, from `first` on, that go on at place 0 behind the last one. Those of a vector

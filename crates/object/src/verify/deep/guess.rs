@@ -35,7 +35,7 @@ fn fits(block: &Block, what: What, heap: &Heap, types: &Types<'_>) -> bool {
         return false;
     }
     let walk = HeapWalk::new(heap, None, &|_| ());
-    let mut reader = Reader { walk, types };
+    let mut reader = Reader::new(walk, types);
     reader.block(Visit { at: block.at.get(), elements: None, what });
     reader.walk.faults.is_empty()
 }

@@ -12,6 +12,7 @@
 //! each that a weak pointer led to first, 48 for each block that waits, and, once faults are found,
 //! 16 for each block on the longest way from the root.
 
+mod cpp;
 pub(crate) mod guess;
 mod lost;
 pub(crate) mod maps;

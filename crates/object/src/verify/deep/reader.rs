@@ -1,6 +1,7 @@
 //! [`Reader`]: walks a pool by its description alone, in the way of the program's own tracers.
 
 use crate::layout::HEADER;
+use crate::verify::deep::cpp::CppObjects;
 use crate::verify::deep::report::FaultKind;
 use crate::verify::deep::types::{Field, Id, Tag, Type, TypeKind, Types, Variant, What};
 use crate::verify::deep::walk::{BlockForm, HeapWalk, Owner, Visit};
@@ -12,9 +13,14 @@ const COUNTED: u64 = 16;
 pub(crate) struct Reader<'w> {
     pub walk: HeapWalk<'w, What>,
     pub types: &'w Types<'w>,
+    cpp: CppObjects,
 }
 
 impl<'w> Reader<'w> {
+    pub(crate) fn new(walk: HeapWalk<'w, What>, types: &'w Types<'w>) -> Reader<'w> {
+        Reader { walk, types, cpp: CppObjects::default() }
+    }
+
     /// The root, a value of type `root` at `offset` of the pool.
     pub(crate) fn root(&mut self, root: Id, offset: u64) {
         let size = self.types.get(root).size.unwrap_or(0);
@@ -23,10 +29,21 @@ impl<'w> Reader<'w> {
 
     /// Follows everything that the blocks met so far lead to.
     pub(crate) fn run(mut self) -> HeapWalk<'w, What> {
+        self.follow();
+        self.walk
+    }
+
+    /// As [`Reader::run`], of the root; and objects of C++ are read by their classes.
+    pub(crate) fn run_all(mut self) -> HeapWalk<'w, What> {
+        self.follow();
+        self.cpp.check(&mut self.walk);
+        self.walk
+    }
+
+    fn follow(&mut self) {
         while let Some(visit) = self.walk.next() {
             self.block(visit);
         }
-        self.walk
     }
 
     pub(crate) fn block(&mut self, Visit { at, elements, what }: Visit<What>) {
@@ -77,7 +94,12 @@ impl<'w> Reader<'w> {
                 let size = self.types.get(*id).size.expect("an array of such has a size");
                 (0..*count).for_each(|index| self.element(*id, at, size, index));
             }
-            TypeKind::Fields(fields) => self.fields(fields, at),
+            TypeKind::Fields(fields) => {
+                if let Some(cpp) = self.types.cpp {
+                    self.cpp.meet(cpp, id, at, &mut self.walk);
+                }
+                self.fields(fields, at);
+            }
             TypeKind::Variants(tag, variants) => self.variant(of, *tag, variants, at),
             TypeKind::Owned(target) => self.pointer(*target, Owner::Alone, of, at),
             TypeKind::Counted(target, true) => self.pointer(*target, Owner::Strong, of, at),

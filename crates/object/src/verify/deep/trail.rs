@@ -82,6 +82,11 @@ impl<'t> Trail<'t> {
         text
     }
 
+    /// The path of the present value; empty if blocks on the way are not kept.
+    pub(crate) fn path_if_kept(&self) -> String {
+        if self.is_kept { self.path() } else { String::new() }
+    }
+
     /// The path of the present value: `root.next.val[3]`. Rows of like steps are counted, and of a
     /// long way the middle is left out.
     pub(crate) fn path(&self) -> String {

@@ -11,6 +11,7 @@
 use crate::description::described::{Described, FieldPlace, Line, bare};
 use crate::description::forms::Form;
 use crate::description::node_shape::NodeShape;
+use crate::verify::deep::cpp::CppTypes;
 use std::collections::HashMap;
 
 /// A type, by number.
@@ -115,7 +116,7 @@ pub(crate) struct Variant<'d> {
 }
 
 /// How deep values may hold each other; deeper ones are not taken apart.
-const DEPTH: u32 = 100;
+pub(super) const DEPTH: u32 = 100;
 /// The longest name that is believed.
 const NAME: usize = 4096;
 
@@ -132,18 +133,21 @@ pub(crate) struct Types<'d> {
     described: &'d Described,
     all: Vec<(&'d str, TypeState<'d>)>,
     by_name: HashMap<&'d str, Id>,
+    /// Of a pool of the bridge.
+    pub cpp: Option<CppTypes>,
 }
 
 impl<'d> Types<'d> {
     /// Every type, and the root's.
     pub(crate) fn new(described: &'d Described) -> (Types<'d>, Id) {
-        let mut types = Types { described, all: Vec::new(), by_name: HashMap::new() };
+        let mut types = Types { described, all: Vec::new(), by_name: HashMap::new(), cpp: None };
         let root = types.named(&described.root);
         let mut next = 0;
         while next < types.all.len() {
             types.value(types.all[next].0, 0); // may name further ones
             next += 1;
         }
+        types.cpp = CppTypes::of(described, &types);
         (types, root)
     }
 
@@ -155,7 +159,6 @@ impl<'d> Types<'d> {
     }
 
     /// The type of that name.
-    #[cfg(feature = "serde")]
     pub(crate) fn find(&self, name: &str) -> Option<Id> {
         self.by_name.get(name).copied()
     }

@@ -296,7 +296,7 @@ impl<'w, V: Copy> HeapWalk<'w, V> {
     }
 
     /// Usable bytes of the block at an offset.
-    fn block(&self, word: u64) -> Result<u64, String> {
+    pub(super) fn block(&self, word: u64) -> Result<u64, String> {
         let at = self.place(word);
         let size = self.heap.size_of(at).map_err(|error| match error {
             Error::NotABlock { detail, .. } => detail.into(),
@@ -418,8 +418,14 @@ impl<'w, V: Copy> HeapWalk<'w, V> {
     }
 
     pub(crate) fn fault(&mut self, kind: FaultKind, at: u64, detail: String) {
+        let path = self.trail.path();
+        self.fault_on(kind, at, &path, &detail);
+    }
+
+    /// A fault on another way than that of the walk.
+    pub(super) fn fault_on(&mut self, kind: FaultKind, at: u64, path: &str, detail: &str) {
         if self.faults.len() < FAULTS {
-            self.faults.push(Fault { kind, at: at.into(), paths: vec![self.trail.path()], detail });
+            self.faults.push(Fault { kind, at: at.into(), paths: vec![path.into()], detail: detail.into() });
         } else {
             self.faults_left_out += 1;
         }
