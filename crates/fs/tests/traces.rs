@@ -143,7 +143,7 @@ fn a_removal_of_a_held_file() {
 #[test]
 fn a_removal_of_a_directory() {
     let (opened, new) = (OpenVolume { clock, ..Default::default() }, NewFile::new(FileKind::Directory, 0o755));
-    let before = |volume: &Volume| drop(volume.make(NOTES, b"new", &new).unwrap());
+    let before = |volume: &Volume| assert_eq!(volume.make(NOTES, b"new", &new).unwrap(), Ino(7));
     let body = |volume: &Volume| volume.remove_directory(NOTES, b"new").unwrap();
     assert_golden("testdata/rmdir.trace", &trace_after(opened, false, before, body));
 }
