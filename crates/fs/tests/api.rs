@@ -1,6 +1,6 @@
 //! Promises of docs/semantics/volume.md that need no crash.
 
-use everbyte_fs::{Error, FileKind, Ino, NewFile, Rename, Usage, Volume, VolumeOptions, model};
+use everbyte_fs::{Allocate, Error, FileKind, Ino, NewFile, Rename, Usage, Volume, VolumeOptions, model};
 use everbyte_media::{Media, Options};
 use everbyte_store::{FormatOptions, Store};
 
@@ -212,6 +212,47 @@ fn a_listing_goes_on_while_names_change() {
     assert_eq!(found.len(), 200);
 }
 
+/// Each name leads to its file and is listed once; half of them go, and their lines are used again.
+#[test]
+fn a_hundred_thousand_names_in_a_directory() {
+    const NAMES: u64 = 100_000;
+    let (store, volume) = volume(64 << 20);
+    let directory = volume.make(Ino::ROOT, b"many", &DIRECTORY).unwrap();
+    let files = [b"a", b"b"].map(|name| volume.make(Ino::ROOT, name, &FILE).unwrap());
+    let name = |number: u64| format!("message-{number}").into_bytes();
+    for number in 0..NAMES {
+        volume.link(files[number as usize % 2], directory, &name(number)).unwrap();
+    }
+    let used = volume.usage().pages - volume.usage().free_pages;
+    drop(volume);
+    let volume = Volume::open(store.object("volume").unwrap()).unwrap();
+    let (mut listed, mut cookie) = (vec![false; NAMES as usize], 0);
+    loop {
+        let entries = volume.entries(directory, cookie, 999).unwrap();
+        let Some(last) = entries.last() else { break };
+        cookie = last.next;
+        for entry in entries {
+            let number: u64 = std::str::from_utf8(&entry.name[8..]).unwrap().parse().unwrap();
+            assert_eq!(entry.ino, files[number as usize % 2]);
+            assert!(!std::mem::replace(&mut listed[number as usize], true), "{number} twice");
+        }
+    }
+    assert!(listed.iter().all(|&is_listed| is_listed));
+    assert_eq!(volume.attributes(files[1]).unwrap().links, NAMES / 2 + 1);
+    for number in (1..NAMES).step_by(2) {
+        volume.unlink(directory, &name(number)).unwrap();
+    }
+    for number in 0..NAMES {
+        let expected = Some(files[0]).filter(|_| number % 2 == 0);
+        assert_eq!(volume.lookup(directory, &name(number)).unwrap(), expected);
+    }
+    for number in (1..NAMES).step_by(2) {
+        volume.link(files[0], directory, &name(number)).unwrap();
+    }
+    assert_eq!(volume.usage().pages - volume.usage().free_pages, used, "lines are used again");
+    assert_eq!(volume.check(), []);
+}
+
 /// Fields of times and owners: what a call changes, and what it leaves.
 #[test]
 fn calls_change_the_times_that_they_should() {
@@ -258,6 +299,27 @@ fn calls_change_the_times_that_they_should() {
     assert_eq!(times(file), (10, -5, 100));
     let found = volume.attributes(file).unwrap();
     assert_eq!((found.accessed, found.gid, found.uid), (7, 9, 0));
+    let ranges: [&dyn Fn(); 5] = [
+        &|| volume.allocate(file, 0, 16_384, Allocate::Grow).unwrap(),
+        &|| volume.insert(file, 4096, 4096).unwrap(),
+        &|| volume.collapse(file, 0, 4096).unwrap(),
+        &|| volume.allocate(file, 100, 5000, Allocate::Punch).unwrap(),
+        &|| volume.allocate(file, 100, 5000, Allocate::ZeroKeepSize).unwrap(),
+    ];
+    for (now, change) in (110..).zip(ranges) {
+        at(now);
+        change();
+        assert_eq!(times(file), (10, now, now));
+    }
+    let other = volume.make(root, b"other", &FILE).unwrap();
+    at(120);
+    volume.rename(root, b"file", root, b"other", Rename::Exchange).unwrap();
+    assert_eq!((times(file), times(other), times(root)), ((10, 114, 120), (114, 114, 120), (0, 120, 120)));
+    at(130);
+    volume.link(other, root, b"kept").unwrap();
+    at(140);
+    volume.rename(root, b"other", root, b"file", Rename::Replace).unwrap();
+    assert_eq!((times(file), times(other), times(root)), ((10, 114, 140), (114, 114, 140), (0, 140, 140)));
     assert_eq!(volume.check(), []);
 }
 
@@ -445,6 +507,11 @@ fn ranges_leave_a_file_and_come_into_it() {
         assert!(matches!(volume.collapse(file, at, len), Err(Error::Unaligned { .. })), "{at} {len}");
     }
     assert!(matches!(volume.insert(file, 1 << 20, 4096), Err(Error::Unaligned { .. })));
+    // Exactly to the end, and exactly at the end.
+    let whole = volume.make(Ino::ROOT, b"whole", &FILE).unwrap();
+    volume.append(whole, &[1; 8192]).unwrap();
+    assert!(matches!(volume.collapse(whole, 4096, 4096), Err(Error::Unaligned { .. })));
+    assert!(matches!(volume.insert(whole, 8192, 4096), Err(Error::Unaligned { .. })));
     let most = everbyte_fs::FILE_MAX - 4096;
     assert!(matches!(volume.insert(file, 0, most), Err(Error::TooLarge { .. })));
     assert_eq!(volume.check(), []);

@@ -1,7 +1,9 @@
 //! Golden persistence traces: the stores, flushes and fences of each change of a volume, in order.
 
-use everbyte_fs::{FileKind, FileMap, Ino, MapOptions, NewFile, OpenVolume, QuotaKind, QuotaLimit, QuotaLimits};
-use everbyte_fs::{Rename, SEAL_AFTER, SealCursor, SetAttributes, StepLimits, Volume, VolumeOptions, layout};
+use everbyte_fs::{
+    Allocate, FileKind, FileMap, Ino, MapOptions, NewFile, OpenVolume, QuotaKind, QuotaLimit, QuotaLimits,
+};
+use everbyte_fs::{Rename, SEAL_AFTER, SealCursor, SetAttributes, SetXattr, StepLimits, Volume, VolumeOptions, layout};
 use everbyte_sim::{Image, Tracer, assert_golden};
 use everbyte_store::{FormatOptions, Store};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -113,6 +115,91 @@ fn a_rename() {
 #[test]
 fn a_link() {
     golden("link", |volume| volume.link(SMALL, NOTES, b"again").unwrap());
+}
+
+#[test]
+fn a_symbolic_link() {
+    let new = NewFile { target: b"today", ..NewFile::new(FileKind::Link, 0o777) };
+    golden("symlink", |volume| assert_eq!(volume.make(NOTES, b"new", &new).unwrap(), Ino(7)));
+}
+
+/// The last holder's end frees the file.
+#[test]
+fn a_file_that_never_has_a_name() {
+    let new = NewFile::new(FileKind::Regular, 0o600);
+    golden("unnamed", |volume| drop(volume.make_unnamed(&new).unwrap()));
+}
+
+/// The file is freed as its holder ends, not with its name.
+#[test]
+fn a_removal_of_a_held_file() {
+    golden("unlink_held", |volume| {
+        let held = volume.hold(ONE).unwrap();
+        volume.unlink(NOTES, b"one").unwrap();
+        drop(held);
+    });
+}
+
+#[test]
+fn a_removal_of_a_directory() {
+    let (opened, new) = (OpenVolume { clock, ..Default::default() }, NewFile::new(FileKind::Directory, 0o755));
+    let before = |volume: &Volume| assert_eq!(volume.make(NOTES, b"new", &new).unwrap(), Ino(7));
+    let body = |volume: &Volume| volume.remove_directory(NOTES, b"new").unwrap();
+    assert_golden("testdata/rmdir.trace", &trace_after(opened, false, before, body));
+}
+
+#[test]
+fn renames_of_other_kinds() {
+    golden("rename_replaces", |volume| volume.rename(NOTES, b"one", NOTES, b"today", Rename::Replace).unwrap());
+    // A directory moves, too: the links of both parents, and its own word.
+    golden("rename_exchanges", |volume| {
+        let moved = volume.make(NOTES, b"new", &NewFile::new(FileKind::Directory, 0o755)).unwrap();
+        volume.rename(NOTES, b"today", moved, b"then", Rename::Replace).unwrap();
+        volume.rename(moved, b"then", NOTES, b"one", Rename::Exchange).unwrap();
+        volume.rename(NOTES, b"new", Ino::ROOT, b"moved", Rename::NoReplace).unwrap();
+    });
+    let file = NewFile { device: 0, ..NewFile::new(FileKind::CharDevice, 0) };
+    let mode = Rename::Whiteout { replace: false, file };
+    golden("rename_leaves", |volume| volume.rename(NOTES, b"today", NOTES, b"then", mode).unwrap());
+}
+
+#[test]
+fn extended_attributes() {
+    golden("xattr_set", |volume| volume.set_xattr(SMALL, b"user.a", b"1", SetXattr::Any).unwrap());
+    let (opened, set) = (OpenVolume { clock, ..Default::default() }, SetXattr::Any);
+    let before = |volume: &Volume| volume.set_xattr(SMALL, b"user.a", b"1", set).unwrap();
+    let body = |volume: &Volume| volume.remove_xattr(SMALL, b"user.a").unwrap();
+    assert_golden("testdata/xattr_remove.trace", &trace_after(opened, false, before, body));
+}
+
+#[test]
+fn a_time_of_a_read() {
+    golden("set_accessed", |volume| volume.set_accessed(ONE, volume.now()).unwrap());
+}
+
+#[test]
+fn each_mode_of_allocation() {
+    let allocate = |name: &str, at: u64, len: u64, mode: Allocate| {
+        golden(name, |volume| volume.allocate(THREE, at, len, mode).unwrap());
+    };
+    allocate("punch", 100, 8192, Allocate::Punch);
+    allocate("zero", 4096, 12_288, Allocate::Zero);
+    allocate("zero_keep_size", 100, 8192, Allocate::ZeroKeepSize);
+    allocate("allocate", 8192, 12_288, Allocate::Grow);
+    allocate("allocate_keep_size", 12_288, 4096, Allocate::KeepSize);
+}
+
+#[test]
+fn ranges_that_leave_and_come() {
+    golden("collapse", |volume| volume.collapse(THREE, 4096, 4096).unwrap());
+    golden("insert", |volume| volume.insert(THREE, 4096, 4096).unwrap());
+}
+
+/// Also of a file whose bytes lay in the inode.
+#[test]
+fn a_larger_size() {
+    golden("resize_up", |volume| volume.resize(PART, 9000).unwrap());
+    golden("resize_inline", |volume| volume.resize(SMALL, 9000).unwrap());
 }
 
 #[test]

@@ -273,10 +273,27 @@ mod tests {
                     byte.push((owner, kind));
                 }
             }
+            let kind = |at: usize, owner: u64| bytes[at].iter().find(|held| held.0 == owner).map(|held| held.1);
+            let begins = |at: usize, owner: u64| {
+                kind(at, owner).is_some() && (at == 0 || kind(at - 1, owner) != kind(at, owner))
+            };
+            let parts = (1..=3).map(|owner| (0..LEN as usize).filter(|&at| begins(at, owner)).count());
             let table = locks.table.lock();
             let joined = table.ranges.get(&FILE).map_or(0, Vec::len);
-            assert!(joined as u64 <= LEN * 3, "adjacent locks become one");
+            assert_eq!(joined, parts.sum::<usize>(), "adjacent locks become one");
         }
+    }
+
+    /// Whatever order the locks were taken in; locks of the asking owner are in no one's way.
+    #[test]
+    fn the_first_lock_in_the_way_is_told() {
+        let locks = Locks::default();
+        for (owner, range) in [(2, 50..60), (1, 0..10), (3, 20..30)] {
+            locks.set(LockSpace::Ranges, FILE, lock(owner, LockKind::Shared, range), false).unwrap();
+        }
+        let found = |kind| locks.first_conflict(FILE, &lock(1, kind, 0..u64::MAX));
+        assert_eq!(found(LockKind::Exclusive), Some(lock(3, LockKind::Shared, 20..30)));
+        assert_eq!(found(LockKind::Shared), None);
     }
 
     #[test]

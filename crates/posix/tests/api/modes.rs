@@ -1,7 +1,7 @@
 //! The bits that lend a file's user and group: which calls keep them, and for which users.
 
 use crate::{files, make, root};
-use everbyte_posix::{Acl, Errno, Files, Process, SetXattr, User};
+use everbyte_posix::{Acl, AllocateMode, Errno, Files, OpenFile, OpenFlags, Process, SetXattr, User};
 
 /// The group of the file `f`, which belongs to user 7.
 const GROUP: u32 = 20;
@@ -71,6 +71,19 @@ fn another_owner_takes_lent_rights_away() {
         user.truncate("f", 5).unwrap();
         assert_eq!(mode(&process, "f"), after, "{before:o} by {:?}", user.user());
     }
+    // So does each call on an open file that changes its bytes.
+    let calls: [&dyn Fn(&OpenFile); 5] = [
+        &|file| assert_eq!(file.write_at(b"1", 0).unwrap(), 1),
+        &|file| file.set_size(5000).unwrap(),
+        &|file| file.allocate(AllocateMode::empty(), 0, 5000).unwrap(),
+        &|file| assert_eq!(make(&process, "from", &[1; 10]).copy_range(0, file, 0, 10).unwrap(), 10),
+        &|file| assert_eq!(make(&process, "page", &[1; 4096]).clone_range(0, file, 0, 4096).unwrap(), 4096),
+    ];
+    for (number, call) in calls.into_iter().enumerate() {
+        process.set_mode("f", 0o6777).unwrap();
+        call(&outsider.open("f", OpenFlags::RDWR, 0).unwrap());
+        assert_eq!(mode(&process, "f"), 0o0777, "call {number}");
+    }
     assert_eq!(member.set_owner("f", None, Some(8)).unwrap_err(), Errno::EPERM);
     outsider.set_owner("f", None, Some(8)).unwrap();
     // The bits of a directory mean something else, and stay.
@@ -136,4 +149,21 @@ fn a_full_volume_takes_lent_rights_away() {
     process.drop_privileges("f", true).unwrap();
     assert_eq!(process.xattr("f", capability).unwrap_err(), Errno::ENODATA);
     assert_eq!(process.xattr("f", access).unwrap(), list);
+}
+
+/// In a sticky directory others may add names, and no attributes to the directory itself.
+#[test]
+fn limits_and_rights_of_attributes() {
+    let (files, process) = made();
+    let member = owner(&files, 7, &[]);
+    let set = |path: &str, len: usize| member.set_xattr(path, b"user.a", &vec![1; len], SetXattr::Any);
+    set("f", 65_000).unwrap();
+    assert_eq!(set("f", 65_536).unwrap_err(), Errno::ENOSPC, "with its name it is too long for the file");
+    assert_eq!(set("f", 65_537).unwrap_err(), Errno::E2BIG);
+    process.make_directory("d", 0o777).unwrap();
+    process.set_mode("d", 0o777).unwrap();
+    set("d", 1).unwrap();
+    process.set_mode("d", 0o1777).unwrap();
+    assert_eq!(set("d", 2).unwrap_err(), Errno::EPERM);
+    assert_eq!(process.xattr("d", b"user.a").unwrap(), [1]);
 }
