@@ -199,8 +199,8 @@ impl KvRival for Bdb {
                 let (key_at, value_at) = (key.as_ptr(), value.as_ptr());
                 let lens = len(key).and_then(|key| Ok((key, len(value)?)));
                 let put = lens.and_then(|(key_len, value_len)| {
-                    // SAFETY: a live transaction of this database; the slices live through the call,
-                    // which copies them.
+                    // SAFETY: a live transaction of this database; the slices live through the
+                    // call, which copies them.
                     done(unsafe { bdb_put_in(db, txn, key_at, key_len, value_at, value_len) }, 0)
                 });
                 if let Err(failure) = put {

@@ -1,8 +1,9 @@
 //! # everbyte-bench-rivals: who we are measured against
 //!
-//! LMDB, redb and fjall come as crates, RocksDB, libpmemobj, Berkeley DB and Boost.Serialization as Debian
-//! packages (`cargo xtask rivals`) that are declared here and linked if they are installed. Each is
-//! used as its own documentation recommends for durable single writes; nothing is tuned against it.
+//! LMDB, redb and fjall come as crates, RocksDB, libpmemobj, Berkeley DB and Boost.Serialization as
+//! Debian packages (`cargo xtask rivals`) that are declared here and linked if they are installed.
+//! Each is used as its own documentation recommends for durable single writes; nothing is tuned
+//! against it.
 //!
 //! Threads: as each says. Nothing depends on this crate but `everbyte-bench`.
 
