@@ -59,6 +59,41 @@ static int again(struct bdb *at, int error) {
     return 0;
 }
 
+/* Opens a transaction of many puts. */
+int bdb_begin(struct bdb *at, DB_TXN **txn) { return at->env->txn_begin(at->env, NULL, txn, 0); }
+
+int bdb_put_in(struct bdb *at, DB_TXN *txn, const void *key, uint32_t key_len, const void *value, uint32_t value_len) {
+    DBT one = bytes(key, key_len), two = bytes(value, value_len);
+    return at->db->put(at->db, txn, &one, &two, 0);
+}
+
+/* Ends a transaction of many puts; it is durable after the next bdb_sync. */
+int bdb_commit(struct bdb *at, DB_TXN *txn) {
+    int error = txn->commit(txn, DB_TXN_NOSYNC);
+    return error ? error : at->env->txn_checkpoint(at->env, CHECKPOINT_KB, 0, 0);
+}
+
+void bdb_abort(DB_TXN *txn) { txn->abort(txn); }
+
+/* Writes and syncs the log of all commits so far. */
+int bdb_sync(struct bdb *at) { return at->env->log_flush(at->env, NULL); }
+
+/* Goes through up to `count` pairs from the first key that is not below `key`, and hands each value
+ * to `take`, to be copied before it returns. */
+int bdb_scan(struct bdb *at, const void *key, uint32_t key_len, size_t count,
+             void (*take)(void *context, const void *value, size_t len), void *context) {
+    DBC *cursor;
+    int error = at->db->cursor(at->db, NULL, &cursor, 0);
+    if (error) return error;
+    DBT one = bytes(key, key_len), two = bytes(NULL, 0);
+    for (size_t pair = 0; pair < count && !error; pair++) {
+        error = cursor->get(cursor, &one, &two, pair ? DB_NEXT : DB_SET_RANGE);
+        if (!error) take(context, two.data, two.size);
+    }
+    int closed = cursor->close(cursor);
+    return error && error != DB_NOTFOUND ? error : closed;
+}
+
 /* Stores a pair; `new`: only if the key is not there, else DB_KEYEXIST. */
 int bdb_put(struct bdb *at, const void *key, uint32_t key_len, const void *value, uint32_t value_len, int new) {
     int error;
@@ -78,7 +113,7 @@ int bdb_delete(struct bdb *at, const void *key, uint32_t key_len) {
     return error;
 }
 
-/* Copies a value to `room` bytes; DB_BUFFER_SMALL if it is longer. */
+/* Copies a value to `room` bytes; DB_BUFFER_SMALL if it is longer than that. */
 int bdb_get(struct bdb *at, const void *key, uint32_t key_len, void *value, uint32_t room, uint32_t *value_len) {
     int error;
     do {
@@ -102,3 +137,5 @@ uint64_t bdb_log_bytes(struct bdb *at) {
 
 int bdb_is_there(int error) { return error == DB_KEYEXIST; }
 int bdb_is_absent(int error) { return error == DB_NOTFOUND; }
+int bdb_is_short(int error) { return error == DB_BUFFER_SMALL; }
+int bdb_is_deadlock(int error) { return error == DB_LOCK_DEADLOCK; }

@@ -1,8 +1,9 @@
 //! # everbyte-bench-rivals: who we are measured against
 //!
-//! LMDB and redb come as crates, RocksDB, libpmemobj, Berkeley DB and Boost.Serialization as Debian
-//! packages (`cargo xtask rivals`) that are declared here and linked if they are installed. Each is
-//! used as its own documentation recommends for durable single writes; nothing is tuned against it.
+//! LMDB, redb and fjall come as crates, RocksDB, libpmemobj, Berkeley DB and Boost.Serialization as
+//! Debian packages (`cargo xtask rivals`) that are declared here and linked if they are installed.
+//! Each is used as its own documentation recommends for durable single writes; nothing is tuned
+//! against it.
 //!
 //! Threads: as each says. Nothing depends on this crate but `everbyte-bench`.
 
@@ -10,6 +11,7 @@
 mod bdb;
 #[cfg_attr(not(has_boost_serialization), path = "no_boost.rs")]
 mod boost;
+mod fjall_kv;
 mod kv;
 mod lmdb;
 mod mapped;
@@ -39,8 +41,11 @@ use std::path::Path;
 pub const KV: &[&str] = &[
     "lmdb",
     "redb",
+    "fjall",
     #[cfg(has_rocksdb)]
     "rocksdb",
+    #[cfg(has_db)]
+    "berkeley-db",
 ];
 
 /// Opens or creates the store of rival `name` in the existing folder `folder`.
@@ -53,6 +58,9 @@ pub fn open_kv(name: &str, folder: &Path) -> Opened {
         "redb" => redb_kv::open(folder),
         #[cfg(has_rocksdb)]
         "rocksdb" => rocks::open(folder),
+        "fjall" => fjall_kv::open(folder),
+        #[cfg(has_db)]
+        "berkeley-db" => bdb::open(folder),
         other => Err(Failure(format!("no rival is called {other}"))),
     }
 }
@@ -74,7 +82,14 @@ mod tests {
             kv.put(&key(3), b"three").unwrap();
             let mut value = Vec::new();
             assert!(kv.get(&key(3), &mut value).unwrap() && value == b"three", "{name}");
+            kv.put(&key(4), &[4; 3000]).unwrap();
+            assert!(kv.get(&key(4), &mut value).unwrap() && value == [4; 3000], "{name}");
+            kv.put(&key(4), b"").unwrap();
+            assert!(kv.get(&key(4), &mut value).unwrap() && value.is_empty(), "{name}");
             assert!(!kv.get(b"nothing", &mut value).unwrap(), "{name}");
+            let mut values = b"kept".to_vec();
+            assert_eq!(kv.scan(&key(2), 4, Some(&mut values)).unwrap(), (4, 205), "{name}");
+            assert_eq!(values, [b"kept", &[2; 100][..], b"three", b"", &[5; 100]].concat(), "{name}");
             assert_eq!(kv.scan(&key(10), 100, None).unwrap(), (100, 100 * 100), "{name}");
             assert_eq!(kv.scan(&key(450), 100, None).unwrap().0, 50, "{name}");
             drop(kv);
@@ -103,7 +118,7 @@ mod tests {
     fn berkeley_db_does_what_a_map_does() {
         for access in [Access::Btree, Access::Hash] {
             let folder = tempfile::tempdir().unwrap();
-            let mut value = vec![0; 20];
+            let mut value = Vec::new();
             match Bdb::open(folder.path(), access).unwrap() {
                 None => return,
                 Some(db) => {
@@ -115,7 +130,6 @@ mod tests {
                 }
             }
             let db = Bdb::open(folder.path(), access).unwrap().expect("it was there before");
-            value.resize(20, 0);
             assert!(db.get(b"Oslo", &mut value).unwrap() && value == b"Noreg");
         }
     }

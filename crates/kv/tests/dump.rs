@@ -138,10 +138,14 @@ fn a_dump_carries_named_versions() {
     }
     kv.remove_version("early").unwrap();
     kv.put(b"newest", b"1").unwrap();
+    // A change to an empty value is no removal, of the empty key either.
+    kv.put(b"", b"1").unwrap();
+    kv.name_version("filled").unwrap();
+    kv.put(b"", b"").unwrap();
     let mut bytes = Vec::new();
     let dumped = kv.dump(&mut bytes, &mut |_| {}).unwrap();
     let (copy, loaded) = load(&store, &bytes).unwrap();
-    assert_eq!((loaded, loaded.versions, loaded.tables), (dumped, 4, kv.tables().unwrap().len() as u64 + 1));
+    assert_eq!((loaded, loaded.versions, loaded.tables), (dumped, 5, kv.tables().unwrap().len() as u64 + 1));
     let all = |kv: &Kv| {
         let versions = kv.versions().unwrap();
         versions.into_iter().map(|it| (it.named_at, pairs_at(kv, &it.name), it.name)).collect::<Vec<_>>()

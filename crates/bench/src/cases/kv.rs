@@ -67,6 +67,15 @@ fn put(kv: &dyn KvRival, random: &mut Random, keys: u64, count: u64) {
     }
 }
 
+/// Replaces random values, a hundred in each transaction or batch.
+fn put_hundreds(kv: &dyn KvRival, random: &mut Random, keys: u64, count: u64) {
+    for version in 0..count {
+        let numbers = (0..100).map(|_| random.below(keys));
+        let pairs: Vec<_> = numbers.map(|number| (key(number), value(number, version))).collect();
+        kv.load(&mut pairs.iter().map(|(key, value)| (&key[..], &value[..]))).expect("a batch that must succeed");
+    }
+}
+
 /// Replaces random values from `threads` threads at once, each put acknowledged on its own.
 fn put_many(kv: &dyn KvRival, random: &mut Random, keys: u64, count: u64, threads: u64) {
     host::unpin();
@@ -85,6 +94,8 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     let keys = field.keys;
     bench.on(field.media());
     bench.metric("put", Unit::Microseconds, 0, field.runners(move |kv, random, count| put(kv, random, keys, count)));
+    let hundreds = move |kv: &dyn KvRival, random: &mut Random, count: u64| put_hundreds(kv, random, keys, count);
+    bench.metric("put_100", Unit::Microseconds, 0, field.runners(hundreds));
     let get = move |kv: &dyn KvRival, random: &mut Random, count: u64| {
         let mut found = Vec::new();
         for _ in 0..count {
@@ -122,5 +133,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     bench.metric("put_disk_1", Unit::PerSecond, most, field.runners(one));
     let eight = move |kv: &dyn KvRival, random: &mut Random, count: u64| put_many(kv, random, keys, count, 8);
     bench.metric("put_disk_8", Unit::PerSecond, most, field.runners(eight));
+    let sixteen = move |kv: &dyn KvRival, random: &mut Random, count: u64| put_many(kv, random, keys, count, 16);
+    bench.metric("put_disk_16", Unit::PerSecond, most, field.runners(sixteen));
     Ok(())
 }

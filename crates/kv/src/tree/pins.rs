@@ -12,6 +12,8 @@
 //!
 //! Threads: any. `Pinned` may move between threads. `schedules` compiles this file again, with
 //! atomics of its own.
+//!
+//! Design: docs/design/readers-beside-a-writer.md
 
 use super::sync::{AtomicU64, Mutex, SLOTS, fence, hint, set_hint, spin_loop};
 use crate::tree::number::Version;

@@ -65,3 +65,30 @@ fn a_store_that_is_read_refuses_writes_and_stays_as_it_is() {
     let store = Store::open(&path, &media).unwrap();
     Kv::open(&store, "kv").unwrap().put(b"new", b"written").unwrap();
 }
+
+/// On a backend that processes share, too: readers beside each other, and none beside a writer,
+/// whether it has the store alone or shared.
+#[test]
+fn a_store_in_shared_memory_is_read_beside_readers_alone() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("store");
+    let media = Options { backend: BackendChoice::Shm, ..Options::default() };
+    let options = CreateOptions { media: media.clone(), max: 64 << 20, ..CreateOptions::default() };
+    let read_only = || Store::options(&path).read_only().open(&media);
+    let store = Store::create(&path, &options).unwrap();
+    let kv = Kv::create(&store, "kv").unwrap();
+    kv.put(b"key", b"value").unwrap();
+    assert_eq!(read_only().map(drop).unwrap_err().kind(), ErrorKind::Busy);
+    drop((kv, store));
+    let store = Store::options(&path).shared().open(&media).unwrap();
+    let kv = Kv::open(&store, "kv").unwrap();
+    assert_eq!(read_only().map(drop).unwrap_err().kind(), ErrorKind::Busy);
+    kv.put(b"key", b"newer").unwrap();
+    drop((kv, store));
+    let (store, beside) = (read_only().unwrap(), read_only().unwrap());
+    for store in [&store, &beside] {
+        assert_eq!(Kv::open(store, "kv").unwrap().get(b"key").unwrap().as_deref(), Some(&b"newer"[..]));
+    }
+    assert_eq!(Store::open(&path, &media).map(drop).unwrap_err().kind(), ErrorKind::Busy);
+    assert_eq!(Store::options(&path).shared().open(&media).map(drop).unwrap_err().kind(), ErrorKind::Busy);
+}

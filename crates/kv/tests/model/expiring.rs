@@ -236,3 +236,20 @@ fn an_entry_of_the_index_alone_removes_no_key() {
     assert_eq!((table.get(b"later").unwrap(), table.get(b"never").unwrap()), (Some(b"1".into()), Some(b"2".into())));
     assert_eq!((table.len().unwrap(), table.check().unwrap()), (2, vec![]));
 }
+
+/// A duration counts in full: its part of a millisecond is rounded up.
+#[test]
+fn an_entry_lasts_no_shorter_than_it_was_told() {
+    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let (kv, clock) = (Kv::create(&store, "kv").unwrap(), ManualClock::default());
+    let table = ExpiringTable::open_or_create(&kv, "t", clock.clone()).unwrap();
+    clock.set(time(1000));
+    for (micros, lasts) in [(0, 0), (1, 1), (999, 1), (1000, 1), (1001, 2)] {
+        table.put_for(b"key", b"", Duration::from_micros(micros)).unwrap();
+        let deadline = (lasts > 0).then(|| Some(time(1000 + lasts)));
+        assert_eq!(table.deadline(b"key").unwrap(), deadline, "{micros} us");
+        table.put_until(b"key", b"", time(1000) + Duration::from_micros(micros)).unwrap();
+        assert_eq!(table.deadline(b"key").unwrap(), deadline, "until {micros} us later");
+    }
+}

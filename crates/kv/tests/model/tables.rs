@@ -501,6 +501,14 @@ fn a_table_of_a_batch_that_went_back_is_refused() {
     batch.table(&gone).unwrap().put(b"key", b"value").unwrap();
     batch.roll_back(savepoint).unwrap();
     assert!(matches!(batch.table(&gone), Err(Error::TableGone { .. })));
+    // A later savepoint is gone, also where a newer one has its place.
+    let later = batch.savepoint().unwrap();
+    batch.roll_back(savepoint).unwrap();
+    let newer = batch.savepoint().unwrap();
+    assert!(matches!(batch.roll_back(later), Err(Error::NoSavepoint)));
+    batch.put(b"key", b"value").unwrap();
+    batch.roll_back(newer).unwrap();
+    assert!(batch.is_empty());
     batch.put(b"key", b"value").unwrap();
     kv.settle(batch.commit().unwrap()).unwrap();
     for result in [gone.put(b"key", b"x"), gone.get(b"key").map(drop)] {

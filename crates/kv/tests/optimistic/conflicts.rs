@@ -84,6 +84,8 @@ fn phantoms_are_conflicts_as_far_as_a_range_was_walked() {
         |tx: &mut Transaction, _: &KvTable| assert_eq!(tx.range::<[u8]>(..).next_back().unwrap().unwrap().0, b"f");
     assert_eq!(conflict(back, put(b"e")), None);
     assert_eq!(conflict(back, put(b"g")), main_key(b"g"));
+    let back_to_start = |tx: &mut Transaction, _: &KvTable| assert_eq!(tx.range::<[u8]>(..).rev().count(), 3);
+    assert_eq!(conflict(back_to_start, put(b"a")), main_key(b"a"));
     let unwalked = |tx: &mut Transaction, _: &KvTable| drop(tx.range::<[u8]>(..));
     assert_eq!(conflict(unwalked, put(b"b")), None);
     let prefix = |tx: &mut Transaction, _: &KvTable| assert_eq!(tx.prefix(b"d").count(), 1);

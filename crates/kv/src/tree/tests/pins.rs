@@ -22,6 +22,31 @@ fn the_oldest_pin_holds_the_horizon() {
     assert_eq!(pins.oldest(), 12);
 }
 
+/// A pin holds the horizon from every slot, and from the list behind them.
+#[test]
+fn every_pin_holds_the_horizon() {
+    let published = |version| Published { version: Version::new(version), root: 0, keys: KeyCounts::default() };
+    let pins = Pins::new(published(1));
+    let count = SLOTS as u64 + 3;
+    let tickets: Vec<_> = (1..=count)
+        .map(|version| {
+            pins.publish(published(version));
+            pins.pin().0
+        })
+        .collect();
+    for (version, ticket) in (1..=count).zip(&tickets) {
+        assert_eq!(pins.oldest(), version);
+        pins.unpin(ticket);
+    }
+    // A slot that was given back is used again.
+    pins.publish(published(count + 1));
+    let again: Vec<_> = (0..SLOTS).map(|_| pins.pin().0).collect();
+    pins.publish(published(count + 2));
+    assert_eq!(pins.oldest(), count + 1);
+    again.iter().for_each(|ticket| pins.unpin(ticket));
+    assert_eq!(pins.oldest(), count + 2);
+}
+
 /// A writer that reclaims below `oldest` never reclaims what a reader has pinned.
 #[test]
 fn pin_and_publish_race() {
