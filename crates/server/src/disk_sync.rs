@@ -55,7 +55,13 @@ impl DiskSync {
     pub(crate) fn ask(&mut self) -> u64 {
         self.ticket += 1;
         let mark = self.shared.media.mark();
-        self.shared.task.lock().wanted = Some((self.ticket, mark));
+        let mut task = self.shared.task.lock();
+        task.wanted = Some((self.ticket, mark));
+        if task.error.is_some() {
+            // The thread has ended: else the loop would see the error at its next tick.
+            self.shared.wake();
+        }
+        drop(task);
         self.shared.changed.notify_one();
         self.ticket
     }
@@ -89,12 +95,16 @@ impl Handoff {
                 Ok(()) => self.synced.store(ticket, SeqCst),
                 Err(error) => self.task.lock().error = Some(error.to_string()),
             }
-            if let Some(waker) = &self.waker {
-                let _ = waker.wake(); // it fails only when the loop is gone
-            }
+            self.wake();
             if done.is_err() {
                 return;
             }
+        }
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = &self.waker {
+            let _ = waker.wake(); // it fails only when the loop is gone
         }
     }
 }
@@ -102,9 +112,9 @@ impl Handoff {
 #[cfg(test)]
 impl DiskSync {
     /// Without a thread: syncs end as [`DiskSync::land`] and [`DiskSync::fail`] say.
-    pub(crate) fn by_hand(media: &Media) -> DiskSync {
+    pub(crate) fn by_hand(media: &Media, waker: Option<Arc<Waker>>) -> DiskSync {
         let (task, changed, synced) = (Mutex::default(), Condvar::new(), AtomicU64::new(0));
-        let shared = Arc::new(Handoff { media: media.clone(), waker: None, task, changed, synced });
+        let shared = Arc::new(Handoff { media: media.clone(), waker, task, changed, synced });
         DiskSync { shared, thread: None, ticket: 0 }
     }
 
@@ -136,11 +146,7 @@ mod tests {
     use everbyte_media::{BackendChoice, Durability, Options};
     use everbyte_store::{CreateOptions, Store};
 
-    /// The thread has not come yet to the first request when the second one is made: the sync that
-    /// answers both covers what was written between them.
-    #[test]
-    fn a_request_that_joins_another_covers_all_that_was_written_before_it() {
-        let dir = tempfile::tempdir().unwrap();
+    fn store(dir: &tempfile::TempDir) -> Store {
         let media = Options {
             backend: BackendChoice::File,
             durability: Durability::Process,
@@ -148,9 +154,17 @@ mod tests {
             ..Options::default()
         };
         let options = CreateOptions { media, max: 64 << 20, ..CreateOptions::default() };
-        let store = Store::create(&dir.path().join("store"), &options).unwrap();
+        Store::create(&dir.path().join("store"), &options).unwrap()
+    }
+
+    /// The thread has not come yet to the first request when the second one is made: the sync that
+    /// answers both covers what was written between them.
+    #[test]
+    fn a_request_that_joins_another_covers_all_that_was_written_before_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(&dir);
         let kv = Kv::create(&store, "kv").unwrap();
-        let mut sync = DiskSync::by_hand(store.media());
+        let mut sync = DiskSync::by_hand(store.media(), None);
         let mut asked = |key: &[u8]| {
             kv.put(key, b"value").unwrap();
             let ticket = sync.ask();
@@ -161,5 +175,27 @@ mod tests {
         let (second, other) = asked(b"other");
         assert_eq!((first, one.0, second, other.0), (1, 1, 2, 2));
         assert!(other.1 > one.1, "the second request has the mark of the first one");
+    }
+
+    /// The thread ends with the first failed sync: a later request itself wakes the loop, which
+    /// then answers with the error.
+    #[test]
+    fn a_request_after_a_failed_sync_wakes_the_loop_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(&dir);
+        let mut poll = mio::Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), mio::Token(0)).unwrap());
+        let mut sync = DiskSync::by_hand(store.media(), Some(waker));
+        let mut woken = || {
+            let mut events = mio::Events::with_capacity(1);
+            poll.poll(&mut events, Some(std::time::Duration::ZERO)).unwrap();
+            !events.is_empty()
+        };
+        sync.ask();
+        assert!(!woken(), "the thread wakes the loop when the sync has ended");
+        sync.fail();
+        let ticket = sync.ask();
+        assert!(woken());
+        assert!(sync.is_synced(ticket).is_err());
     }
 }

@@ -110,7 +110,7 @@ fn a_later_mode_takes_no_reply_out_of_its_wait() {
 /// A client in `always`, on a disk whose syncs end by hand.
 fn sure() -> Turns {
     let mut turns = Turns::on_disk();
-    let sync = DiskSync::by_hand(turns.kv.store().media());
+    let sync = DiskSync::by_hand(turns.kv.store().media(), None);
     turns.server.iterations.shared.disk_sync = Some(sync);
     assert_eq!(turns.ask(0, &["CLIENT DURABILITY always"]), "");
     assert_eq!(synced(&mut turns), "+OK\r\n");
