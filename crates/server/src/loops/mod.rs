@@ -33,6 +33,8 @@
 //!
 //! Design: docs/design/server-loops.md
 
+#![expect(clippy::vec_box, reason = "a connection stays in its box as it moves")]
+
 mod reader;
 
 use crate::access::Users;

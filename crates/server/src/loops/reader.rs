@@ -346,7 +346,8 @@ impl Reader {
         }
         // ACL-1, by LOOP-3.
         let user = self.shared.users.get(client.user);
-        if !user.is_some_and(|user| user.check(index, &args, 0).is_ok()) && !seeded("server-loop-acl-unchecked") {
+        let is_permitted = user.is_some_and(|user| user.check(index, &args, 0).is_ok());
+        if !is_permitted && !seeded("server-loop-acl-unchecked") {
             return false;
         }
         assert!(!seeded("server-loop-panics"), "a seeded bug");
