@@ -5,9 +5,9 @@
 //!   2. accept; queue connections that became readable or writable
 //!   3. one iteration (`iteration.rs`): read, execute under one batch, settle, then reply
 //!
-//! Threads: one runs the loop; further ones answer plain reads, if they are asked for (`loops`); if settling waits for a disk, another one settles (`settler.rs`);
-//! another one tells figures, if these are asked for (`exporter`); a [`Handle`] may stop the loop
-//! from any thread.
+//! Threads: one runs the loop; further ones answer plain reads, if they are asked for (`loops`); if
+//! settling waits for a disk, another one settles (`settler.rs`); another one tells figures, if
+//! these are asked for (`exporter`); a [`Handle`] may stop the loop from any thread.
 
 use crate::clients::Client;
 use crate::connection::Connection;

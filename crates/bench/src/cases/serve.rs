@@ -18,8 +18,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The hidden word that makes this program our server: `FOLDER LOOPS`. It prints its port and runs until
-/// it is killed.
+/// The hidden word that makes this program our server: `FOLDER LOOPS`. It prints its port and runs
+/// until it is killed.
 pub(super) const SERVER: &str = "__server";
 
 /// The server's life.

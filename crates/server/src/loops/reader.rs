@@ -375,7 +375,7 @@ impl Reader {
         true
     }
 
-    /// Sends what the socket takes. What is sent here is of settled versions (ITER-1).
+    /// Sends what the socket takes. All of it tells of settled versions (ITER-1).
     fn send(&mut self, connection: &mut Connection) -> std::io::Result<()> {
         let before = connection.out.pending();
         connection.out.send(&mut connection.stream)?;

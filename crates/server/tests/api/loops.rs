@@ -92,7 +92,7 @@ fn two_loops_answer_as_one() {
         let (first, second) = &mut clients[random.below(3) as usize];
         let (reads, count) = (random.below(2) == 0, random.below(12));
         let mut bytes: Vec<u8> = (0..=count).flat_map(|_| request(&mut random, reads)).collect();
-        // What follows is answered, and has the connection lent.
+        // Requests behind them are answered, and have the connection lent.
         bytes.extend([command(&["DISCARD"]), command(&["UNWATCH"])].concat());
         let (ours, theirs) = (first.exchange(&bytes), second.exchange(&bytes));
         assert_eq!(ours, theirs, "{}", bytes.escape_ascii());
@@ -241,7 +241,7 @@ fn expired_keys_are_gone() {
     assert!(finds("server-loop-expires", check_expired_keys_are_gone));
 }
 
-/// Where reads have effects, no connection is lent, and lent ones come back.
+/// No connection is lent where reads have effects, and lent ones come back.
 #[test]
 fn no_connection_is_lent_while_reads_have_effects() {
     let clock = ManualClock::default();
