@@ -51,4 +51,9 @@ impl Snapshot {
     pub fn version(&self) -> Version {
         self.tree.version()
     }
+
+    /// Whether no newer version is settled: a few loads, and nothing that threads share is written.
+    pub fn is_newest(&self) -> bool {
+        self.tree.is_newest()
+    }
 }

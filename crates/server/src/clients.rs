@@ -8,6 +8,9 @@ use crate::tracking::TrackingMode;
 use crate::transaction::Transaction;
 use std::time::Instant;
 
+/// The plain reads that have a connection lent grow at most so often.
+const LEND_FACTOR_MAX: u32 = 256;
+
 /// Whether and when a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Closing {
@@ -118,6 +121,14 @@ pub(crate) struct Client {
     pub switching: bool,
     /// Whether it wants replies.
     pub reply_mode: ReplyMode,
+    /// Plain reads in a row (`iteration/lend.rs`).
+    pub reads: u32,
+    /// It is lent to another loop behind so many times the plain reads of the options.
+    pub lend_factor: u32,
+    /// Plain reads that the other loop has answered since it was lent.
+    pub lent_reads: u32,
+    /// Whether it counts among the busy connections of the first loop.
+    pub busy: bool,
     /// Whether it is about to end.
     pub closing: Closing,
 }
@@ -171,8 +182,24 @@ impl Client {
             subscriptions_memory: 0,
             switching: false,
             reply_mode: ReplyMode::On,
+            reads: 0,
+            lend_factor: 1,
+            lent_reads: 0,
+            busy: false,
             closing: Closing::No,
         }
+    }
+
+    /// Plain reads in a row behind which it is lent, where the options name the `first` number.
+    pub(crate) fn lend_after(&self, first: u32) -> u32 {
+        first.saturating_mul(self.lend_factor).max(1)
+    }
+
+    /// Another loop has given it back by itself. A connection that comes back early is lent later
+    /// the next time: moving it costs more than a few reads.
+    pub(crate) fn has_come_back(&mut self, first: u32) {
+        let was_worth_it = self.lent_reads >= self.lend_after(first);
+        self.lend_factor = if was_worth_it { 1 } else { (self.lend_factor * 2).min(LEND_FACTOR_MAX) };
     }
 
     /// Whether it subscribes to anything.
@@ -203,12 +230,12 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    /// How many there are, one that is being served included.
+    /// How many there are, one that is being served and those that are lent included.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// Those that are not being served right now.
+    /// Those that are neither being served right now nor lent to another loop.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Connection> {
         self.slots.iter().flatten().map(|connection| &**connection)
     }
@@ -228,7 +255,8 @@ impl Clients {
         self.count += 1;
     }
 
-    /// Takes a connection out to serve it; it must come back by `restore` or `remove`.
+    /// Takes a connection out to serve it, or to lend it; it must come back by `restore` or
+    /// `remove`.
     pub(crate) fn take(&mut self, slot: usize) -> Option<Box<Connection>> {
         self.slots.get_mut(slot)?.take()
     }

@@ -80,6 +80,13 @@ pub enum Error {
          answered with errors, and the server stops: start it again, and opening the store shows what it holds"
     )]
     Settler,
+    /// The thread of another event loop has panicked. Its connections are lost; acknowledged writes
+    /// are safe.
+    #[error(
+        "an event loop has ended by a fault of Everbyte itself that was printed where the server runs, and its connections with \
+         it; the server stops: start it again, with one loop (option `io-threads`) if it happens again"
+    )]
+    Loop,
 }
 
 impl ErrorInfo for Error {
@@ -91,7 +98,7 @@ impl ErrorInfo for Error {
             Error::Users { .. } | Error::Tls { .. } => ErrorKind::Invalid,
             Error::Store { source } | Error::Open { source } => source.kind(),
             Error::Layout { .. } => ErrorKind::Newer,
-            Error::Settler => ErrorKind::Poisoned,
+            Error::Settler | Error::Loop => ErrorKind::Poisoned,
         }
     }
 

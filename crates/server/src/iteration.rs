@@ -60,6 +60,7 @@ mod disk;
 mod evict;
 mod figures;
 mod invalidate;
+mod lend;
 mod limits;
 mod naming;
 mod pause;
@@ -111,6 +112,8 @@ pub(crate) struct Iterations {
     careful: u32,
     /// Connections whose replies wait for a sync.
     disk: disk::DiskWaits,
+    /// Further loops.
+    lending: Option<lend::Lending>,
     /// Asks for figures, and is given them.
     pub desk: Option<FigureDesk>,
 }
@@ -199,6 +202,7 @@ impl Iterations {
             ticked,
             careful: 0,
             disk: disk::DiskWaits::default(),
+            lending: None,
             desk: None,
         }
     }
@@ -232,6 +236,7 @@ impl Iterations {
             self.ticked = now;
             self.shared.metrics.tick(now);
             self.drop_stalled();
+            self.count_busy();
             self.shared.pinned.tick(now);
             self.shared.data_bound.tick();
             self.replication_tick();
@@ -252,6 +257,7 @@ impl Iterations {
 
     /// See the head of this file.
     pub(crate) fn iteration(&mut self) -> Result<()> {
+        self.come_home();
         self.land()?;
         self.land_disk();
         self.gather.begin_iteration(self.settler.as_ref().is_some_and(Settler::is_idle));
@@ -269,6 +275,7 @@ impl Iterations {
         self.tell_figures(&mut keys);
         self.end_pause(now);
         self.keep_bound(&mut keys);
+        self.call_home_if_needed();
         self.apply_patches(&mut keys);
         self.sweep(&mut keys);
         self.give_up(now);
@@ -571,6 +578,10 @@ impl Iterations {
         if matches!(found, Ok(index) if !first && waits_for_settled(CommandTable::get().rows[index])) {
             return Done::Later;
         }
+        self.note_request(client, found.as_ref().ok().copied());
+        if let Ok(index) = found {
+            self.call_home_before(client, CommandTable::get().rows[index]);
+        }
         let (mut told, switching) = (false, std::mem::take(&mut client.switching));
         let found = match found {
             Ok(index) if self.shared.data_bound.on => {
@@ -650,6 +661,7 @@ impl Iterations {
         };
         let mut reason = None;
         if let Err(fail) = outcome {
+            client.reads = 0;
             self.shared.metrics.count_error(&fail.reply());
             out.cut(position);
             out.error(&fail.reply());

@@ -17,8 +17,8 @@
 //! ```
 //!
 //! Modules: bytes to requests and replies to bytes `resp`, commands as data `command`, one
-//! connection `connection`, one iteration `iteration`, the loop `server`. Promises:
-//! `docs/semantics/server.md`.
+//! connection `connection`, one iteration `iteration`, the loop `server`, further loops `loops`.
+//! Promises: `docs/semantics/server.md`.
 
 #![forbid(unsafe_code)]
 
@@ -42,6 +42,7 @@ mod glob;
 mod hyperloglog;
 mod iteration;
 mod keyspace;
+mod loops;
 mod lua;
 mod metrics;
 mod notify;

@@ -1,7 +1,7 @@
 //! Counters of the server. Every figure is exact, and INFO shows it.
 //!
 //! Counters belong to the event loop and are plain integers; INFO is a command, so it reads them in
-//! the same thread.
+//! the same thread. Another loop has its own, and reports them (`loops`).
 
 use crate::command::CommandTable;
 use crate::resp::parse::Args;
@@ -87,6 +87,12 @@ pub(crate) struct Metrics {
     pub pending_syncs_max: u64,
     /// The most whole iterations that a commit waited for more writers while the settler was idle.
     pub gather_iterations_max: u64,
+    /// Commands that other loops than the first have executed.
+    pub loop_commands: u64,
+    /// Writes of theirs to memory that loops share: snapshots that they took.
+    pub loop_shared_writes: u64,
+    /// Times a connection was lent to another loop.
+    pub lent: u64,
     /// Times a client was not read because its replies waited.
     pub back_pressure: u64,
     /// By row of the table of commands.
@@ -105,6 +111,24 @@ impl Metrics {
     /// Back to zero.
     pub(crate) fn reset(&mut self) {
         *self = Metrics::new();
+    }
+
+    /// Adds the counters of another loop.
+    pub(crate) fn absorb(&mut self, other: Metrics) {
+        self.commands += other.commands;
+        self.loop_commands += other.loop_commands;
+        self.loop_shared_writes += other.loop_shared_writes;
+        self.input_bytes += other.input_bytes;
+        self.output_bytes += other.output_bytes;
+        self.hits += other.hits;
+        self.misses += other.misses;
+        for (mine, theirs) in self.by_command.iter_mut().zip(other.by_command) {
+            mine.calls += theirs.calls;
+            mine.nanoseconds = mine.nanoseconds.saturating_add(theirs.nanoseconds);
+            if let Some(times) = theirs.times {
+                mine.times.get_or_insert_default().absorb(&times);
+            }
+        }
     }
 
     /// Counts a read of one key.

@@ -165,6 +165,11 @@ pub struct Options {
     pub replicas_min: usize,
     /// A replica that was not heard of for longer does not count among them.
     pub replica_lag_max: Duration,
+    /// Event loops, as Redis's `io-threads`: those behind the first one answer plain reads.
+    pub loops: usize,
+    /// Plain reads in a row behind which a connection may be lent to another loop; 0: at once,
+    /// whatever the load of the loops is.
+    pub lend_after: u32,
     /// Whether SIGTERM and SIGINT end [`Server::run`](crate::Server::run) in good order.
     pub signals: bool,
     /// The clock by which keys expire.
@@ -226,6 +231,8 @@ impl Default for Options {
             replica_keep: Duration::from_secs(3600),
             replicas_min: 0,
             replica_lag_max: Duration::from_secs(10),
+            loops: 1,
+            lend_after: 16,
             signals: false,
             clock: Arc::new(SystemClock),
         }

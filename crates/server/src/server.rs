@@ -5,9 +5,9 @@
 //!   2. accept; queue connections that became readable or writable
 //!   3. one iteration (`iteration.rs`): read, execute under one batch, settle, then reply
 //!
-//! Threads: one runs the loop; if settling waits for a disk, another one settles (`settler.rs`);
-//! another one tells figures, if these are asked for (`exporter`); a [`Handle`] may stop the loop
-//! from any thread.
+//! Threads: one runs the loop; further ones answer plain reads, if they are asked for (`loops`); if
+//! settling waits for a disk, another one settles (`settler.rs`); another one tells figures, if
+//! these are asked for (`exporter`); a [`Handle`] may stop the loop from any thread.
 
 use crate::clients::Client;
 use crate::connection::Connection;
@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::exporter::Exporter;
 use crate::iteration::Iterations;
 use crate::keyspace::Tables;
+use crate::loops::Loops;
 use crate::options::Options;
 use crate::server_state::ServerState;
 use crate::sockets::{UnixSocket, keep_alive, listen_on};
@@ -94,7 +95,7 @@ impl Server {
     /// set. [`Error::Open`] and [`Error::Layout`] when the server's own tables cannot be opened.
     /// [`Error::Users`] and [`Error::Tls`] when a file that the options name cannot be used.
     /// [`Error::Listen`] names the address and what to do; [`Error::System`] when the poll
-    /// cannot be made.
+    /// cannot be made, or a thread cannot be started.
     pub fn bind(kv: Kv, options: Options) -> Result<Server> {
         let listen = |source| Error::Listen { address: options.address.clone(), source };
         let system = |action| move |source| Error::System { action, source };
@@ -141,6 +142,9 @@ impl Server {
             let addresses = shared.options.resolve(given)?;
             let (thread, desk) = Exporter::start(given, &addresses, shared.kv.clone(), Arc::clone(&waker))?;
             (exporter, iterations.desk) = (Some(thread), Some(desk));
+        }
+        if let Some(loops) = Loops::start(&iterations.shared, poll.registry(), &waker, WAKER)? {
+            iterations.lend_to(loops);
         }
         let handle = Handle { waker, stop: Arc::new(AtomicBool::new(false)) };
         Ok(Server {
@@ -220,7 +224,8 @@ impl Server {
             }
             let result = self.iterations.iteration();
             if result.is_err() || self.iterations.shared.stopping || self.handle.stop.load(Ordering::Acquire) {
-                let result = result.and_then(|()| self.iterations.drain());
+                let result = result.and_then(|()| self.iterations.drain()).and_then(|()| self.iterations.intact());
+                self.iterations.call_home();
                 self.iterations.farewell();
                 return result;
             }

@@ -160,7 +160,12 @@ pub(crate) struct ServerState {
 impl ServerState {
     /// At the start.
     pub(crate) fn new(options: Options, address: SocketAddr, tables: Tables) -> ServerState {
-        let (now, tables) = (Instant::now(), Arc::new(tables));
+        ServerState::over(options, address, Arc::new(tables))
+    }
+
+    /// The same over tables that others use, too: the state of another loop, which only reads.
+    pub(crate) fn over(options: Options, address: SocketAddr, tables: Arc<Tables>) -> ServerState {
+        let now = Instant::now();
         let saves = Saves::new(options.backups.clone(), tables.kv.stats().version.get());
         ServerState {
             kv: tables.kv.clone(),

@@ -3,7 +3,7 @@
 //! A command's time is that of its execution in the event loop. Its reply may then wait for the
 //! store to settle, which is counted by itself, as the event `aof-fsync-always`.
 //!
-//! Threads: the event loop alone.
+//! Threads: the event loop alone; other loops have their own, and report them.
 
 use crate::resp::parse::Args;
 use std::collections::{BTreeMap, VecDeque};
@@ -82,6 +82,16 @@ impl Slowlog {
         self.entries.truncate(count_max);
     }
 
+    /// Adds the commands of another loop, and drops old ones above `count_max`.
+    pub(crate) fn absorb(&mut self, other: Slowlog, count_max: usize) {
+        for mut entry in other.entries.into_iter().rev() {
+            entry.id = self.next;
+            self.next += 1;
+            self.entries.push_front(entry);
+        }
+        self.entries.truncate(count_max);
+    }
+
     /// How many there have been.
     pub(crate) fn count(&self) -> u64 {
         self.next
@@ -125,6 +135,17 @@ impl Latency {
         }
         if event.samples.len() > SAMPLES_MAX {
             event.samples.pop_front();
+        }
+    }
+
+    /// Adds the times of another loop.
+    pub(crate) fn absorb(&mut self, other: Latency) {
+        for (name, event) in other.events {
+            for (now, time) in event.samples {
+                self.add(name, now, time);
+            }
+            let mine = self.events.entry(name).or_default();
+            mine.longest = mine.longest.max(event.longest);
         }
     }
 

@@ -66,6 +66,12 @@ impl Times {
         self.total = self.total.saturating_add(nanoseconds);
     }
 
+    /// Adds the times of another loop.
+    pub(crate) fn absorb(&mut self, other: &Times) {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(mine, theirs)| *mine += theirs);
+        self.total = self.total.saturating_add(other.total);
+    }
+
     /// How many were counted.
     pub(crate) fn count(&self) -> u64 {
         self.counts.iter().sum()

@@ -31,6 +31,8 @@ pub(crate) struct Transaction {
     pub needs_space: bool,
     /// Whether a queued command is a script.
     pub runs_scripts: bool,
+    /// Whether a queued command looks at other connections, or changes rules for them.
+    pub looks_around: bool,
     /// Whether a queued command is taken back with the batch of its iteration.
     pub may_be_taken_back: bool,
 }

@@ -404,6 +404,7 @@ fn page() -> String {
         Layout => E::Layout { format: everbyte_media::Format::new(2_u64, 1_u64) },
         Store => E::Store { source: everbyte_kv::Error::Doomed },
         Settler => E::Settler,
+        Loop => E::Loop,
     });
     texts!(page, "object: transactions", everbyte_object::TryError<everbyte_store::Error>, {
         Aborted => E::Aborted(store()),

@@ -18,8 +18,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The hidden word that makes this program our server: `FOLDER`. It prints its port and runs until
-/// it is killed.
+/// The hidden word that makes this program our server: `FOLDER LOOPS`. It prints its port and runs
+/// until it is killed.
 pub(super) const SERVER: &str = "__server";
 
 /// The server's life.
@@ -27,9 +27,9 @@ pub(super) const SERVER: &str = "__server";
 /// # Errors
 /// Errors of the store or the server.
 pub(super) fn server(words: &[String]) -> Result {
-    let [folder] = words else { return Err("a server is FOLDER".into()) };
+    let [folder, loops] = words else { return Err("a server is FOLDER LOOPS".into()) };
     let ours = Ours::open(Path::new(folder))?;
-    let options = Options { address: "127.0.0.1:0".into(), ..Options::default() };
+    let options = Options { address: "127.0.0.1:0".into(), loops: loops.parse()?, ..Options::default() };
     let server = Server::bind(ours.kv().clone(), options)?;
     println!("{}", server.address().port());
     server.run()?;
@@ -58,11 +58,12 @@ fn spawn_on(cpu: usize, command: &mut Command) -> Result<Child> {
     Ok(child?)
 }
 
-fn ours(place: &Path) -> Result<Running> {
+/// A server with so many event loops, on the first CPU if it is `pinned`, else on all.
+fn ours(place: &Path, loops: usize, pinned: bool) -> Result<Running> {
     let folder = tempfile::tempdir_in(place)?;
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg(SERVER).arg(folder.path()).stdout(Stdio::piped());
-    let mut child = spawn_on(0, &mut command)?;
+    command.arg(SERVER).arg(folder.path()).arg(loops.to_string()).stdout(Stdio::piped());
+    let mut child = if pinned { spawn_on(0, &mut command)? } else { command.spawn()? };
     let mut line = String::new();
     BufReader::new(child.stdout.take().ok_or("a pipe")?).read_line(&mut line)?;
     let port = line.trim().parse().unwrap_or(0);
@@ -101,6 +102,11 @@ fn ready(running: Running) -> Result<Running> {
 
 /// Requests a second, as redis-benchmark measures them.
 fn requests(running: &Running, test: &str, pipeline: u64, count: u64) -> Result<f64> {
+    requests_by(running, test, pipeline, count, true)
+}
+
+/// The same by clients on the second CPU, or on all.
+fn requests_by(running: &Running, test: &str, pipeline: u64, count: u64, pinned: bool) -> Result<f64> {
     let mut command = Command::new("redis-benchmark");
     let words = [
         ("-p", running.port.to_string()),
@@ -114,7 +120,8 @@ fn requests(running: &Running, test: &str, pipeline: u64, count: u64) -> Result<
     for (word, value) in &words {
         command.args([word, &value[..]]);
     }
-    let child = spawn_on(1, command.arg("--csv").stdout(Stdio::piped()).stderr(Stdio::null()))?;
+    command.arg("--csv").stdout(Stdio::piped()).stderr(Stdio::null());
+    let child = if pinned { spawn_on(1, &mut command)? } else { command.spawn()? };
     let output = child.wait_with_output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().find(|line| line.to_lowercase().starts_with(&format!("\"{test}\"")));
@@ -132,7 +139,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
         [(bench.plan.memory.clone(), "", &["set", "get"][..]), (bench.plan.disk.clone(), "_disk", &["set"][..])]
     {
         bench.backend = if suffix.is_empty() { "shm" } else { "file" }.into();
-        let (everbyte, synced) = (ours(&place)?, redis(&place, true)?);
+        let (everbyte, synced) = (ours(&place, 1, true)?, redis(&place, true)?);
         let plain = if suffix.is_empty() { Some(redis(&place, false)?) } else { None };
         for test in tests {
             for (pipeline, count) in
@@ -155,6 +162,30 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
                 }
             }
         }
+    }
+    further_loops(bench, rounds)
+}
+
+/// Two event loops against one. Nothing is pinned: with two CPUs the clients share both with the
+/// server, with four each loop may have one of its own.
+fn further_loops(bench: &mut Bench<'_>, rounds: usize) -> Result {
+    let place = bench.plan.memory.clone();
+    bench.backend = "shm".into();
+    let (one, two) = (ours(&place, 1, false)?, ours(&place, 2, false)?);
+    for server in [&one, &two] {
+        requests_by(server, "set", 16, bench.plan.pick(800_000, 200_000, 20_000), false)?;
+    }
+    for (pipeline, count) in
+        [(1, bench.plan.pick(200_000, 60_000, 2_000)), (16, bench.plan.pick(1_600_000, 400_000, 20_000))]
+    {
+        let mut values = [vec![], vec![]];
+        for _ in 0..rounds {
+            values[0].push(requests_by(&two, "get", pipeline, count, false)?);
+            values[1].push(requests_by(&one, "get", pipeline, count, false)?);
+        }
+        let [two, one] = values;
+        let sides = vec![(ours::NAME.into(), two), ("everbyte, one loop".into(), one)];
+        bench.report(&format!("get_p{pipeline}_loops"), Unit::PerSecond, sides, None);
     }
     Ok(())
 }

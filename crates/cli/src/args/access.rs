@@ -31,6 +31,10 @@ pub(crate) struct AccessArgs {
     #[arg(long, value_name = "SECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp_keepalive: Option<u32>,
+    /// Event loops; those behind the first one answer plain reads [default: 1]
+    #[arg(long, alias = "loops", value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=128))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub io_threads: Option<u16>,
     /// Keys that clients keep copies of (CLIENT TRACKING), at most [default: 1000000]
     #[arg(long, value_name = "COUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,6 +93,7 @@ impl AccessArgs {
             unixsocketperm: self.unixsocketperm.or(base.unixsocketperm),
             timeout: self.timeout.or(base.timeout),
             tcp_keepalive: self.tcp_keepalive.or(base.tcp_keepalive),
+            io_threads: self.io_threads.or(base.io_threads),
             tracking_table_max_keys: self.tracking_table_max_keys.or(base.tracking_table_max_keys),
             client_output_buffer_limit: self.client_output_buffer_limit.or(base.client_output_buffer_limit),
             tls_port: self.tls_port.or(base.tls_port),
@@ -112,6 +117,10 @@ impl AccessArgs {
         }
         options.idle_max = self.timeout.map_or(options.idle_max, Duration::from_secs);
         options.keepalive = self.tcp_keepalive.unwrap_or(options.keepalive);
+        if let Some(count) = self.io_threads {
+            let count = Some(usize::from(count)).filter(|count| (1..=128).contains(count));
+            options.loops = count.ok_or("io-threads: a number from 1 to 128")?;
+        }
         options.tracking_keys_max = self.tracking_table_max_keys.unwrap_or(options.tracking_keys_max);
         if let Some(text) = &self.client_output_buffer_limit {
             limits(text, options).ok_or("client-output-buffer-limit: as in `normal 0 0 0 pubsub 32mb 8mb 60`")?;

@@ -395,6 +395,11 @@ impl TreeSnapshot {
         self.0.seen.version
     }
 
+    /// Whether no newer version is published.
+    pub(crate) fn is_newest(&self) -> bool {
+        self.0.shared.pins.published().version == self.0.seen.version
+    }
+
     /// A cursor over this version, standing nowhere yet. It keeps the version by itself.
     pub(crate) fn cursor(&self) -> Cursor<'static> {
         Cursor::new(self.0.shared.media.clone(), self.0.view.clone(), self.0.seen.root, Some(self.clone()))

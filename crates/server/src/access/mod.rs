@@ -12,7 +12,7 @@
 //!          more as its EXEC runs it, and once more before a client that waits is served.
 //!   ACL-2  A changed user changes as a whole or, if one rule is refused, not at all.
 //!
-//! Threads: the event loop alone.
+//! Threads: the event loop alone; other loops have copies (LOOP-3).
 //!
 //! Design: docs/design/server-access.md
 
@@ -63,6 +63,18 @@ impl Users {
         }
         let ids = BTreeMap::from([(DEFAULT.to_vec(), Users::DEFAULT)]);
         Users { initial: default.clone(), default, others: BTreeMap::new(), ids, next: 1, log: Log::default() }
+    }
+
+    /// The users without the refusals, for another loop.
+    pub(crate) fn rules(&self) -> Users {
+        Users {
+            default: self.default.clone(),
+            initial: self.initial.clone(),
+            others: self.others.clone(),
+            ids: self.ids.clone(),
+            next: self.next,
+            log: Log::default(),
+        }
     }
 
     /// A user by id; `None` once it is deleted.

@@ -229,6 +229,7 @@ const PARAMETERS: &[Parameter] = &[
     constant("aclfile", |shared| path(shared.options.acl_file.as_ref())),
     constant("unixsocket", |shared| path(shared.options.unix_socket.as_ref())),
     constant("unixsocketperm", |shared| format!("{:o}", shared.options.unix_mode)),
+    constant("io-threads", |shared| shared.options.loops.to_string()),
     constant("tcp-keepalive", |shared| shared.options.keepalive.to_string()),
     constant("tracking-table-max-keys", |shared| shared.options.tracking_keys_max.to_string()),
     constant("client-output-buffer-limit", output_limits),

@@ -206,6 +206,10 @@ fn stats(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     line(text, "tracking_total_prefixes", prefixes);
     line(text, "total_iterations", metrics.iterations);
     line(text, "iteration_commands_max", metrics.iteration_commands_max);
+    line(text, "event_loops", call.shared.options.loops);
+    line(text, "connections_lent", metrics.lent);
+    line(text, "loop_commands_processed", metrics.loop_commands);
+    line(text, "loop_shared_writes", metrics.loop_shared_writes);
     Ok(())
 }
 

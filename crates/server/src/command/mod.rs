@@ -40,6 +40,7 @@ mod lists;
 mod monitor;
 mod objects;
 mod pinned_ranges;
+mod plain_reads;
 mod pubsub;
 mod range;
 mod replication;
@@ -83,12 +84,15 @@ pub(crate) use info::{process_memory, process_times};
 pub(crate) use key_places::{KeyPlace, key_places};
 pub(crate) use key_uses::note_uses;
 pub(crate) use monitor::feed;
+pub(crate) use plain_reads::answers_plainly;
 pub(crate) use pubsub::{figures as channel_figures, listens};
 pub(crate) use replication::READ_ONLY;
 pub(crate) use save::waits_for_settled;
 pub(crate) use snapshots::snapshot_reply;
 pub(crate) use tracking::{end_command, remember};
-pub(crate) use transaction::{acts_at_once, discarded, may_change, may_write, needs_room, queued, queues, refused};
+pub(crate) use transaction::{
+    acts_at_once, discarded, looks_around, may_change, may_write, needs_room, queued, queues, refused,
+};
 
 bitflags::bitflags! {
     /// Properties of a command, in the words of `COMMAND INFO`.

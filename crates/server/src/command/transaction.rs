@@ -65,6 +65,7 @@ pub(crate) fn queued(client: &mut Client, row: usize, command: &Command, args: &
     transaction.spreads |= spreads(command);
     transaction.needs_space |= command.flags.contains(Flags::DENYOOM);
     transaction.runs_scripts |= SCRIPTS.contains(&command.name);
+    transaction.looks_around |= is_about_others(command);
     transaction.may_be_taken_back |= !acts(command);
     Ok(true)
 }
@@ -105,6 +106,20 @@ pub(crate) fn acts_at_once(client: &Client, command: &Command) -> bool {
 fn acts(command: &Command) -> bool {
     let later = command.name == "monitor" || command.name.starts_with("snapshot|");
     command.flags.contains(Flags::ADMIN) && !later
+}
+
+/// Whether a command looks at other connections or at counters of all, or may change rules.
+fn is_about_others(command: &Command) -> bool {
+    command.flags.contains(Flags::ADMIN) || ["client|tracking", "info", "memory|stats"].contains(&command.name)
+}
+
+/// The same of a command that a client gives, if it is executed now.
+pub(crate) fn looks_around(client: &Client, command: &Command) -> bool {
+    match &client.transaction {
+        Some(queued) if command.name == "exec" => queued.looks_around,
+        Some(_) => false,
+        None => is_about_others(command),
+    }
 }
 
 /// Whether a command of this client may write, or has to see what is not settled: a client that

@@ -9,6 +9,7 @@ impl Iterations {
     /// Answers the question for figures, if there is one. Costs one load where there is none.
     pub(super) fn tell_figures(&mut self, keys: &mut Keyspace<'_>) {
         let Some(number) = self.desk.as_ref().and_then(|desk| desk.asked()) else { return };
+        self.call_home();
         let databases = databases(keys);
         // An exchange of databases is on its way, and was seen: a later iteration answers (ITER-1).
         if keys.unsettled() {

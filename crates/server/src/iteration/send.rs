@@ -31,6 +31,10 @@ impl Iterations {
                     self.clients.restore(served.slot, connection);
                     continue;
                 }
+                if let Some(index) = self.other_loop(&connection) {
+                    self.lend(index, connection);
+                    continue;
+                }
                 if !connection.queued && self.wants_iteration(&connection) {
                     connection.queued = true;
                     self.queue.push_back(served.slot);
@@ -39,6 +43,7 @@ impl Iterations {
             } else {
                 self.pool.reclaim(&mut connection.out);
                 self.count_input(&mut connection, 0);
+                self.forget_busy(&mut connection);
                 self.shared.postponed -= usize::from(connection.client.postponed);
                 if connection.queued {
                     self.queue.retain(|slot| *slot != served.slot); // the slot's next client is served once

@@ -15,7 +15,11 @@ impl Keyspace<'_> {
     /// Whether a deadline has passed. At its very millisecond a key is still there, as in Redis.
     pub(super) fn expired(&self, deadline: u64) -> bool {
         let end = self.now + u64::from(seeded("server-expired-early"));
-        deadline != 0 && deadline < end && !self.keeps_expired
+        let passed = deadline != 0 && deadline < end && !self.keeps_expired;
+        if passed {
+            self.met_expired.set(true);
+        }
+        passed
     }
 
     /// Whether no record exists, as far as it is known without a look. Unsettled removals do not

@@ -54,8 +54,8 @@ use capture::{Capture, Committed};
 use databases::Spaces;
 use everbyte_kv::{Batch, Commit, Error, KEY_MAX, Kv, Result, Savepoint};
 use everbyte_media::seeded;
-use reads::Settled;
 use removals::Removals;
+use std::cell::Cell;
 
 pub use check::{KeyspaceFinding, KeyspaceSums, check};
 pub(crate) use collections::{ElementSpan, HASH, HashedMember, hashed};
@@ -64,6 +64,7 @@ pub(crate) use groups::{Consumer, Group, OpenGroup, Pending, PendingSpan, TOGETH
 pub(crate) use imports::{Begun, take_back};
 pub(crate) use lists::End;
 pub(crate) use ranges::{KeySpan, Visited};
+pub(crate) use reads::Settled;
 pub(crate) use record::{Collection, ValueType, damaged};
 pub(crate) use replicated::ReplicatedTables;
 pub(crate) use sorted_sets::{ScoreSpan, decode_score, encode_score};
@@ -124,6 +125,8 @@ pub(crate) struct Keyspace<'k> {
     evicted: Removals,
     /// Whether one is being removed.
     evicting: bool,
+    /// Whether a key was met whose deadline has passed.
+    met_expired: Cell<bool>,
 }
 
 /// A change of keys, with their database.
@@ -229,7 +232,23 @@ impl<'k> Keyspace<'k> {
             expired: Removals::default(),
             evicted: Removals::default(),
             evicting: false,
+            met_expired: Cell::new(false),
         }
+    }
+
+    /// For commands that only read, and in a loop that does nothing else: they see this version.
+    pub(crate) fn reading(tables: &'k Tables, remembered: Box<Remembered>, now: u64, settled: Settled) -> Keyspace<'k> {
+        Keyspace { settled: Some(settled), ..Keyspace::new(tables, remembered, now, false, true) }
+    }
+
+    /// Facts, and the version, for the next iteration of such a loop.
+    pub(crate) fn into_reading(self) -> (Box<Remembered>, Option<Settled>) {
+        (self.remembered, self.settled)
+    }
+
+    /// Whether a key whose deadline has passed was met since this was asked last.
+    pub(crate) fn take_met_expired(&self) -> bool {
+        self.met_expired.take() && !seeded("server-loop-expires")
     }
 
     /// Changes are captured, for replicas.

@@ -26,14 +26,19 @@ pub(super) enum Place {
 type PlacedRange<'b> = (Place, Bound<&'b [u8]>, Bound<&'b [u8]>);
 
 /// A settled version, and the tables at it that have been asked for.
-pub(super) struct Settled {
+pub(crate) struct Settled {
     main: Snapshot,
     tables: [Option<TableSnapshot>; 5],
 }
 
 impl Settled {
-    pub(super) fn new(main: Snapshot) -> Settled {
+    pub(crate) fn new(main: Snapshot) -> Settled {
         Settled { main, tables: [const { None }; 5] }
+    }
+
+    /// Whether no newer version is settled.
+    pub(crate) fn is_newest(&self) -> bool {
+        self.main.is_newest()
     }
 
     fn table(&mut self, place: Place, table: &KvTable) -> Result<&TableSnapshot> {

@@ -44,9 +44,12 @@ impl Ours {
         Ours::on(table(dir.path()), dir, options)
     }
 
-    /// On a table that a test has filled, in its directory.
+    /// On a table that a test has filled, in its directory. `EVERBYTE_LOOPS` is the number of event
+    /// loops of every server, whose connections are then lent at once.
     pub(crate) fn on(kv: Kv, dir: tempfile::TempDir, options: Options) -> Ours {
-        let options = Options { address: "127.0.0.1:0".into(), ..options };
+        let loops = std::env::var("EVERBYTE_LOOPS").ok().and_then(|count| count.parse().ok());
+        let (loops, lend_after) = loops.map_or((options.loops, options.lend_after), |count| (count, 0));
+        let options = Options { address: "127.0.0.1:0".into(), loops, lend_after, ..options };
         let server = Server::bind(kv.clone(), options).unwrap();
         let (address, handle, metrics) = (server.address(), server.handle(), server.metrics_address());
         let thread = Some(std::thread::spawn(museum::carried(move || server.run())));
