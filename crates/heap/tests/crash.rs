@@ -135,7 +135,7 @@ fn the_same_where_lines_keep_their_order() {
 /// FM28, and pmdk#4945 (a crash in a zeroing allocation left a block without its zeros).
 fn fill(heap: &Heap, twin: &Twin<'_, Model>) {
     set(twin, heap, 0, 100, 7);
-    set(twin, heap, 1, 1000, 9);
+    set(twin, heap, 1, 520, 9); // of which the block has a line and more beside
     free(twin, heap, 0);
     set(twin, heap, 0, 100, 8);
 }

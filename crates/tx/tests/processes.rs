@@ -1,6 +1,7 @@
 //! Processes that share an object and are killed, on persistent memory where there is some, else on
 //! shared memory.
 
+use everbyte_log::{Journal, Outcome};
 use everbyte_media::{BackendChoice, BackendKind, Options, probe};
 use everbyte_store::{CreateOptions, Engine, Error as StoreError, FindingKind, ObjectOpen, ObjectOptions, Store};
 use everbyte_tx::{Error, TxError, Undo};
@@ -53,6 +54,20 @@ fn work(path: &Path, worker: usize) {
     }
 }
 
+/// Changes a word and looks, before the end, at the lanes as recovery would find them: the change
+/// is one that it takes back. This process has taken over lanes from others, some of them dead.
+fn require_logged(undo: &Undo) {
+    let (media, at) = (undo.media(), word(undo, WORKERS));
+    let allowed = undo.heap().object().prime().get()..undo.heap().object().backed().get();
+    let logged: Result<usize, TxError<Error>> = undo.run(|tx| {
+        tx.store(at, media.load(at) + 1)?;
+        let lanes = (0..4).map(|lane| (undo.lanes_at() + lane * 4096).get());
+        let found = lanes.map(|lane| Journal::recover(media, lane..lane + 4096, allowed.clone()).unwrap().outcome());
+        Ok(found.filter(|outcome| *outcome == Outcome::Undo).count())
+    });
+    assert_eq!(logged.unwrap(), 1, "one lane has a transaction to undo");
+}
+
 struct Worker {
     process: Child,
     told: ChildStderr,
@@ -103,8 +118,9 @@ fn who_is_killed_takes_nothing_along() {
         let told = workers[worker].take().unwrap().kill_after(1 + round * 11 % 40);
         let exclusive = undo.enter().unwrap();
         let found = count(&undo, worker);
-        drop(exclusive);
         assert!(found == told || found == told + 1, "round {round}: told {told}, found {found}");
+        require_logged(&undo);
+        drop(exclusive);
         workers[worker] = Some(Worker::start(&path, worker));
     }
     workers.into_iter().flatten().for_each(|worker| _ = worker.kill_after(1));

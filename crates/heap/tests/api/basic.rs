@@ -149,6 +149,21 @@ fn operations_read_from_media_are_checked() {
     }
 }
 
+/// An operation is refused once its cluster is given back, whose record still says what it was.
+#[test]
+fn operations_on_clusters_that_are_given_back_are_refused() {
+    for size in [64, 300_000] {
+        let (_store, heap) = create(8 << 20, 4 << 20);
+        let op = heap.op_free(allocate(&heap, size)).unwrap();
+        heap.validate(op).unwrap();
+        heap.apply(&[op]);
+        heap.media().fence();
+        heap.finish(&[op]);
+        heap.shrink_all().unwrap();
+        assert!(heap.validate(op).is_err(), "{size} bytes that nothing backs");
+    }
+}
+
 /// A full span is an error that names it; freed blocks make space; blocks of other classes serve if
 /// there are no others.
 #[test]
@@ -186,7 +201,7 @@ fn an_object_without_a_heap_and_one_with_a_damaged_header() {
     let object = store.create_object("bare", options, |_| Ok::<(), Error>(())).unwrap();
     assert!(matches!(Heap::open(object.clone()), Err(Error::NoHeap { .. })));
     Heap::format(&object).unwrap();
-    for word in [520, 528, 576] {
+    for word in [520, 528, 552, 576] {
         let at = object.prime() + word;
         let good = store.media().load(at);
         store.media().store(at, good ^ 1 << 40);
@@ -448,4 +463,54 @@ fn a_free_that_was_given_up_can_be_made_again() {
         free(&heap, at);
     }
     assert_eq!((heap.usage().unwrap().allocated, heap.check(None)), (0, vec![]));
+}
+
+/// A block is reserved only after its destination is found to be good.
+#[test]
+fn a_refused_destination_costs_no_block() {
+    let (_store, heap) = create(8 << 20, 1 << 20);
+    for size in [64, 8192, 300_000] {
+        for _ in 0..200 {
+            assert!(matches!(heap.alloc_into(size, 3), Err(Error::BadDestination { .. })));
+        }
+        heap.cancel(heap.reserve(size).unwrap());
+    }
+}
+
+/// The last cluster of a span serves as any other.
+#[test]
+fn a_heap_grows_to_the_end_of_its_span() {
+    let (_store, heap) = create(8 << 20, 1 << 20);
+    let blocks: Vec<_> = std::iter::from_fn(|| heap.reserve(60_000).ok()).collect();
+    assert_eq!(heap.object().backed(), heap.object().span().end);
+    assert!(blocks.iter().any(|block| block.end() + 65_536 > heap.object().span().end), "{blocks:?}");
+}
+
+/// The length of a large block is believed only if the block ends there.
+#[test]
+fn a_length_that_ends_inside_its_block_is_damage() {
+    use everbyte_heap::layout::{CLUSTER, FIRST_TABLE, RECORD, TAIL_WORD};
+    let (store, heap) = create(8 << 20, 4 << 20);
+    let (at, prime) = (allocate(&heap, 40 * 4096), heap.object().prime().get());
+    let tail = prime + FIRST_TABLE + (at - prime) / CLUSTER * RECORD + TAIL_WORD;
+    assert_eq!(store.media().load(tail), 40);
+    for wrong in [30, 39, 41] {
+        store.media().store(tail, wrong);
+        assert!(matches!(heap.size_of(at), Err(Error::Damaged { .. })), "{wrong} pages");
+    }
+    store.media().store(tail, 40);
+    assert_eq!(heap.size_of(at).unwrap(), 40 * 4096);
+}
+
+/// Growth that would need a table between the free pages at the end and the new ones is refused
+/// where only its pages have room.
+#[test]
+fn a_growth_without_room_for_its_table_is_refused() {
+    for used in (5 << 20..8 << 20).step_by(100 << 10) {
+        let (_store, heap) = create(64 << 20, 16 << 20);
+        allocate(&heap, used);
+        let sizes = (1..16 << 8).rev().step_by(16).map(|pages| pages * 4096);
+        let refused = sizes.map_while(|size| heap.reserve(size).err());
+        refused.for_each(|error| assert!(error.is_full(), "{error}"));
+    }
 }

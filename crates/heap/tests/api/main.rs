@@ -5,6 +5,7 @@ mod common;
 
 mod basic;
 mod free_runs;
+mod interrupted;
 mod lazy_zones;
 mod opening;
 mod resize;

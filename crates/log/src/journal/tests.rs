@@ -199,8 +199,62 @@ fn odd_ranges_and_foreign_bytes_are_told() {
     assert!(matches!(Journal::recover(&media, 4096..4096 + 2048, 0..1 << 20), Err(Error::Damaged { .. })));
     journal.log(HOME, 8).unwrap();
     assert!(matches!(Journal::recover(&media, LANE, 0..HOME), Err(Error::Damaged { .. })));
+    media.store(LANE.start + 32, 1); // covered by the header's checksum alone
+    assert!(matches!(Journal::recover(&media, LANE, 0..1 << 20), Err(Error::Damaged { .. })));
+    media.store(LANE.start + 32, 0);
     media.store(LANE.start + 64, 12345);
     assert!(matches!(Journal::recover(&media, LANE, 0..1 << 20), Err(Error::Damaged { .. })));
+}
+
+/// An entry that does not read back stops a rollback before it puts anything back.
+#[test]
+fn a_rollback_without_its_entries_is_refused() {
+    let media = media();
+    let mut journal = fresh(&media);
+    for at in [HOME, HOME + 64] {
+        media.store(at, 1);
+        journal.log(at, 8).unwrap();
+    }
+    journal.fence();
+    [HOME, HOME + 64].iter().for_each(|&at| media.store(at, 2));
+    let second = LANE.start + layout::ENTRIES_AT + LINE + 16;
+    media.store(second, media.load(second) ^ 1);
+    assert!(matches!(journal.rollback(), Err(Error::Damaged { .. })));
+    assert_eq!([HOME, HOME + 64].map(|at| media.load(at)), [2, 2], "left to recovery");
+}
+
+/// A lane with a commit word is not handed over: its operations would be forgotten.
+#[test]
+fn a_lane_that_is_not_at_rest_is_not_taken_over() {
+    let media = media();
+    let mut journal = fresh(&media);
+    let mut other = Journal::join(&media, LANE).unwrap();
+    other.refresh().unwrap();
+    journal.log_ops(&[1, 2, 3]).unwrap();
+    let ordered = journal.fence_ops();
+    journal.commit(&ordered);
+    assert!(matches!(other.refresh(), Err(Error::Damaged { .. })));
+    journal.fence();
+    journal.retire();
+    other.refresh().unwrap();
+    assert_eq!(other.generation, journal.generation);
+}
+
+/// Operations without room for all of them leave none behind.
+#[test]
+fn operations_are_appended_whole_or_not_at_all() {
+    let media = media();
+    let mut journal = fresh(&media);
+    let lines = (LANE.end - LANE.start - layout::ENTRIES_AT) / LINE - 1; // the last is the link's
+    for i in 0..lines - 2 {
+        journal.log(HOME + i * 8, 8).unwrap();
+    }
+    assert!(matches!(journal.log_ops(&(0..13).collect::<Vec<_>>()), Err(Error::Full { .. })), "three lines");
+    let ops: Vec<u64> = (20..32).collect();
+    journal.log_ops(&ops).unwrap(); // two
+    let ordered = journal.fence_ops();
+    journal.commit(&ordered);
+    assert_eq!(reopen(&media).ops(), ops);
 }
 
 #[derive(Clone, Debug)]

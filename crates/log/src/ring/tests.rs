@@ -236,6 +236,31 @@ fn blocking_ends_when_the_consumer_is_gone() {
     assert!(matches!(producer.append(&[1, 2, 3]), Err(Error::Full { .. })));
 }
 
+/// A producer that waits for room flushes what it has appended: the consumer could drop nothing
+/// else. This one gives up after so many looks.
+#[test]
+fn a_producer_that_waits_lets_its_records_be_seen() {
+    let media = media();
+    WordLog::format(&media, range(64), Form::Torn, 7).unwrap();
+    let log = WordLog::recover(&media, range(64), Full::Block, |_| {}).unwrap().log;
+    let (mut producer, mut consumer) = log.split();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let (mut words, mut looks) = (Vec::new(), 0);
+            while looks < 5_000_000 {
+                match consumer.next(&mut words).unwrap() {
+                    Some(end) => consumer.truncate(end),
+                    None => std::thread::yield_now(),
+                }
+                looks += 1;
+            }
+        });
+        for number in 0..40 {
+            producer.append(&payload(number, 3)).expect("the consumer sees what is in its way");
+        }
+    });
+}
+
 /// Producer and consumer in two threads, a small ring, many passes: every record arrives, in order.
 #[test]
 fn two_threads_share_a_ring_without_locks() {
@@ -382,6 +407,9 @@ fn odd_ranges_and_foreign_bytes_are_told() {
     assert!(matches!(open(range(104)), Err(Error::NotALog { .. })));
     fresh(&media, 104, Form::Torn);
     assert!(matches!(open(range(112)), Err(Error::Damaged { .. })));
+    media.store(AT + 40, 1); // covered by the header's checksum alone
+    assert!(matches!(open(range(104)), Err(Error::Damaged { .. })));
+    media.store(AT + 40, 0);
     media.store(AT + LINE, 3);
     assert!(matches!(open(range(104)), Err(Error::Damaged { .. })));
 }

@@ -64,3 +64,42 @@ fn words_that_a_dead_recovery_has_inverted_stay_inverted() {
     };
     Explorer::new("log-inverted").profiles(&[Profile::PMEM]).total(4_000).run(&image, program, check);
 }
+
+/// A process died after an append that goes around the end of the ring, before it flushed it. The
+/// record that the next process appends does not survive without that one, whose second part lies
+/// at the beginning of the ring.
+#[test]
+fn a_record_around_the_end_that_a_dead_process_left_stays() {
+    let before = words::image(Form::Torn).then(|media| {
+        let mut log = words::recover(&media).unwrap().1.log;
+        for number in 0..2 {
+            log.producer.append(&words::record(number, 11)).unwrap();
+        }
+        log.producer.flush();
+        log.truncate_all();
+    });
+    let after = before.clone().then(|media| {
+        let mut producer = words::recover(&media).unwrap().1.log.producer;
+        producer.append(&words::record(2, 11)).unwrap();
+        producer.flush();
+    });
+    let after = after.media();
+    let program = |media: Media, oracle: &Oracle| {
+        for at in words::RING.step_by(8).filter(|&at| media.load(at) != after.load(at)) {
+            media.store(at, after.load(at));
+        }
+        let (found, recovered) = words::recover(&media).unwrap();
+        assert_eq!(found, [words::record(2, 11)]);
+        let mut producer = recovered.log.producer;
+        oracle.step("append", || {
+            producer.append(&words::record(3, 1)).unwrap();
+            producer.barrier().unwrap();
+        });
+    };
+    let check = |media: Media, seen: &Seen| {
+        let (found, _) = words::recover(&media)?;
+        let whole = found == [words::record(2, 11), words::record(3, 1)];
+        if whole || seen.acked_count() == 0 { Ok(()) } else { Err(format!("{found:?}, {seen:?}")) }
+    };
+    Explorer::new("log-wrapped").profiles(&[Profile::PMEM]).total(4_000).run(&before, program, check);
+}

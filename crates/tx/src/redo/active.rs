@@ -121,3 +121,27 @@ pub(super) fn wait_until(mut done: impl FnMut() -> bool) {
         backoff.snooze(); // spins first, then yields
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// REDO-8, for the transaction of any worker.
+    #[test]
+    fn a_transaction_that_runs_alone_waits_for_each_other_one() {
+        let (active, clock) = (Active::default(), AtomicU64::new(7));
+        let workers = [1, 2, 3].map(|number| (number, active.enter()));
+        for (number, since) in &workers {
+            active.begin(since, *number, &clock);
+            std::thread::scope(|threads| {
+                let waiting = threads.spawn(|| active.shut_out_others(4));
+                for _ in 0..200 {
+                    assert!(!waiting.is_finished(), "worker {number} runs a transaction");
+                    std::thread::yield_now();
+                }
+                active.end(since);
+            });
+            active.let_others_in(4);
+        }
+    }
+}

@@ -324,4 +324,81 @@ mod tests {
         redo.inner.truncate_settled(settled);
         assert_eq!(replayed(&redo), 0);
     }
+
+    /// A pass that leaves a record behind leaves the mark that there is one.
+    #[test]
+    fn a_record_that_a_pass_leaves_is_truncated_by_the_next() {
+        let redo = create();
+        let (logs, mut worker) = (&redo.inner.logs, redo.worker());
+        commit(&redo, &mut worker);
+        let other = &logs[(worker.log + 1) % logs.len()].committing;
+        other.store(redo.inner.clock.load(Ordering::Acquire), Ordering::Release);
+        commit(&redo, &mut worker);
+        redo.inner.truncate();
+        assert_eq!(replayed(&redo), 1, "it is not settled, for what the pass knows");
+        other.store(u64::MAX, Ordering::Release);
+        redo.inner.truncate();
+        assert_eq!(replayed(&redo), 0);
+    }
+
+    /// Records left of the time before truncation became synchronous go with the first commit
+    /// after it, which may have stored to the same bytes; it waits for those that have not settled.
+    #[test]
+    fn the_first_synchronous_commit_truncates_what_was_left_before_it() {
+        let redo = create();
+        let (logs, mut before, mut after) = (&redo.inner.logs, redo.worker(), redo.worker());
+        assert_ne!(before.log, after.log);
+        commit(&redo, &mut before);
+        redo.set_truncation(Truncation::Synchronous);
+        let other = &logs[(after.log + 1) % logs.len()].committing;
+        other.store(redo.inner.clock.load(Ordering::Acquire), Ordering::Release);
+        std::thread::scope(|threads| {
+            let committing = threads.spawn(|| commit(&redo, &mut after));
+            for _ in 0..200 {
+                assert!(!committing.is_finished(), "an older commit is not settled");
+                std::thread::yield_now();
+            }
+            other.store(u64::MAX, Ordering::Release);
+        });
+        assert_eq!(replayed(&redo), 0);
+    }
+
+    /// A commit that is refused holds back no later truncation.
+    #[test]
+    fn a_commit_in_conflict_leaves_the_clock_to_settle() {
+        let redo = create();
+        let mut worker = redo.worker();
+        let at = redo.heap().object().prime() + 3072;
+        worker.begin().unwrap();
+        worker.load(at).unwrap();
+        worker.store(at + 512, 1).unwrap();
+        std::thread::scope(|threads| {
+            threads.spawn(|| commit(&redo, &mut redo.worker())); // ends once the other has ended
+            while redo.media().load(at) == 0 {
+                std::thread::yield_now();
+            }
+            assert!(matches!(worker.commit(), Err(crate::Error::Conflict)));
+            worker.abort_to_retry();
+        });
+        assert_eq!(redo.inner.settled_clock(), redo.inner.clock.load(Ordering::Acquire));
+    }
+
+    /// Each pass takes the lines of the commits that it takes, also the second of two passes that
+    /// leave some.
+    #[test]
+    fn lines_go_with_their_commits() {
+        let end = create().inner.logs[0].end.lock().producer.flushed();
+        let mut left = Left::default();
+        for timestamp in 1..=4 {
+            left.push(
+                Untruncated { timestamp, end, changes: None },
+                (0..timestamp).map(|line| timestamp * 1000 + line),
+            );
+        }
+        for timestamp in 1..=4 {
+            let taken = left.take(timestamp);
+            assert_eq!(taken.commits.len(), 1);
+            assert!(taken.lines.into_iter().eq((0..timestamp).map(|line| timestamp * 1000 + line)), "{timestamp}");
+        }
+    }
 }

@@ -78,6 +78,22 @@ fn a_caught_failure_dooms_the_outermost() {
         })
     }));
     assert!(panicked.is_err());
+    // A transaction that is doomed, and fails or panics itself, dooms no later one.
+    let failed = undo.run(|_| {
+        let inner = undo.run(|_| Err::<(), _>(stop()));
+        assert!(matches!(inner, Err(TxError::Aborted(_))));
+        Err::<(), _>(stop())
+    });
+    assert!(matches!(failed, Err(TxError::Aborted(_))));
+    undo.run(|tx| tx.store(at, 1)).unwrap();
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        undo.run(|_| -> Result<(), Error> {
+            let inner = undo.run(|_| Err::<(), _>(stop()));
+            assert!(matches!(inner, Err(TxError::Aborted(_))));
+            panic!("on purpose")
+        })
+    }));
+    assert!(panicked.is_err());
     let words: Vec<u64> = (0..3).map(|word| undo.media().load(at + word * 8)).collect();
     assert_eq!(words, [1, 2, 0], "rolled back three times");
     undo.run(|tx| tx.store(at, 5)).unwrap(); // and the engine goes on
@@ -89,7 +105,7 @@ fn hooks_run_after_the_commit_and_never_after_a_rollback() {
     let (_store, undo) = create(8 << 20, 4 << 20);
     let at = table(&undo, 64);
     let count = Rc::new(Cell::new(0));
-    for fail in [false, true] {
+    for (fail, hooks) in [(false, 1), (true, 1), (false, 2)] {
         let inside = Rc::clone(&count);
         let _ = undo.run(|tx| {
             let inside = Rc::clone(&inside);
@@ -97,8 +113,39 @@ fn hooks_run_after_the_commit_and_never_after_a_rollback() {
             tx.store(at, 3)?;
             if fail { Err(stop()) } else { Ok(()) }
         });
+        assert_eq!(count.get(), hooks);
     }
-    assert_eq!(count.get(), 1);
+}
+
+/// A long transaction extends its lane by what a nearly full heap has, and gives it back.
+#[test]
+fn a_long_transaction_in_a_nearly_full_heap() {
+    let media = everbyte_media::Media::anonymous(4 << 20, &Default::default()).unwrap();
+    let store = everbyte_store::Store::format(media, &Default::default()).unwrap();
+    let made =
+        store.create_object("test", crate::common::options(1 << 20), |object| Undo::format_with(object, 2, 1024));
+    let undo = Undo::open(made.unwrap()).unwrap();
+    let at = table(&undo, 512);
+    let fill = || {
+        // blocks of runs first, then the pages that no run has got
+        let sizes = [4096, 12 << 10];
+        sizes.map(|size| std::iter::from_fn(|| undo.heap().reserve(size).ok()).collect::<Vec<_>>())
+    };
+    for end in [Ok(()), Err(stop()), Ok(())] {
+        let [mut blocks, pages] = fill();
+        let count = blocks.len();
+        (0..20).for_each(|_| undo.heap().cancel(blocks.pop().unwrap()));
+        let fails = end.is_err();
+        let outcome = undo.run(|tx| {
+            (0..64).try_for_each(|line| tx.store(at + line * 64, line))?;
+            end
+        });
+        assert!(if fails { matches!(outcome, Err(TxError::Aborted(_))) } else { outcome.is_ok() }, "{outcome:?}");
+        blocks.into_iter().chain(pages).for_each(|block| undo.heap().cancel(block));
+        let [free, pages] = fill();
+        assert_eq!(free.len(), count, "what extended the lane is free again");
+        free.into_iter().chain(pages).for_each(|block| undo.heap().cancel(block));
+    }
 }
 
 /// The exact cost of each kind of transaction: (lines, fences, barriers).
@@ -124,6 +171,20 @@ fn the_price_list() {
         "eight lines, named: three notes"
     );
     assert_eq!(cost(&|tx| eight(tx)), (17, 10, 1), "eight lines, each a surprise");
+    let wide = table(&undo, 30 * 8);
+    let named: Vec<(u64, u64)> = (0..30).map(|line| (wide + line * 64, 8)).collect();
+    let thirty = |tx: &everbyte_tx::Tx<'_>| (0..30).try_for_each(|line| tx.store(wide + line * 64, 1));
+    assert_eq!(
+        cost(&|tx| tx.name_ranges(&named).and_then(|()| thirty(tx))),
+        (41, 3, 1),
+        "thirty lines, named: ten notes, and each line flushed at the end"
+    );
+    let unneeded = |tx: &everbyte_tx::Tx<'_>| {
+        tx.overwrite(wide, 128)?;
+        tx.media().write(wide, &[9; 128]);
+        Ok(())
+    };
+    assert_eq!(cost(&unneeded), (3, 2, 1), "two lines without a note, flushed all the same, and the retirement");
     let lock = TxLock::new();
     assert_eq!(cost(&|tx| tx.lock(&lock)), (0, 0, 0), "a lock without a writer");
     assert_eq!(cost(&|tx| tx.lock(&lock).and_then(|()| tx.store(at, 3))), (3, 3, 1), "a lock costs nothing");

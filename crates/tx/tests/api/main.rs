@@ -8,3 +8,4 @@ mod chains;
 mod ending;
 mod heap_log;
 mod redo;
+mod redo_deaths;

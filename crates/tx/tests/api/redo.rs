@@ -68,6 +68,114 @@ fn other_formats_are_refused() {
     }
 }
 
+/// Every byte of the lane table that is read is proven: by its checksum, or by the block it names.
+#[test]
+fn a_lane_table_of_which_a_bit_has_changed_is_refused() {
+    let (store, redo) = create(1 << 20);
+    let at = redo.heap().object().prime() + TABLE;
+    drop(redo);
+    for byte in 0..72 {
+        // the rest is not read
+        let good = store.media().get::<u8>(at + byte);
+        store.media().put(at + byte, &(good ^ 1));
+        assert!(Redo::open(store.object("test").unwrap()).is_err(), "byte {byte}");
+        store.media().put(at + byte, &good);
+    }
+    Redo::open(store.object("test").unwrap()).unwrap();
+}
+
+/// A commit whose record finds too little room gives back what it has found.
+#[test]
+fn a_record_without_room_leaves_the_heap_as_it_was() {
+    let (_store, redo) = create(1 << 20);
+    let at = table(&redo, 40 << 10);
+    let free = || {
+        let blocks: Vec<_> = std::iter::from_fn(|| redo.heap().reserve(4096).ok()).collect();
+        let count = blocks.len();
+        blocks.into_iter().for_each(|block| redo.heap().cancel(block));
+        count
+    };
+    let before = free();
+    let mut worker = redo.worker();
+    for _ in 0..3 {
+        worker.begin().unwrap();
+        (0..40 << 10).for_each(|word| worker.store(at + word * 8, word).unwrap());
+        let filling: Vec<_> = (0..(before - 40) / 2).map_while(|_| redo.heap().reserve(8192).ok()).collect();
+        let error = worker.commit().unwrap_err();
+        assert!(matches!(&error, Error::Heap(error) if error.is_full()), "{error}");
+        worker.give_up();
+        filling.into_iter().for_each(|block| redo.heap().cancel(block));
+        assert_eq!(free(), before);
+    }
+}
+
+/// So does one that lies in more pieces than its log has room to name.
+#[test]
+fn a_record_in_too_many_pieces_leaves_the_heap_as_it_was() {
+    let (_store, redo) = create_with(1 << 20, 4, 320);
+    let at = table(&redo, 8 << 10);
+    let fill = || std::iter::from_fn(|| redo.heap().reserve(8192).ok()).collect::<Vec<_>>();
+    let mut blocks = fill();
+    blocks.sort();
+    let (spare, held): (Vec<_>, Vec<_>) = blocks.iter().enumerate().partition(|(index, _)| index % 2 == 0);
+    assert!(spare.len() > 20 && held.len() > 20);
+    spare.iter().for_each(|(_, block)| redo.heap().cancel(**block));
+    let mut worker = redo.worker();
+    for _ in 0..3 {
+        worker.begin().unwrap();
+        (0..8 << 10).for_each(|word| worker.store(at + word * 8, word).unwrap());
+        assert!(matches!(worker.commit(), Err(Error::Log(_))));
+        worker.give_up();
+        let free = fill();
+        assert_eq!(free.len(), spare.len());
+        free.into_iter().for_each(|block| redo.heap().cancel(block));
+    }
+}
+
+/// A commit in conflict gives back the blocks in which its record lay.
+#[test]
+fn a_long_record_in_conflict_leaves_the_heap_as_it_was() {
+    let (_store, redo) = create(1 << 20);
+    let at = table(&redo, 8 << 10);
+    let free = || {
+        let blocks: Vec<_> = std::iter::from_fn(|| redo.heap().reserve(4096).ok()).collect();
+        let count = blocks.len();
+        blocks.into_iter().for_each(|block| redo.heap().cancel(block));
+        count
+    };
+    let (before, root) = (free(), redo.heap().object().prime() + 3072);
+    let mut worker = redo.worker();
+    for value in 1..4 {
+        worker.begin().unwrap();
+        worker.load(root).unwrap();
+        (0..8 << 10).for_each(|word| worker.store(at + word * 8, word).unwrap());
+        std::thread::scope(|threads| {
+            threads.spawn(|| redo.atomically(|tx| tx.store(root, value)).unwrap()); // waits for the other's end
+            while redo.media().load(root) != value {
+                std::thread::yield_now();
+            }
+            assert!(matches!(worker.commit(), Err(Error::Conflict)));
+            worker.give_up();
+        });
+        assert_eq!(free(), before);
+    }
+}
+
+/// A block allocated and freed by one transaction serves the next ones.
+#[test]
+fn blocks_that_a_transaction_frees_again_are_reserved_to_its_end_alone() {
+    let (_store, redo) = create(1 << 20);
+    for round in 0..100 {
+        let done = redo.atomically(|tx| {
+            let block = tx.allocate(60_000)?;
+            tx.free(block.at)?;
+            if round % 2 == 0 { Ok(()) } else { Err(Error::NoLane { object: "on purpose".into() }) }
+        });
+        assert_eq!(done.is_ok(), round % 2 == 0, "{done:?}");
+        assert!(!matches!(done, Err(TxError::Engine(_))), "{done:?}");
+    }
+}
+
 /// Four threads move money between sixteen accounts, others add them up: every sum is the same.
 #[test]
 fn what_a_transaction_sees_was_there_at_one_time() {
