@@ -18,7 +18,7 @@ fn len(path: &Path) -> u64 {
     std::fs::metadata(path).unwrap().len()
 }
 
-/// What a grown log of `room` bytes adds: clusters that are used again are zeroed through it, and
+/// Bytes that a grown log of `room` adds: clusters that are used again are zeroed through it, and
 /// the slower the disk is, the more it grows. As many bytes again may be backed for its next growth
 /// (ROOM-1), and its chunks may be twice as long.
 fn grown(room: u64) -> u64 {
