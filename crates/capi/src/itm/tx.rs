@@ -201,9 +201,25 @@ fn interrupts() -> bool {
     unsafe { slot::get::<Tx>().as_ref() }.is_some_and(|tx| tx.is_inside.load(Ordering::Relaxed))
 }
 
+thread_local! {
+    /// The thread is in [`first`] (ITM-4): a begin of a signal handler would wait for itself there.
+    static IS_FIRST: Cell<bool> = const { Cell::new(false) };
+}
+
 /// The thread's first transaction; an error in a child of fork.
 #[cold]
 fn first() -> Result<&'static mut Tx, Fault> {
+    if IS_FIRST.replace(true) {
+        die(INTERRUPTS);
+    }
+    compiler_fence(Ordering::SeqCst);
+    let made = make_first();
+    compiler_fence(Ordering::SeqCst);
+    IS_FIRST.set(false);
+    made
+}
+
+fn make_first() -> Result<&'static mut Tx, Fault> {
     static WATCHED: Once = Once::new();
     let ground = Ground::get();
     ground.require_here().map_err(|_| Fault::new(libc::EPERM, FORKED))?;
@@ -216,7 +232,7 @@ fn first() -> Result<&'static mut Tx, Fault> {
         jump: Jump::default(),
         is_function: false,
         inner: Vec::new(),
-        is_inside: AtomicBool::new(false),
+        is_inside: AtomicBool::new(true), // until it is owned
         points: Vec::new(),
         undo: Undo::default(),
         actions: Actions::default(),
@@ -228,15 +244,18 @@ fn first() -> Result<&'static mut Tx, Fault> {
     let mut tx = Some(tx);
     let _ = OWNED.try_with(|owned| owned.replace(tx.take().map(Owned)));
     tx.map(Box::leak);
-    Ok(current().expect("set just now"))
+    let tx = current().expect("set just now");
+    tx.is_inside.store(false, Ordering::Relaxed);
+    Ok(tx)
 }
+
+/// ITM-4.
+const INTERRUPTS: &str = "a block begins while this thread is inside a step of another: a signal handler runs it, or a handler has jumped out of that step";
 
 pub(super) fn begin(properties: u32, jump: Jump) -> u32 {
     let is_function = properties & IS_FUNCTION != 0;
     if interrupts() {
-        die(
-            "a block begins while this thread is inside a step of another: a signal handler runs it, or a handler has jumped out of that step",
-        );
+        die(INTERRUPTS);
     }
     let tx = match current().map_or_else(first, Ok) {
         Ok(tx) => tx,

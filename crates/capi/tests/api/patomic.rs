@@ -357,8 +357,10 @@ fn a_body_that_is_left_by_a_jump_or_interrupted_by_a_block_ends_the_process() {
             assert_eq!(succeed(&program, &store, backend, &["look"]), "0 0 no block\n", "{what} on {backend}");
         }
     }
-    let ended = run(&program, &dir.path().join("handler"), "shm", &["handler"]);
-    assert!(text(&ended).contains(step), "{}", text(&ended));
+    for what in ["handler-first", "handler"] {
+        let ended = run(&program, &dir.path().join(what), "shm", &[what]);
+        assert!(text(&ended).contains(step), "{what}: {}", text(&ended));
+    }
 }
 
 /// A thread that exits, or is cancelled, inside a body: memory, persistent or not, is as it was,

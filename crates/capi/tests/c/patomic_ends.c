@@ -4,6 +4,7 @@
 #include "everbyte/patomic.h"
 #include "everbyte/atomically.h"
 #include "require.h"
+#include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -188,6 +189,23 @@ static void interrupted(void) {
         }
 }
 
+/* The first block of a thread registers a function for fork; a signal arrives meanwhile. */
+
+static volatile sig_atomic_t interrupts_first;
+
+int __register_atfork(void (*before)(void), void (*parent)(void), void (*child)(void), void *object) {
+    if (interrupts_first) raise(SIGUSR1);
+    int (*real)(void (*)(void), void (*)(void), void (*)(void), void *) = dlsym(RTLD_NEXT, "__register_atfork");
+    return real(before, parent, child, object);
+}
+
+static void interrupted_first(void) {
+    signal(SIGUSR1, handler);
+    alarm(10); /* ends a block that waits for itself */
+    interrupts_first = 1;
+    patomic { twin++; }
+}
+
 /* fork. */
 
 static int forks(void *unused) {
@@ -279,6 +297,7 @@ int main(int argc, char **argv) {
     if (exits_in_fault) load_nothing();
     if (strcmp(word, "fault") == 0) twice(load_nothing);
     if (strcmp(word, "handler") == 0) interrupted();
+    if (strcmp(word, "handler-first") == 0) interrupted_first();
     if (strcmp(word, "straddle") == 0) {
         memset(lines + 60, 7, 8); /* the end of a line and the begin of the next */
         kept = twin = 1;
