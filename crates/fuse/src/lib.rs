@@ -13,6 +13,7 @@
 mod committer;
 mod convert;
 mod error;
+mod follower;
 mod mount;
 mod nodes;
 mod options;

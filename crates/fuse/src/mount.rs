@@ -117,6 +117,7 @@ impl Mount {
     ) -> Result<()> {
         let _sealer = Sealer::of(files, read_only);
         let _committer = Committer::of(files, read_only, commit);
+        let _follower = files.workers().follower();
         match session.run() {
             // The mount ended before a thread began to wait for a request.
             Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => Ok(()),

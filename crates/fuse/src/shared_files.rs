@@ -26,6 +26,10 @@ impl SharedFiles {
         SharedFiles { files: Arc::new(RwLock::new(Some(files))), workers }
     }
 
+    pub(crate) fn workers(&self) -> &Workers {
+        &self.workers
+    }
+
     /// Closes the volume, once.
     pub(crate) fn close(&self) -> Result<()> {
         let files = self.files.write().take();

@@ -6,8 +6,8 @@
 //! and more join while requests queue:
 //!   1. a thread that found [`CROWDED`] requests in a row without waiting lets another one join
 //!   2. a thread that waited for [`QUIET`] requests more than it found rests, unless it is the last
-//!   3. the last one follows the program to its core: each [`LOOK`] requests it looks where that
-//!      runs, and lets the kernel run it there alone; a thread among several runs anywhere
+//!   3. the last one follows the program to its core: each [`LOOK`] requests it asks the
+//!      [`Follower`] to look where that runs; a thread among several runs anywhere
 //!
 //! Invariants
 //!   FU-4  At least one thread that answers has not been put to rest: a thread rests only while
@@ -15,15 +15,16 @@
 //!   FU-5  No thread rests once one has ended: the ends of the threads that answered wake all.
 //!   FU-6  A request that may take long does not keep the others from being read: before it, a
 //!         thread that rests is called unless another one waits.
-//!
 //!   FU-7  No request is at work while [`Workers::pause`] has returned a guard that lives.
+//!   FU-9  No thread that answers waits for another process: its caller may wait for the answer
+//!         in a place where the kernel makes all others wait for the caller (`follower.rs`).
 //!
 //! Threads: any. `state` is locked to rest, to wake and to end, and never for a request alone;
 //! `at_work` is shared by the requests at work, and held alone in a pause. A thread that rests or
 //! waits for a request holds neither.
 
+use crate::follower::{Follower, Looks, Place};
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -62,6 +63,7 @@ struct Crew {
     /// `active`, to look at without the lock.
     waiting: AtomicUsize,
     at_work: RwLock<()>,
+    looks: Looks,
 }
 
 /// The threads of one mount.
@@ -76,10 +78,7 @@ struct Worker {
     quiet: u32,
     /// Requests since the last look.
     unseen: u32,
-    /// The cores on which the thread could run at first.
-    anywhere: Option<CpuSet>,
-    /// The core that it follows a program to.
-    core: Option<usize>,
+    place: Option<Arc<Place>>,
 }
 
 /// A request at work; the thread may rest at its drop, after the answer.
@@ -121,6 +120,11 @@ impl Workers {
         self.0.at_work.read()
     }
 
+    /// The thread that brings the last one to its caller's core, until the drop.
+    pub(crate) fn follower(&self) -> Follower<'_> {
+        Follower::of(&self.0.looks)
+    }
+
     /// Lets a resting thread go on.
     fn call(&self) {
         let mut state = self.0.state.lock();
@@ -153,23 +157,16 @@ impl Workers {
 
 impl Worker {
     fn new(of: &Workers) -> Worker {
-        let (answered, anywhere) = (Instant::now(), sched_getaffinity(None).ok());
-        Worker { of: of.clone(), answered, crowded: 0, quiet: 0, unseen: 0, anywhere, core: None }
+        let (answered, place) = (Instant::now(), Place::of_this_thread());
+        Worker { of: of.clone(), answered, crowded: 0, quiet: 0, unseen: 0, place }
     }
 
-    /// Runs on the core of the caller, or anywhere.
+    /// Runs on the core of the caller, soon, or anywhere.
     fn follow(&mut self, caller: u32) {
-        let Some(anywhere) = &self.anywhere else { return };
-        let is_last = self.of.0.waiting.load(Ordering::Relaxed) == 1;
-        let core = if is_last { core_of(caller).filter(|&core| anywhere.is_set(core)) } else { None };
-        if core != self.core {
-            let mut set = *anywhere;
-            if let Some(core) = core {
-                set = CpuSet::new();
-                set.set(core);
-            }
-            let _ = sched_setaffinity(None, &set); // slower then, and not wrong
-            self.core = core;
+        let Some(place) = &self.place else { return };
+        match self.of.0.waiting.load(Ordering::Relaxed) {
+            1 => self.of.0.looks.ask(place, caller),
+            _ => place.leave(),
         }
     }
 
@@ -219,16 +216,10 @@ impl Drop for Worker {
     }
 }
 
-/// The core that a thread has run on last.
-fn core_of(thread: u32) -> Option<usize> {
-    let text = std::fs::read_to_string(format!("/proc/{thread}/stat")).ok()?;
-    // The name of the program may hold blanks; the core is the 37th word behind it.
-    text.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::thread::sched_getaffinity;
     use std::sync::mpsc::channel;
     use std::thread;
 
@@ -258,7 +249,9 @@ mod tests {
                 SELF.with_borrow_mut(|own| own.as_mut().unwrap().unseen = LOOK);
                 drop(workers.turn(me));
             };
+            let follower = workers.follower();
             look();
+            drop(follower); // after its last look
             assert_eq!(sched_getaffinity(None).unwrap().count(), 1);
             workers.0.waiting.store(2, Ordering::Relaxed);
             look();

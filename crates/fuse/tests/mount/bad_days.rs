@@ -146,3 +146,34 @@ fn a_dead_daemon_leaves_open_mapped_and_locked_files_with_errors() {
     on.unmount();
     on.check();
 }
+
+/// A program that starts another one closes files of the mount inside of `execve(2)`, whatever the
+/// daemon was about to do at that request. `/proc` tells nobody about the program until then.
+#[test]
+fn a_program_starts_another_one_with_files_of_the_mount_open() {
+    if !works() {
+        return;
+    }
+    let mut on = in_memory();
+    // The daemon has one thread left that waits, and looks at its caller each 64 requests.
+    for before in 0..64 {
+        on.kill();
+        on.mount();
+        let _open = File::create(on.path("file")).unwrap();
+        for absent in 0..before {
+            assert!(!on.path(&format!("absent-{absent}")).exists());
+        }
+        let mut program = Command::new("true").spawn().unwrap();
+        let end = Instant::now() + Duration::from_secs(30);
+        while program.try_wait().unwrap().is_none() {
+            if Instant::now() > end {
+                // Nobody can be killed before the kernel gives up the request.
+                let _ = rustix::mount::unmount(&on.at, rustix::mount::UnmountFlags::FORCE);
+                panic!("the daemon and the program wait for each other");
+            }
+            thread::yield_now();
+        }
+    }
+    on.unmount();
+    on.check();
+}
