@@ -28,7 +28,7 @@ struct Collections<P: MemPool> {
     ordered: PBTreeSet<u64, P>,
 }
 
-/// What they hold; the two sets, and the two queues, hold the same.
+/// Their entries; the two sets, and the two queues, hold the same.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Plain {
     queue: VecDeque<u64>,

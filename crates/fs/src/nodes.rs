@@ -96,7 +96,7 @@ impl Nodes {
         part.find(ino).ok().and_then(|place| part.places[place].clone())
     }
 
-    /// What is in memory; a file that a thread changes meanwhile is left out.
+    /// Files in memory; a file that a thread changes meanwhile is left out.
     pub(crate) fn indexed(&self) -> Indexed {
         let mut indexed = Indexed::default();
         for part in self.parts.iter() {

@@ -58,7 +58,7 @@ struct Part {
     done: u64,
 }
 
-/// Where the next step of a scrub goes on.
+/// The place at which the next step of a scrub goes on.
 #[derive(Clone, Debug, Default)]
 pub struct ScrubCursor {
     ino: u64,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-/// Where one thread that answers requests may run.
+/// The cores of one thread that answers requests.
 pub(crate) struct Place {
     thread: Pid,
     /// The cores on which the thread could run at first.
@@ -85,7 +85,7 @@ impl Looks {
 }
 
 impl<'l> Follower<'l> {
-    /// Starts the thread. Where none can be started, threads run anywhere.
+    /// Starts the thread. If none can be started, threads run anywhere.
     pub(crate) fn of(looks: &'l Looks) -> Follower<'l> {
         Follower::with(looks, core_of)
     }

@@ -108,7 +108,7 @@ impl MountOptions {
         Ok(options)
     }
 
-    /// What the kernel is told.
+    /// The options that the kernel is told.
     pub(crate) fn of_kernel(&self, source: &str) -> Vec<MountOption> {
         let either = |condition, yes, no| if condition { yes } else { no };
         let mut told = vec![

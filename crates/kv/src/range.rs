@@ -240,7 +240,7 @@ impl<'a> Range<'a> {
         }
         self.open_front()?;
         let Some(entry) = self.front.as_mut().expect("set above").next()? else { return Ok(None) };
-        // Where the table ends, its number alone is looked at: nothing of the entry is fetched.
+        // At the end of the table its number alone is looked at: nothing of the entry is fetched.
         let within = match &self.bounds.end {
             End::Of(table) => entry.table() <= *table,
             End::Before(high) => entry.compare(high)? == Ordering::Less,

@@ -195,7 +195,9 @@ static volatile sig_atomic_t interrupts_first;
 
 int __register_atfork(void (*before)(void), void (*parent)(void), void (*child)(void), void *object) {
     if (interrupts_first) raise(SIGUSR1);
-    int (*real)(void (*)(void), void (*)(void), void (*)(void), void *) = dlsym(RTLD_NEXT, "__register_atfork");
+    int (*real)(void (*)(void), void (*)(void), void (*)(void), void *);
+    void *next = dlsym(RTLD_NEXT, "__register_atfork");
+    memcpy(&real, &next, sizeof real); /* ISO C has no conversion */
     return real(before, parent, child, object);
 }
 

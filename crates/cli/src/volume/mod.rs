@@ -8,7 +8,7 @@ pub(crate) use get::get;
 pub(crate) use put::put;
 pub(crate) use tree::{Place, all_paths, paths, resolve};
 
-/// What a copy has done.
+/// The work that a copy has done.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Copied {
     pub files: u64,

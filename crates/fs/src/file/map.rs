@@ -188,7 +188,7 @@ fn exempt(core: &Core, parts: &[Part]) -> Result<Vec<Range<u64>>> {
     Ok(done)
 }
 
-/// Where the system refuses, pages stay writable.
+/// Pages that the system refuses to protect stay writable.
 fn end_exempt(core: &Core, ranges: &[Range<u64>]) {
     ranges.iter().for_each(|range| drop(core.media().end_exempt(range)));
 }

@@ -148,7 +148,8 @@ fn a_dead_daemon_leaves_open_mapped_and_locked_files_with_errors() {
 }
 
 /// A program that starts another one closes files of the mount inside of `execve(2)`, whatever the
-/// daemon was about to do at that request. `/proc` tells nobody about the program until then.
+/// daemon was about to do at that request. The kernel holds back readers of
+/// the program's `/proc` until then.
 #[test]
 fn a_program_starts_another_one_with_files_of_the_mount_open() {
     if !works() {
@@ -167,7 +168,7 @@ fn a_program_starts_another_one_with_files_of_the_mount_open() {
         let end = Instant::now() + Duration::from_secs(30);
         while program.try_wait().unwrap().is_none() {
             if Instant::now() > end {
-                // Nobody can be killed before the kernel gives up the request.
+                // Neither process can be killed before the kernel gives up the request.
                 let _ = rustix::mount::unmount(&on.at, rustix::mount::UnmountFlags::FORCE);
                 panic!("the daemon and the program wait for each other");
             }

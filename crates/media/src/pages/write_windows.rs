@@ -217,7 +217,7 @@ impl Windows {
         let mut guarded = self.guarded.lock();
         guarded.open -= 1;
         if guarded.open == 0 {
-            // Where the system refuses, pages stay writable.
+            // Pages that the system refuses to protect stay writable.
             let _ = guarded.turn(mapping, false);
         }
     }

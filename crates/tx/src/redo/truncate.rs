@@ -373,12 +373,13 @@ mod tests {
         worker.load(at).unwrap();
         worker.store(at + 512, 1).unwrap();
         std::thread::scope(|threads| {
-            threads.spawn(|| commit(&redo, &mut redo.worker())); // ends once the other has ended
-            while redo.media().load(at) == 0 {
+            let other = threads.spawn(|| commit(&redo, &mut redo.worker())); // ends once this one has ended
+            while redo.media().load(at) == 0 && !other.is_finished() {
                 std::thread::yield_now();
             }
-            assert!(matches!(worker.commit(), Err(crate::Error::Conflict)));
+            let ended = worker.commit();
             worker.abort_to_retry();
+            assert!(matches!(ended, Err(crate::Error::Conflict)));
         });
         assert_eq!(redo.inner.settled_clock(), redo.inner.clock.load(Ordering::Acquire));
     }

@@ -150,12 +150,14 @@ fn a_long_record_in_conflict_leaves_the_heap_as_it_was() {
         worker.load(root).unwrap();
         (0..8 << 10).for_each(|word| worker.store(at + word * 8, word).unwrap());
         std::thread::scope(|threads| {
-            threads.spawn(|| redo.atomically(|tx| tx.store(root, value)).unwrap()); // waits for the other's end
-            while redo.media().load(root) != value {
+            // Waits for the end of this one.
+            let other = threads.spawn(|| redo.atomically(|tx| tx.store(root, value)).unwrap());
+            while redo.media().load(root) != value && !other.is_finished() {
                 std::thread::yield_now();
             }
-            assert!(matches!(worker.commit(), Err(Error::Conflict)));
+            let ended = worker.commit();
             worker.give_up();
+            assert!(matches!(ended, Err(Error::Conflict)));
         });
         assert_eq!(free(), before);
     }
