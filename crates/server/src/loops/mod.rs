@@ -25,8 +25,9 @@
 //!           received the request, so an answer is never older than one that its client may have
 //!           heard of.
 //!   LOOP-3  While a connection is lent, the rules that its loop has are those of the first loop.
-//!   LOOP-4  A plain read writes nothing that another loop reads or writes. Snapshots and messages
-//!           do, and are counted.
+//!   LOOP-4  A plain read of single values writes nothing that another loop reads or writes.
+//!           Snapshots and messages do; snapshots are counted. A read of a range counts references
+//!           to parts of the store that loops share.
 //!
 //! Threads: the first loop calls; one thread for each further loop. Messages alone pass between
 //! them, and no loop that reads waits for the first one.
