@@ -328,6 +328,27 @@ fn replies_that_wait_for_the_disk_come_from_the_first_loop() {
     assert_eq!(ask(&mut reader, "CLIENT DURABILITY"), "always");
 }
 
+/// A replica that tells of what it has settled brings no connection back.
+fn check_replicas_bring_no_connection_back() {
+    let (us, replica) = (Ours::with(eager()), Ours::start());
+    let address = format!("REPLICAOF 127.0.0.1 {}", us.address.port());
+    assert_eq!(ask(&mut replica.client(), &address), "OK");
+    let (mut writer, mut reader) = (us.client(), us.client());
+    for round in 0..20 {
+        assert_eq!(ask(&mut writer, &format!("SET k {round}")), "OK");
+        assert_eq!(ask(&mut writer, "WAIT 1 0"), "1");
+        assert_eq!(ask(&mut reader, "GET k"), round.to_string());
+    }
+    let lent = figure(&mut writer, "connections_lent");
+    assert!((1..10).contains(&lent), "{lent}");
+}
+
+#[test]
+fn replicas_bring_no_connection_back() {
+    check_replicas_bring_no_connection_back();
+    assert!(finds("server-loop-ack-recalls", check_replicas_bring_no_connection_back));
+}
+
 /// A loop that panics takes its connections with it; the server ends with an error that says so.
 #[test]
 fn a_loop_that_panics_ends_the_server() {
