@@ -23,7 +23,7 @@
 //!           unsettled, queued, watched or subscribed to.
 //!   LOOP-2  A loop that reads takes the version and the time that it answers from after it has
 //!           received the request, so an answer is never older than one that its client may have
-//!           heard of.
+//!           heard of. The first loop takes the settled version in the same way.
 //!   LOOP-3  While a connection is lent, the rules that its loop has are those of the first loop.
 //!   LOOP-4  A plain read of single values writes nothing that another loop reads or writes.
 //!           Snapshots and messages do; snapshots are counted. A read of a range counts references
