@@ -69,7 +69,7 @@ enum ToReader {
     Rules(Box<Rules>),
     /// A connection to be served.
     Serve(Box<Connection>),
-    /// All connections and counters are to come back.
+    /// All connections and counters are to come back, and no version is to be kept.
     Recall,
 }
 
@@ -99,7 +99,7 @@ struct Other {
     waker: Arc<Waker>,
     /// Connections that it has.
     lent: usize,
-    /// Whether it may have connections or counters.
+    /// Whether it may have connections, counters or a version.
     away: bool,
     /// Whether it has the present rules.
     informed: bool,

@@ -14,7 +14,8 @@
 //! clock.
 //!
 //! A snapshot is kept from one iteration to the next, as taking one writes what other threads read.
-//! A loop without work drops it after [`SNAPSHOT_KEPT`], so that space is given back.
+//! A loop without work drops it after [`SNAPSHOT_KEPT`], and each loop in a recall, so that space
+//! is given back.
 //!
 //! Invariants: LOOP-1 to LOOP-4 (`loops/mod.rs`), ACL-1, CONN-2.
 
@@ -113,7 +114,7 @@ impl Reader {
             // An error is an interruption: there are no events then.
             let polled = self.poll.poll(&mut events, sleep).is_ok();
             if self.queue.is_empty() && (!polled || events.is_empty()) {
-                self.settled = None;
+                self.drop_version();
             }
             self.shared.now = Instant::now();
             for event in events.iter().filter(|_| polled) {
@@ -156,6 +157,8 @@ impl Reader {
                         }
                     }
                     self.queue.clear();
+                    // The first loop may be short of the space behind the version.
+                    self.drop_version();
                     let (leaving, report) = (std::mem::take(&mut self.leaving), self.report());
                     let _ = self.home.send(FromReader::Recalled(self.index, leaving, report));
                     // The first loop waits: nothing wakes it.
@@ -273,6 +276,10 @@ impl Reader {
                 (Settled::new(tables.kv.snapshot()), true)
             }
         }
+    }
+
+    fn drop_version(&mut self) {
+        self.settled.take_if(|_| !seeded("server-loop-old-version"));
     }
 
     fn receive(&mut self, connection: &mut Connection) {
