@@ -2,9 +2,10 @@
 //! invariant of the loops runs again with a seeded bug on, and must find it.
 
 use crate::common::{Client, Ours, Reply, command, figure};
-use everbyte_kv::{Clock, ManualClock};
-use everbyte_media::museum;
-use everbyte_server::{ClientDurability, EvictionPolicy, Options};
+use everbyte_kv::{Clock, Kv, ManualClock};
+use everbyte_media::{BackendChoice, Durability, museum};
+use everbyte_server::{EvictionPolicy, Options};
+use everbyte_store::{CreateOptions, Store};
 use everbyte_workload::Random;
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,6 +15,15 @@ use std::time::{Duration, UNIX_EPOCH};
 /// Two loops; a connection is lent behind its first plain read, whatever the loads are.
 fn eager() -> Options {
     Options { loops: 2, lend_after: 0, ..Options::default() }
+}
+
+/// Such a server on a disk, in a store of at most `max` bytes.
+fn on_disk(max: u64, durability: Durability) -> Ours {
+    let dir = tempfile::tempdir().unwrap();
+    let media = everbyte_media::Options { backend: BackendChoice::File, durability, ..Default::default() };
+    let create = CreateOptions { media, max, ..CreateOptions::default() };
+    let store = Store::create(&dir.path().join("store"), &create).unwrap();
+    Ours::on(Kv::open_or_create(&store, "kv").unwrap(), dir, eager())
 }
 
 fn text(reply: Reply) -> String {
@@ -317,15 +327,27 @@ fn reads_write_nothing_that_loops_share() {
     assert!(writes * 100 < reads, "{writes} snapshots for {reads} reads");
 }
 
-/// A client in the mode `always` on a store that is synced later is never lent.
+/// DISK-1: a client in the mode `always` on a store that is synced later is never lent.
+fn check_replies_that_wait_for_the_disk_come_from_the_first_loop() {
+    let us = on_disk(64 << 20, Durability::Process);
+    let (mut admin, mut reader) = (us.client(), lent(&us));
+    assert_eq!(ask(&mut reader, "CLIENT DURABILITY ALWAYS"), "OK");
+    let before = elsewhere(&mut admin);
+    for round in 0..5 {
+        assert_eq!(ask(&mut admin, &format!("SET k {round}")), "OK");
+        assert_eq!(ask(&mut reader, "GET k"), round.to_string());
+    }
+    assert_eq!(elsewhere(&mut admin), before);
+    assert_eq!(ask(&mut reader, "CLIENT DURABILITY DEFAULT"), "OK");
+    while elsewhere(&mut admin) == before {
+        (0..5).for_each(|_| assert_eq!(ask(&mut reader, "GET k"), "4"));
+    }
+}
+
 #[test]
 fn replies_that_wait_for_the_disk_come_from_the_first_loop() {
-    let us = Ours::with(Options { client_durability: ClientDurability::Always, ..eager() });
-    let (mut admin, mut reader) = (us.client(), lent(&us));
-    (0..5).for_each(|_| assert_eq!(ask(&mut reader, "GET k"), "null"));
-    // The default store syncs each write, so this one may be lent.
-    assert!(elsewhere(&mut admin) >= 4);
-    assert_eq!(ask(&mut reader, "CLIENT DURABILITY"), "always");
+    check_replies_that_wait_for_the_disk_come_from_the_first_loop();
+    assert!(finds("server-loop-strict-lent", check_replies_that_wait_for_the_disk_come_from_the_first_loop));
 }
 
 /// A replica that tells of what it has settled brings no connection back.
