@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 /// How long an idle loop keeps a version.
 const SNAPSHOT_KEPT: Duration = Duration::from_millis(10);
-/// How often a loop that has connections reports, and gives idle ones back.
+/// How often a loop that has connections or counters reports, and gives idle ones back.
 const TICK: Duration = Duration::from_secs(1);
 /// Commands in one iteration, at most: a recall waits for its end.
 const COMMANDS_MAX: usize = 1024;
@@ -108,7 +108,7 @@ impl Reader {
             let sleep = match (self.queue.is_empty(), &self.settled) {
                 (false, _) => Some(Duration::ZERO),
                 (true, Some(_)) => Some(SNAPSHOT_KEPT),
-                (true, None) if self.count > 0 => Some(TICK),
+                (true, None) if self.count > 0 || self.shared.metrics.commands > 0 => Some(TICK),
                 (true, None) => None,
             };
             // An error is an interruption: there are no events then.
@@ -368,7 +368,8 @@ impl Reader {
             Call { args, out: &mut *out, client: &mut *client, others: &self.nobody, keys, shared: &mut self.shared };
         let outcome = (command.handler)(&mut call);
         keys.end_command(outcome.is_err());
-        if outcome.is_err() || keys.take_met_expired() {
+        let met_expired = keys.take_met_expired();
+        if outcome.is_err() || met_expired {
             out.cut(position);
             (self.shared.metrics.hits, self.shared.metrics.misses) = looked_up;
             return false;
