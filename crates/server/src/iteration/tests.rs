@@ -4,12 +4,15 @@
 use super::*;
 use crate::clients::Client;
 use crate::keyspace::Tables;
+use crate::loops::Loops;
 use crate::options::Options;
-use everbyte_kv::Kv;
+use everbyte_kv::{Clock, Kv};
 use everbyte_media::BackendChoice;
 use everbyte_store::{CreateOptions, Store};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Iterations on a store whose syncs the settler waits for, and clients of them.
 struct TestLoop {
@@ -364,4 +367,57 @@ fn the_loop_sleeps_no_longer_than_to_the_next_sweep() {
     let mut test_loop = TestLoop::new(Options::default());
     test_loop.iterations.iteration().unwrap();
     assert!(test_loop.iterations.sleep_max(Duration::from_secs(1)) <= Duration::from_millis(100));
+}
+
+/// A clock that settles everything as it is asked for the second time: behind an iteration's
+/// beginning.
+struct SettlingClock(Kv, AtomicU32);
+
+impl Clock for SettlingClock {
+    fn now(&self) -> SystemTime {
+        if self.1.fetch_add(1, Relaxed) == 1 {
+            self.0.put(b"beside", b"").unwrap();
+        }
+        UNIX_EPOCH + Duration::from_secs(1000)
+    }
+}
+
+/// Beside another loop a write is pending, and is settled after the first group of requests was
+/// received: a client of this group and one of the next group read the key.
+fn reads_of_two_groups(bug: &'static str) -> [String; 2] {
+    everbyte_media::museum::with(bug, || {
+        let mut test_loop = TestLoop::new(Options { loops: 2, ..Options::default() });
+        let slots = Vec::from_iter((0..GROUP_MAX + 2).map(|_| test_loop.connect()));
+        let iterations = &mut test_loop.iterations;
+        iterations.settler = Some(Settler::by_hand(&iterations.shared.kv));
+        let poll = mio::Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), mio::Token(0)).unwrap());
+        let loops = Loops::start(&iterations.shared, poll.registry(), &waker, mio::Token(0)).unwrap();
+        iterations.lend_to(loops.expect("two loops"));
+        let writer = slots[GROUP_MAX + 1];
+        test_loop.send(writer, b"SET k old\r\n");
+        test_loop.iterations.iteration().unwrap();
+        test_loop.iterations.settle_by_hand().unwrap();
+        test_loop.send(writer, b"SET k new\r\n");
+        test_loop.iterations.iteration().unwrap();
+        let shared = &mut test_loop.iterations.shared;
+        shared.options.clock = Arc::new(SettlingClock(shared.kv.clone(), AtomicU32::new(0)));
+        test_loop.send(slots[0], b"GET k\r\n");
+        slots[1..GROUP_MAX - 1].iter().for_each(|&slot| test_loop.send(slot, b"PING\r\n"));
+        test_loop.send(slots[GROUP_MAX - 1], b"CLIENT PAUSE 1 WRITE\r\n"); // asks the clock
+        test_loop.send(slots[GROUP_MAX], b"GET k\r\n");
+        test_loop.iterations.iteration().unwrap();
+        [slots[0], slots[GROUP_MAX]].map(|slot| {
+            let mut reply = [0; 9];
+            test_loop.peers[slot].read_exact(&mut reply).unwrap();
+            String::from_utf8_lossy(&reply[4..7]).into_owned()
+        })
+    })
+}
+
+/// LOOP-2: another loop may have told of the write before the second request came.
+#[test]
+fn requests_that_come_later_read_what_was_settled_meanwhile() {
+    assert_eq!(reads_of_two_groups("none"), ["old", "new"]);
+    assert_eq!(reads_of_two_groups("server-loop-late-version"), ["old", "old"], "the seeded bug is found");
 }

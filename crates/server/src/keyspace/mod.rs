@@ -9,7 +9,10 @@
 //! the batch from the start, for it must build on their writes; a command that only reads is given
 //! the newest settled version, the same one for the rest of the iteration. That state was current
 //! at some moment: no pending write has been acknowledged yet, and a connection with a pending
-//! write is not served before it is settled.
+//! write is not served before it is settled. Beside further loops, which may tell of a version as
+//! soon as it is settled, requests that come later in the iteration have a newer one (`renew`,
+//! LOOP-2). Those that had come before may be answered from the older one: their clients could not
+//! have heard of the newer one as they sent them.
 //!
 //! An error in the middle of a write dooms the batch, and with it what other commands of the
 //! iteration wrote. `end_command` says so; those commands are then answered with errors, and for a
@@ -358,6 +361,11 @@ impl<'k> Keyspace<'k> {
     /// meanwhile.
     fn settled(&mut self) -> Option<&mut Settled> {
         self.behind.then(|| self.settled.get_or_insert_with(|| Settled::new(self.kv.snapshot())))
+    }
+
+    /// Requests have come: what they read is not older than what another loop has told by now.
+    pub(crate) fn renew(&mut self) {
+        self.settled.take_if(|settled| !settled.is_newest());
     }
 
     /// Whether what the commands up to here did or saw may not be settled: their replies have to

@@ -23,10 +23,11 @@
 //!           unsettled, queued, watched or subscribed to.
 //!   LOOP-2  A loop that reads takes the version and the time that it answers from after it has
 //!           received the request, so an answer is never older than one that its client may have
-//!           heard of.
+//!           heard of. The first loop takes the settled version in the same way.
 //!   LOOP-3  While a connection is lent, the rules that its loop has are those of the first loop.
-//!   LOOP-4  A plain read writes nothing that another loop reads or writes. Snapshots and messages
-//!           do, and are counted.
+//!   LOOP-4  A plain read of single values writes nothing that another loop reads or writes.
+//!           Snapshots and messages do; snapshots are counted. A read of a range counts references
+//!           to parts of the store that loops share.
 //!
 //! Threads: the first loop calls; one thread for each further loop. Messages alone pass between
 //! them, and no loop that reads waits for the first one.
@@ -68,7 +69,7 @@ enum ToReader {
     Rules(Box<Rules>),
     /// A connection to be served.
     Serve(Box<Connection>),
-    /// All connections and counters are to come back.
+    /// All connections and counters are to come back, and no version is to be kept.
     Recall,
 }
 
@@ -98,7 +99,7 @@ struct Other {
     waker: Arc<Waker>,
     /// Connections that it has.
     lent: usize,
-    /// Whether it may have connections or counters.
+    /// Whether it may have connections, counters or a version.
     away: bool,
     /// Whether it has the present rules.
     informed: bool,

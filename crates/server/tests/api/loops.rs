@@ -2,18 +2,28 @@
 //! invariant of the loops runs again with a seeded bug on, and must find it.
 
 use crate::common::{Client, Ours, Reply, command, figure};
-use everbyte_kv::{Clock, ManualClock};
-use everbyte_media::museum;
-use everbyte_server::{ClientDurability, EvictionPolicy, Options};
+use everbyte_kv::{Clock, Kv, ManualClock};
+use everbyte_media::{BackendChoice, Durability, museum};
+use everbyte_server::{EvictionPolicy, Options};
+use everbyte_store::{CreateOptions, Store};
 use everbyte_workload::Random;
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// Two loops; a connection is lent behind its first plain read, whatever the loads are.
 fn eager() -> Options {
     Options { loops: 2, lend_after: 0, ..Options::default() }
+}
+
+/// Such a server on a disk, in a store of at most `max` bytes.
+fn on_disk(max: u64, durability: Durability) -> Ours {
+    let dir = tempfile::tempdir().unwrap();
+    let media = everbyte_media::Options { backend: BackendChoice::File, durability, ..Default::default() };
+    let create = CreateOptions { media, max, ..CreateOptions::default() };
+    let store = Store::create(&dir.path().join("store"), &create).unwrap();
+    Ours::on(Kv::open_or_create(&store, "kv").unwrap(), dir, eager())
 }
 
 fn text(reply: Reply) -> String {
@@ -43,9 +53,10 @@ fn elsewhere(client: &mut Client) -> u64 {
     figure(client, "loop_commands_processed")
 }
 
-/// Whether the check fails with a seeded bug on.
+/// Whether the check fails with a seeded bug on. A connection that rests for a second comes back by
+/// itself, so a machine that stalls may hide the bug from some runs.
 fn finds(bug: &'static str, check: impl Fn() + std::panic::UnwindSafe) -> bool {
-    museum::with(bug, || catch_unwind(AssertUnwindSafe(check)).is_err())
+    museum::with(bug, || (0..5).any(|_| catch_unwind(AssertUnwindSafe(&check)).is_err()))
 }
 
 const READS: [&str; 12] =
@@ -116,7 +127,10 @@ fn check_reads_see_answered_writes() {
             assert_eq!(ask(reader, "GET k"), round.to_string());
         }
     }
-    assert_eq!(elsewhere(&mut writer), 600);
+    // The first loop answers a reader's first read, and the next one if it has rested.
+    let elsewhere = elsewhere(&mut writer);
+    assert_eq!(elsewhere + figure(&mut writer, "connections_lent"), 602);
+    assert!(elsewhere > 100, "{elsewhere}");
 }
 
 #[test]
@@ -248,12 +262,14 @@ fn no_connection_is_lent_while_reads_have_effects() {
     clock.set(UNIX_EPOCH + Duration::from_secs(1000));
     let us = Ours::with(Options { clock: Arc::new(clock.clone()), ..eager() });
     let (mut admin, mut reader) = (us.client(), lent(&us));
+    // Reads that have the connection lent, or find it lent.
     let served = |admin: &mut Client, reader: &mut Client| {
-        let before = elsewhere(admin);
+        let mut count = || elsewhere(admin) + figure(admin, "connections_lent");
+        let before = count();
         (0..3).for_each(|_| assert_eq!(ask(reader, "GET k"), "null"));
-        elsewhere(admin) - before
+        count() - before
     };
-    assert_eq!(served(&mut admin, &mut reader), 2, "the first read has it lent");
+    assert_eq!(served(&mut admin, &mut reader), 3);
     let mut monitor = us.client();
     assert_eq!(ask(&mut monitor, "MONITOR"), "OK");
     assert_eq!(served(&mut admin, &mut reader), 0);
@@ -265,13 +281,13 @@ fn no_connection_is_lent_while_reads_have_effects() {
     while ask(&mut admin, "CLIENT LIST").contains("cmd=monitor") {
         std::thread::yield_now();
     }
-    assert_eq!(served(&mut admin, &mut reader), 2);
+    assert_eq!(served(&mut admin, &mut reader), 3);
     let policy = EvictionPolicy::named(b"allkeys-lru").unwrap().name();
     assert_eq!(ask(&mut admin, "CONFIG SET maxmemory 100000000"), "OK");
     assert_eq!(ask(&mut admin, &format!("CONFIG SET maxmemory-policy {policy}")), "OK");
     assert_eq!(served(&mut admin, &mut reader), 0);
     assert_eq!(ask(&mut admin, "CONFIG SET maxmemory-policy noeviction"), "OK");
-    assert_eq!(served(&mut admin, &mut reader), 2);
+    assert_eq!(served(&mut admin, &mut reader), 3);
     // Clients that keep copies: the reader's reads count, and another one is told.
     let mut keeper = us.client();
     keeper.send(&[command(&["HELLO", "3"]), command(&["CLIENT", "TRACKING", "ON"]), command(&["GET", "k"])].concat());
@@ -301,6 +317,7 @@ fn reads_write_nothing_that_loops_share() {
     assert_eq!(ask(&mut admin, "MSET k v l w"), "OK");
     let requests: Vec<u8> =
         (0..50).flat_map(|_| [command(&["GET", "k"]), command(&["MGET", "l", "k"])]).flatten().collect();
+    let start = Instant::now();
     for round in 0..100 {
         readers.iter_mut().for_each(|reader| reader.send(&requests));
         for reader in &mut readers {
@@ -311,21 +328,55 @@ fn reads_write_nothing_that_loops_share() {
     }
     let (reads, writes, lent) =
         (elsewhere(&mut admin), figure(&mut admin, "loop_shared_writes"), figure(&mut admin, "connections_lent"));
-    assert!((1..=4).contains(&lent), "{lent}");
-    assert!(reads >= 9_000, "some of 40,000: {reads}");
-    // A busy machine may leave the loop without work for longer than it keeps a version.
-    assert!(writes * 100 < reads, "{writes} snapshots for {reads} reads");
+    // Connections that rest for a second come back, and count again.
+    assert!(lent >= 1 && reads >= 1_000, "{lent} lent, some of 40,000 reads: {reads}");
+    // A loop without work drops its version after 10 ms.
+    let drops = u64::try_from(start.elapsed().as_millis()).unwrap() / 9;
+    assert!(writes <= 2 + drops, "{writes} snapshots for {reads} reads");
 }
 
-/// A client in the mode `always` on a store that is synced later is never lent.
+/// DISK-1: a client in the mode `always` on a store that is synced later is never lent.
+fn check_replies_that_wait_for_the_disk_come_from_the_first_loop() {
+    let us = on_disk(64 << 20, Durability::Process);
+    let (mut admin, mut reader) = (us.client(), lent(&us));
+    assert_eq!(ask(&mut reader, "CLIENT DURABILITY ALWAYS"), "OK");
+    let before = elsewhere(&mut admin);
+    for round in 0..5 {
+        assert_eq!(ask(&mut admin, &format!("SET k {round}")), "OK");
+        assert_eq!(ask(&mut reader, "GET k"), round.to_string());
+    }
+    assert_eq!(elsewhere(&mut admin), before);
+    assert_eq!(ask(&mut reader, "CLIENT DURABILITY DEFAULT"), "OK");
+    while elsewhere(&mut admin) == before {
+        (0..5).for_each(|_| assert_eq!(ask(&mut reader, "GET k"), "4"));
+    }
+}
+
 #[test]
 fn replies_that_wait_for_the_disk_come_from_the_first_loop() {
-    let us = Ours::with(Options { client_durability: ClientDurability::Always, ..eager() });
-    let (mut admin, mut reader) = (us.client(), lent(&us));
-    (0..5).for_each(|_| assert_eq!(ask(&mut reader, "GET k"), "null"));
-    // The default store syncs each write, so this one may be lent.
-    assert!(elsewhere(&mut admin) >= 4);
-    assert_eq!(ask(&mut reader, "CLIENT DURABILITY"), "always");
+    check_replies_that_wait_for_the_disk_come_from_the_first_loop();
+    assert!(finds("server-loop-strict-lent", check_replies_that_wait_for_the_disk_come_from_the_first_loop));
+}
+
+/// A replica that tells of what it has settled brings no connection back.
+fn check_replicas_bring_no_connection_back() {
+    let (us, replica) = (Ours::with(eager()), Ours::start());
+    let address = format!("REPLICAOF 127.0.0.1 {}", us.address.port());
+    assert_eq!(ask(&mut replica.client(), &address), "OK");
+    let (mut writer, mut reader) = (us.client(), us.client());
+    for round in 0..20 {
+        assert_eq!(ask(&mut writer, &format!("SET k {round}")), "OK");
+        assert_eq!(ask(&mut writer, "WAIT 1 0"), "1");
+        assert_eq!(ask(&mut reader, "GET k"), round.to_string());
+    }
+    let lent = figure(&mut writer, "connections_lent");
+    assert!((1..10).contains(&lent), "{lent}");
+}
+
+#[test]
+fn replicas_bring_no_connection_back() {
+    check_replicas_bring_no_connection_back();
+    assert!(finds("server-loop-ack-recalls", check_replicas_bring_no_connection_back));
 }
 
 /// A loop that panics takes its connections with it; the server ends with an error that says so.

@@ -15,5 +15,5 @@ pub(super) static ROWS: &[Command] = &[
     Command { tips: &["request_policy:all_shards", "response_policy:agg_min"], ..plain("wait", 3, Flags::NOSCRIPT.union(CONNECTION), "generic", "3.0.0", "The replicas that have settled what this client has written", replication::wait) },
     Command { tips: &["request_policy:all_shards", "response_policy:agg_min"], ..plain("waitaof", 4, Flags::NOSCRIPT.union(CONNECTION), "generic", "7.2.0", "Waits until a power cut leaves what this client has written here, and until replicas have settled it", replication::wait_aof) },
     plain("everbyte.replicate", 5, ADMIN.union(Flags::NO_MULTI), "server", "0.1.0", "For replicas: the stream of changes", replication::replicate),
-    plain("everbyte.ack", 2, ADMIN, "server", "0.1.0", "For replicas: what is settled there", replication::acknowledge),
+    plain("everbyte.ack", 2, ADMIN.union(Flags::OWN_STATE), "server", "0.1.0", "For replicas: what is settled there", replication::acknowledge),
 ];
