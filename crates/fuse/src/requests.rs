@@ -261,7 +261,8 @@ impl VolumeRequests {
     }
 }
 
-/// Whether the caller of a request is in a group. Requests tell no further groups.
+/// Whether the caller of a request is in a group. Requests tell no further groups. Reading `/proc`
+/// does not wait here (FU-9): the caller is inside of `setxattr(2)`, so not of `execve(2)`.
 fn is_in_group(request: &Request, gid: u32) -> bool {
     let of_process = || {
         let status = std::fs::read_to_string(format!("/proc/{}/status", request.pid())).ok()?;

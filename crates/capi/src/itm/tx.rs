@@ -250,7 +250,8 @@ fn make_first() -> Result<&'static mut Tx, Fault> {
 }
 
 /// ITM-4.
-const INTERRUPTS: &str = "a block begins while this thread is inside a step of another: a signal handler runs it, or a handler has jumped out of that step";
+const INTERRUPTS: &str = "a block begins while this thread is inside a step of another: \
+    a signal handler runs it, or a handler has jumped out of that step";
 
 pub(super) fn begin(properties: u32, jump: Jump) -> u32 {
     let is_function = properties & IS_FUNCTION != 0;

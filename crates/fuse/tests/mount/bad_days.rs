@@ -148,8 +148,8 @@ fn a_dead_daemon_leaves_open_mapped_and_locked_files_with_errors() {
 }
 
 /// A program that starts another one closes files of the mount inside of `execve(2)`, whatever the
-/// daemon was about to do at that request. The kernel holds back readers of
-/// the program's `/proc` until then.
+/// daemon was about to do at that request. The kernel holds back readers of the program's `/proc`
+/// until then.
 #[test]
 fn a_program_starts_another_one_with_files_of_the_mount_open() {
     if !works() {
