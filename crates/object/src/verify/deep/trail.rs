@@ -71,7 +71,7 @@ impl<'t> Trail<'t> {
         }
     }
 
-    fn inside(&self) -> String {
+    pub(super) fn inside(&self) -> String {
         let mut text = String::new();
         for step in &self.here {
             match step {
