@@ -5,6 +5,9 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Data, DeriveInput, Error, Fields, Ident, Result, Type};
 
+/// Fields that `EVERBYTE_FIELDS` of C++ lists.
+const MOST: usize = 16;
+
 /// The bytes of a number, which are its alignment, too.
 fn size_of(number: &Type) -> Option<(Ident, usize)> {
     let Type::Path(path) = number else { return None };
@@ -38,6 +41,9 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
         }
         _ => return Err(Error::new_spanned(&input.ident, advice)),
     };
+    if let Some(one) = fields.iter().nth(MOST) {
+        return Err(Error::new_spanned(one, "a struct that crosses has 16 fields at most, as `EVERBYTE_FIELDS` lists"));
+    }
     let (mut at, mut align, mut lines, mut places) = (0usize, 1, Vec::new(), Vec::new());
     for field in fields {
         let (of, size) = size_of(&field.ty).ok_or_else(|| Error::new_spanned(&field.ty, advice))?;

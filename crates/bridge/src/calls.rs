@@ -7,6 +7,7 @@
 //!   CALL-3  A child of fork changes nothing: it would do so beside its parent, in the same log.
 
 use crate::fault::caught;
+use crate::handle::require_around;
 use crate::passed::require_place;
 use crate::{Fault, Returned};
 use everbyte_media::seeded;
@@ -54,9 +55,12 @@ pub unsafe fn reading<G: PoolTag, R: Returned>(
     inside: impl for<'tx> FnOnce(PhantomData<In<'tx, G>>) -> Result<R, Fault>,
     outside: impl FnOnce(PhantomData<Out<G>>) -> Result<R, Fault>,
 ) -> u32 {
+    let here = 0u8;
+    let here = (&raw const here).addr();
     guarded(|| {
         require_place(out, "a result")?;
-        let ended = raw::inside_or::<G, _>(|j| inside(brand(j)), || outside(PhantomData));
+        let look = |begun| require_around::<G>(begun, here); // HANDLE-6
+        let ended = raw::inside_or::<G, _>(look, |j| inside(brand(j)), || outside(PhantomData));
         let raw = ended.map_err(Fault::from).flatten()?.into_raw()?;
         // SAFETY: the caller's.
         unsafe { out.write(raw) };

@@ -85,12 +85,10 @@ struct Queue {
     offsets: BTreeSet<u64>,
 }
 
-/// The lowest bits of the mark of an outermost transaction that C++ has begun, and of one that has
-/// a queue. Most transactions destroy nothing, and cost a store. The other bits are those of its
-/// place on the stack.
-const BEGUN: usize = 1;
-const QUEUED: usize = 2;
-const STATE: usize = 3;
+/// The mark of an outermost transaction that C++ has begun, and of one that has a queue. Most
+/// transactions destroy nothing, and cost a store.
+const BEGUN: u8 = 1;
+const QUEUED: u8 = 2;
 
 thread_local! {
     /// Of the outermost transactions of this thread that have one, one of each pool type at most.
@@ -104,12 +102,11 @@ thread_local! {
 pub(crate) fn note<P: MemPool>(j: &Journal<P>, leaving: Leaving) -> Result<bool, Fault> {
     let number = number_of(j);
     QUEUES.with_borrow_mut(|queues| {
-        let word = mark(j).get();
-        match word & STATE {
+        match mark(j).get() {
             QUEUED => {}
             BEGUN => {
                 queues.push(Queue { number, leaving: Vec::new(), gone: 0, offsets: BTreeSet::new() });
-                mark(j).set(word & !STATE | QUEUED);
+                mark(j).set(QUEUED);
             }
             _ => return Err(Fault::invalid("an object with a destructor is destroyed inside of `txn`")),
         }
@@ -125,23 +122,18 @@ pub(crate) fn note<P: MemPool>(j: &Journal<P>, leaving: Leaving) -> Result<bool,
 /// An outermost transaction of C++, while its lambda and the destructors run.
 pub(crate) struct Outermost<'j> {
     number: u64,
-    mark: &'j Cell<usize>,
+    mark: &'j Cell<u8>,
+    place: &'j Cell<usize>,
 }
 
 impl<'j> Outermost<'j> {
-    /// Begins at that place on the stack.
+    /// Begins; `place` is the thread's word, which gets the transaction's place on the stack:
+    /// `here`, or the engine's part of it, if that lies below.
     #[inline]
-    pub(crate) fn begin<P: MemPool>(j: &'j Journal<P>, place: usize) -> Outermost<'j> {
-        mark(j).set(place & !STATE | BEGUN);
-        Outermost { number: number_of(j), mark: mark(j) }
-    }
-
-    /// Whether the outermost transaction around `j` still has its place on the stack, seen from a
-    /// part of it at `place`: stacks grow downwards.
-    #[inline]
-    pub(crate) fn is_around<P: MemPool>(j: &Journal<P>, place: usize) -> bool {
-        let begun = mark(j).get() & !STATE;
-        begun == 0 || place & !STATE < begun
+    pub(crate) fn begin<P: MemPool>(j: &'j Journal<P>, place: &'j Cell<usize>, here: usize) -> Outermost<'j> {
+        mark(j).set(BEGUN);
+        place.set(here.min(number_of(j) as usize));
+        Outermost { number: number_of(j), mark: mark(j), place }
     }
 
     /// Runs the destructors of all objects that leave (DROP-3).
@@ -150,7 +142,7 @@ impl<'j> Outermost<'j> {
     /// The first one's, which rolls the transaction back.
     #[inline]
     pub(crate) fn finish(&self) -> Result<(), Fault> {
-        if self.mark.get() & STATE == QUEUED { self.destroy() } else { Ok(()) }
+        if self.mark.get() == QUEUED { self.destroy() } else { Ok(()) }
     }
 
     #[cold]
@@ -175,7 +167,8 @@ impl<'j> Outermost<'j> {
 impl Drop for Outermost<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.mark.get() & STATE == QUEUED {
+        self.place.set(0);
+        if self.mark.get() == QUEUED {
             QUEUES.with_borrow_mut(|queues| queues.retain(|queue| queue.number != self.number));
         }
     }

@@ -13,6 +13,8 @@
 //!             transaction keeps its bytes.
 //!   HANDLE-5  A handle that C++ passes is compared with those of the open pools of its type before
 //!             it is read.
+//!   HANDLE-6  Before this thread's transaction is read its place on the stack, which the thread
+//!             keeps, is compared with that of the caller: `longjmp` may have freed it.
 
 use crate::Fault;
 use crate::calls::guarded;
@@ -21,10 +23,11 @@ use crate::fault::DONE;
 use crate::foreign::{CppObject, CppType};
 use crate::passed::{RawText, require_place};
 use everbyte_media::{ErrorKind, Options, chosen, seeded};
-use everbyte_object::raw::{Raw, base_of, number_of, require_opener, running_number};
+use everbyte_object::raw::{Raw, base_of, number_of, require_opener, with_place};
 use everbyte_object::{Journal, MemPool, Out, PBTreeMap, PMutex, PRefCell, PSafe, PString, PVec, Pool, PoolTag, Root};
 use everbyte_store::{CreateOptions, Store};
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::path::Path;
@@ -265,7 +268,7 @@ pub unsafe extern "C" fn close<E: PSafe<Out<G>>, G: PoolTag>(handle: *const c_vo
         let synced = unsafe { known::<E, G>(handle) }?.pool.sync();
         OPEN.lock().retain(|one| *one != (handle.addr(), G::NAME));
         let handle = handle.cast_mut().cast::<Handle<E, G>>();
-        if running_number::<G>() != 0 {
+        if is_inside::<G>() {
             KEPT.lock().push(handle as usize);
             // SAFETY: the caller's; dropped once, since nothing else frees it. The pool is closed
             // when this thread's transaction ends; calls of other threads that run meanwhile read
@@ -300,7 +303,7 @@ pub unsafe fn root<E: PSafe<Out<G>>, G: PoolTag>(
         let handle = unsafe { known::<E, G>(handle) }?;
         // SAFETY: the caller's.
         let name = unsafe { name.read() }?;
-        if running_number::<G>() != 0 {
+        if is_inside::<G>() {
             let say = "a root is not opened inside of a transaction, which could take it back; open it before";
             return Err(Fault::invalid(format!("root `{name}`: {say}")));
         }
@@ -357,8 +360,30 @@ fn end_of_child(error: &everbyte_object::Error) -> ! {
     std::process::abort()
 }
 
-/// Ends a program whose lambda was left by `longjmp`: nothing has ended its transaction, and the
-/// next one would be a part of it.
+/// Ends a program whose lambda was left by `longjmp`: nothing has ended its transaction, the next
+/// one would be a part of it, and its bytes on the stack are others' now. `begun` is the place of
+/// the outermost transaction on the stack, 0 if C++ has not begun it; `here` is one of the caller,
+/// which lies below if the lambda has called it, directly or not: stacks grow downwards
+/// (HANDLE-6).
+#[inline(always)]
+pub(crate) fn require_around<G: PoolTag>(begun: usize, here: usize) {
+    if begun != 0 && here >= begun {
+        end_of_jump(G::NAME);
+    }
+}
+
+/// Whether this thread runs a transaction (HANDLE-6).
+#[inline(never)] // a frame of its own
+fn is_inside<G: PoolTag>() -> bool {
+    let here = 0u8;
+    with_place::<G, _>(|number, place| {
+        if number != 0 {
+            require_around::<G>(place.get(), (&raw const here).addr());
+        }
+        number != 0
+    })
+}
+
 #[cold]
 fn end_of_jump(pool: &str) -> ! {
     eprintln!(
@@ -372,18 +397,19 @@ fn end_of_jump(pool: &str) -> ! {
 ///
 /// # Safety
 /// `body` may be called once with `frame`; it does not unwind.
+#[inline(never)] // inner ones have a frame of their own
 pub unsafe extern "C" fn transaction<G: PoolTag>(frame: *mut c_void, body: Option<Body>) -> u32 {
-    let is_outermost = running_number::<G>() == 0;
-    let here = 0usize;
-    let place = (&raw const here).addr();
-    guarded(|| {
+    let here = 0u8;
+    let here = (&raw const here).addr();
+    let run = |number, place: &Cell<usize>| {
+        let is_outermost = number == 0;
+        if !is_outermost {
+            require_around::<G>(place.get(), here); // HANDLE-6
+        }
         let body = body.ok_or_else(|| Fault::invalid("a transaction has a body, not a null pointer"))?;
         let ended = Out::<G>::try_transaction(|j| {
             require_opener(j)?; // CALL-3
-            if !is_outermost && !Outermost::is_around(j, place) {
-                end_of_jump(G::NAME);
-            }
-            let outermost = is_outermost.then(|| Outermost::begin(j, place));
+            let outermost = is_outermost.then(|| Outermost::begin(j, place, here));
             // SAFETY: the caller's.
             let returned = unsafe { body(frame, number_of(j)) };
             if let Err(error) = require_opener(j) {
@@ -396,5 +422,6 @@ pub unsafe extern "C" fn transaction<G: PoolTag>(frame: *mut c_void, body: Optio
             }
         });
         ended.map_err(Fault::of_transaction)
-    })
+    };
+    guarded(|| with_place::<G, _>(run))
 }

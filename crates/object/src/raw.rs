@@ -10,7 +10,15 @@ use std::cell::Cell;
 /// The number of this thread's running transaction under `G`, which no other transaction has that
 /// runs at the same time; 0 if there is none.
 pub fn running_number<G: PoolTag>() -> u64 {
-    running::with_current::<G, _>(|running| running.map_or(0, |running| running.id()))
+    with_place::<G, _>(|number, _| number)
+}
+
+/// Runs `with` on [`running_number`], and on a word of this thread that the code of another
+/// language keeps from one transaction under `G` to the next. Neither lies in the transaction,
+/// which `longjmp` may have freed. The thread's variable is read once.
+#[inline(always)]
+pub fn with_place<G: PoolTag, O>(with: impl FnOnce(u64, &Cell<usize>) -> O) -> O {
+    running::with_place::<G, _>(with)
 }
 
 /// The number of a running transaction, as [`running_number`] answers it.
@@ -19,10 +27,10 @@ pub fn number_of<P: MemPool>(j: &Journal<P>) -> u64 {
     j.running().id()
 }
 
-/// A word that the code of another language keeps with an outermost transaction; 0 at its
+/// A byte that the code of another language keeps with an outermost transaction; 0 at its
 /// beginning.
 #[inline]
-pub fn mark<P: MemPool>(j: &Journal<P>) -> &Cell<usize> {
+pub fn mark<P: MemPool>(j: &Journal<P>) -> &Cell<u8> {
     &j.running().mark
 }
 
@@ -38,17 +46,18 @@ pub fn part<G: PoolTag, O, E>(
 }
 
 /// Runs `inside` as a part of this thread's running transaction under `G`, or `outside` if there is
-/// none.
+/// none. `look` gets the word of [`with_place`] before the transaction is read.
 ///
 /// # Errors
 /// [`crate::Error::Busy`] inside of a check; [`crate::Error::Panicked`] and the engine's errors, of
 /// `inside`.
 #[inline]
 pub fn inside_or<G: PoolTag, O>(
+    look: impl FnOnce(usize),
     inside: impl for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> O,
     outside: impl FnOnce() -> O,
 ) -> Result<O> {
-    running::either::<G, _>(|running| inside(&Journal::new(running)), outside)
+    running::either::<G, _>(look, |running| inside(&Journal::new(running)), outside)
 }
 
 /// The address from which the offsets of a pool's pointers count, while the pool is open.

@@ -1,6 +1,7 @@
 // Bad days: `bad_days STORE full`, a pool without room; `exit`, a program that ends in a lambda;
-// `fork`, children outside of a lambda and in one; `constructor`, one that throws; `jump` and
-// `leave`, a lambda that is left by `longjmp` and by `pthread_exit`, and `after`, what those leave.
+// `fork`, children outside of a lambda and in one; `constructor`, one that throws; `jump`,
+// `jump_read`, `jump_close` and `leave`, a lambda that is left by `longjmp` and by `pthread_exit`,
+// and `after`, what those leave.
 #include "archive.hpp"
 #include "shop.hpp"
 
@@ -9,6 +10,7 @@
 #include <array>
 #include <csetjmp>
 #include <csignal>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -109,10 +111,20 @@ std::jmp_buf before_the_lambda;
   });
 }
 
-// The next transaction ends the program: it would be a part of the one that was left.
-void a_lambda_is_left_by_longjmp(const shop::counter& counter) {
+// Overwrites the frames that the jump has freed.
+[[gnu::noinline]] void overwrite_the_stack() {
+  std::array<unsigned char, 64 * 1024> bytes;
+  std::memset(bytes.data(), 0xa5, bytes.size());
+  asm volatile("" : : "r"(bytes.data()) : "memory");
+}
+
+// The next transaction ends the program: it would be a part of the one that was left. So do the
+// next reading and the end of the pool.
+void a_lambda_is_left_by_longjmp(const shop::counter& counter, const std::string& run) {
   if (setjmp(before_the_lambda) == 0) jump_out(counter);
-  shop::txn([&](auto& t) { counter.add(t, 1); });
+  overwrite_the_stack();
+  if (run == "jump") shop::txn([&](auto& t) { counter.add(t, 1); });
+  if (run == "jump_read") std::exit(static_cast<int>(counter.value()));
 }
 
 // Runs `body` in a child; answers its status.
@@ -163,7 +175,10 @@ int main(int, char** words) {
       std::exit(0);
     });
   }
-  if (run == "jump") a_lambda_is_left_by_longjmp(counter);
+  if (run.starts_with("jump")) {
+    a_lambda_is_left_by_longjmp(counter, run);
+    return 0;
+  }
   if (run == "leave") {
     shop::txn([&](auto& t) {
       counter.add(t, 100);

@@ -60,17 +60,20 @@ fn pointers_of_cpp_are_followed_without_their_program() {
     assert_eq!(of_root, [expected]);
 }
 
+/// The entry of an object in the pool's map: its key, its class, and the vector of its bytes.
+fn entry(base: *const u8, offset: u64) -> *mut u64 {
+    let mut words = (512..1 << 16).map(|word| base.wrapping_add(8 * word).cast_mut().cast::<u64>());
+    let is_entry = |at: &*mut u64| read(*at)[0] == offset && read(at.wrapping_add(2))[0] == offset;
+    words.find(is_entry).expect("the pool owns the object")
+}
+
 /// An object under a key that is not its place.
 #[test]
 fn a_key_that_is_not_the_place_of_its_object_is_found() {
     let _alone = alone();
     let said = found(|list, number| {
         let offset = read(list.at)[1];
-        // The entry of the map: the key, the class, and the vector of the object's bytes.
-        let mut words = (512..1 << 16).map(|word| list.node(8 * word));
-        let is_entry = |at: &*mut u64| read(*at)[0] == offset && read(at.wrapping_add(2))[0] == offset;
-        let entry = words.find(is_entry).expect("the pool owns the object");
-        store(number, entry, offset + 8);
+        store(number, entry(list.base, offset), offset + 8);
     });
     assert!(matches!(&*said, [one] if one.ends_with(", not at its key")), "{said:?}");
 }
@@ -98,6 +101,36 @@ fn objects_of_other_descriptions_are_noted() {
     assert!(matches!(&*said, [one] if one.contains("1 values of type `late` cannot be taken apart")), "{said:?}");
     let said = make_one("root late\nlate 16 8 { all: [u64; 2] @0 }\n", 8);
     assert!(matches!(&*said, [one] if one.contains("8 bytes as a `late`, which has 16")), "{said:?}");
+    let said = make_one("root late\nlate 1099511627776 8 { all: [bool; 1099511627776] @0 }\n", 16);
+    assert!(matches!(&*said, [one] if one.contains("16 bytes as a `late`, which has 1099511627776")), "{said:?}");
     let said = make_one("root late\nlate 16 8 { flag: bool @0; all: u64 @8 }\n", 16);
     assert!(matches!(&*said, [one] if one.ends_with(".flag: not a `bool`")), "{said:?}");
+}
+
+/// An object that is damaged to lie where another one does, and to be longer than any block: its
+/// bytes are not read.
+#[test]
+fn an_object_longer_than_its_block_is_found_and_not_read() {
+    let _alone = alone();
+    let (store_of, handle) = made();
+    let at = (&raw const handle).cast();
+    announce::<ExploredTag>(at);
+    let ended = txn(|number| {
+        let object = raw("late", "root late\nlate 16 8 { all: from_a_later_version @0 }\n", &[7u64, 9]);
+        let [one, other] = [(); 2].map(|()| {
+            let mut out = std::ptr::null();
+            // SAFETY: an open pool, an object that lives during the call.
+            assert_done(unsafe { make::<Named<Explored>, ExploredTag>(at, number, &object, &mut out) });
+            out.addr() as u64 - handle.base().addr() as u64
+        });
+        let entry = entry(handle.base(), one);
+        store(number, entry.wrapping_add(2), other);
+        store(number, entry.wrapping_add(3), u64::MAX - 7);
+        true
+    });
+    assert_eq!(ended, DONE);
+    drop(handle);
+    let report = UntypedPool::open(&store_of, "pool").unwrap().examine(&|_| ());
+    let said: Vec<String> = report.faults.iter().map(|fault| fault.detail.clone()).collect();
+    assert!(said.iter().any(|one| one == "a vector longer than its block"), "{said:?}");
 }

@@ -67,6 +67,30 @@ mod a_struct_of_rusts_layout {
         small: u8,
     }
 }
+//@ a_struct_of_17_fields: "16 fields at most"
+mod a_struct_of_17_fields {
+    #[derive(Clone, Copy, everbyte_bridge::Passed)]
+    #[repr(C)]
+    pub struct Long {
+        a: u8,
+        b: u8,
+        c: u8,
+        d: u8,
+        e: u8,
+        f: u8,
+        g: u8,
+        h: u8,
+        i: u8,
+        j: u8,
+        k: u8,
+        l: u8,
+        m: u8,
+        n: u8,
+        o: u8,
+        p: u8,
+        q: u8,
+    }
+}
 //@ a_struct_with_a_parameter: "has no parameters"
 mod a_struct_with_a_parameter {
     #[derive(Clone, Copy, everbyte_bridge::Passed)]

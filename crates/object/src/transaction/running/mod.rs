@@ -10,7 +10,8 @@
 //!   OBJ-1  A byte of the pool that existed before the transaction is logged before a `&mut` to it
 //!          exists.
 //!   OBJ-2  `Current` names a `Running` exactly while its body runs, and only in the thread that
-//!          runs it.
+//!          runs it. A body that `longjmp` leaves breaks this: the bridge finds that by the word of
+//!          `Current`, before a `Running` is read.
 //!   OBJ-3  A failure inside a nested transaction, caught or not, lets the outermost fail.
 //!   OBJ-4  Nothing unwinds out of a destructor: a failure there dooms the transaction.
 //!   OBJ-5  The result or the panic of a body is dropped after the end, so a panic there changes
@@ -22,7 +23,7 @@
 mod run;
 
 pub use run::Current;
-pub(crate) use run::{alone, barred, buffered, close, either, part, rooted, unrooted, with_current};
+pub(crate) use run::{alone, barred, buffered, close, either, part, rooted, unrooted, with_current, with_place};
 
 use crate::transaction::counts::{ByPlace, Changes};
 use crate::transaction::locks::Mine;
@@ -64,7 +65,7 @@ pub(crate) struct Running {
     /// The engine's transaction was started: there may be something to release.
     worked: bool,
     /// Of the code of another language that runs it: `raw::mark`.
-    pub mark: Cell<usize>,
+    pub mark: Cell<u8>,
 }
 
 /// Places of a ring, from `first` on, that go on at place 0 behind the last one. Those of a vector

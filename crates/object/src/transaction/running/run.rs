@@ -15,14 +15,18 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// This thread's transaction under a tag.
-pub struct Current(Cell<*const Running>);
+/// This thread's transaction under a tag, and a word that code of another language keeps with it
+/// (`raw::with_place`).
+pub struct Current {
+    running: Cell<*const Running>,
+    place: Cell<usize>,
+}
 
 impl Current {
     /// None.
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Current {
-        Current(Cell::new(ptr::null()))
+        Current { running: Cell::new(ptr::null()), place: Cell::new(0) }
     }
 }
 
@@ -32,7 +36,7 @@ struct Named<'r, G: PoolTag>(PhantomData<(&'r Running, G)>);
 impl<'r, G: PoolTag> Named<'r, G> {
     #[inline(always)]
     fn new(running: &'r Running) -> Named<'r, G> {
-        G::current(|current| current.0.set(running));
+        G::current(|current| current.running.set(running));
         Named(PhantomData)
     }
 }
@@ -40,14 +44,21 @@ impl<'r, G: PoolTag> Named<'r, G> {
 impl<G: PoolTag> Drop for Named<'_, G> {
     #[inline(always)]
     fn drop(&mut self) {
-        G::current(|current| current.0.set(ptr::null()));
+        G::current(|current| current.running.set(ptr::null()));
     }
+}
+
+/// Runs `with` on the number of this thread's transaction under `G`, which is not read, or 0, and
+/// on the word that is kept with it.
+#[inline(always)]
+pub(crate) fn with_place<G: PoolTag, O>(with: impl FnOnce(u64, &Cell<usize>) -> O) -> O {
+    G::current(|current| with(current.running.get() as u64, &current.place))
 }
 
 /// Runs `with` on this thread's transaction under `G`, if there is one.
 #[inline(always)]
 pub(crate) fn with_current<G: PoolTag, O>(with: impl FnOnce(Option<&Running>) -> O) -> O {
-    let running = G::current(|current| current.0.get());
+    let running = G::current(|current| current.running.get());
     // SAFETY: named only while it lives (OBJ-2), and `with` cannot end it.
     with(unsafe { running.as_ref() })
 }
@@ -255,13 +266,24 @@ pub(crate) fn part<G: PoolTag, O, E>(
 }
 
 /// Runs `inside` as a part of this thread's transaction under `G`, or `outside` if there is none.
+/// `look` gets the word that is kept with a transaction before that is read.
 #[inline(always)]
-pub(crate) fn either<G: PoolTag, O>(inside: impl FnOnce(&Running) -> O, outside: impl FnOnce() -> O) -> Result<O> {
-    with_current::<G, _>(|current| match current {
-        None => Ok(outside()),
-        Some(running) if running.barred.get() => Err(Error::Busy { pool: G::NAME }),
-        Some(running) => running.caught(|| inside(running)),
-    })
+pub(crate) fn either<G: PoolTag, O>(
+    look: impl FnOnce(usize),
+    inside: impl FnOnce(&Running) -> O,
+    outside: impl FnOnce() -> O,
+) -> Result<O> {
+    let (running, place) = G::current(|current| (current.running.get(), current.place.get()));
+    if running.is_null() {
+        return Ok(outside());
+    }
+    look(place);
+    // SAFETY: as in `with_current`.
+    let running = unsafe { &*running };
+    match running.barred.get() {
+        true => Err(Error::Busy { pool: G::NAME }),
+        false => running.caught(|| inside(running)),
+    }
 }
 
 /// Runs `work`, which looks at the whole pool, while no transaction of the pool has changed

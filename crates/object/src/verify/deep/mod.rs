@@ -10,7 +10,8 @@
 //!
 //! Memory: a 128th of the clusters with blocks in use, 48 bytes for each counted object and 24 for
 //! each that a weak pointer led to first, 48 for each block that waits, and, once faults are found,
-//! 16 for each block on the longest way from the root.
+//! 16 for each block on the longest way from the root. In a pool of the bridge 48 bytes for each
+//! object of C++, with its path once faults are found, and a multiple of the texts of its classes.
 
 mod cpp;
 pub(crate) mod guess;

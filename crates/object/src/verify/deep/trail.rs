@@ -21,6 +21,9 @@ pub(crate) struct Trail<'t> {
     blocks: Vec<Rc<str>>,
     /// In the value that is being looked at.
     here: Vec<Step<'t>>,
+    /// Paths that were made.
+    #[cfg(test)]
+    pub(super) made: std::cell::Cell<usize>,
 }
 
 /// Steps of one kind in a row that are written out.
@@ -71,7 +74,7 @@ impl<'t> Trail<'t> {
         }
     }
 
-    fn inside(&self) -> String {
+    pub(super) fn inside(&self) -> String {
         let mut text = String::new();
         for step in &self.here {
             match step {
@@ -90,6 +93,8 @@ impl<'t> Trail<'t> {
     /// The path of the present value: `root.next.val[3]`. Rows of like steps are counted, and of a
     /// long way the middle is left out.
     pub(crate) fn path(&self) -> String {
+        #[cfg(test)]
+        self.made.set(self.made.get() + 1);
         let mut steps: Vec<String> = Vec::new();
         for alike in self.blocks.chunk_by(|one, other| one == other).filter(|alike| !alike[0].is_empty()) {
             match alike {

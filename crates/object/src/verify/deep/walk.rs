@@ -418,7 +418,8 @@ impl<'w, V: Copy> HeapWalk<'w, V> {
     }
 
     pub(crate) fn fault(&mut self, kind: FaultKind, at: u64, detail: String) {
-        let path = self.trail.path();
+        // A path costs its length: of a fault that is only counted none is made.
+        let path = if self.faults.len() < FAULTS { self.trail.path() } else { String::new() };
         self.fault_on(kind, at, &path, &detail);
     }
 
@@ -437,5 +438,27 @@ impl<'w, V: Copy> HeapWalk<'w, V> {
 
     pub(crate) fn is_perhaps(&self, offset: u64) -> bool {
         self.perhaps.contains(offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everbyte_media::Options;
+    use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
+
+    /// A path costs its length, so those of a long list with a fault in each node would cost its
+    /// square.
+    #[test]
+    fn paths_are_made_of_the_faults_that_are_kept() {
+        let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+        let store = Store::format(media, &FormatOptions::default()).unwrap();
+        let options = ObjectOptions { engine: Engine::Heap, ..ObjectOptions::default() };
+        let heap = Heap::open(store.create_object("heap", options, Heap::format).unwrap()).unwrap();
+        let mut walk = HeapWalk::<()>::new(&heap, Some(BTreeMap::new()), &|_| ());
+        for at in 0..FAULTS as u64 + 9 {
+            walk.fault(FaultKind::Value, at, "wrong".into());
+        }
+        assert_eq!((walk.faults.len(), walk.faults_left_out, walk.trail.made.get()), (FAULTS, 9, FAULTS));
     }
 }
