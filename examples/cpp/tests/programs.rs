@@ -511,7 +511,7 @@ fn wrong_programs_do_not_compile() {
     }
 }
 
-/// docs/semantics/cpp.md has the other systems as Table 3.2 does, and claims an S for Everbyte where
+/// The table beside others has their rows as Table 3.2 does, and claims an S for Everbyte where
 /// programs show it that do not compile.
 #[test]
 fn the_table_beside_others_claims_what_programs_show() {

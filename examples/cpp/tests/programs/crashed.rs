@@ -170,7 +170,7 @@ fn image() -> Image {
     })
 }
 
-/// What the program finds: [`Program::found`].
+/// The state that the program finds: [`Program::found`].
 #[derive(Clone, Debug, PartialEq)]
 struct Model {
     links: Vec<u64>,
