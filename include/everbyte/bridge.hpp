@@ -191,6 +191,7 @@ class vessel {
 
   template <std::size_t Index, class R, class... A>
   typename result<R>::type everbyte_read(A... arguments) const {
+    static_assert(everbyte_library::signatures[First + Index] == signature<R, A...>(false), "this header was changed, or is of another build: make the headers anew with `everbyte bridge build`");
     using raw = typename wire<R>::raw_type;
     using function = status(const void*, typename wire<A>::raw_type..., raw*);
     raw out;
@@ -200,6 +201,7 @@ class vessel {
 
   template <std::size_t Index, class R, class Brand, class... A>
   typename result<R>::type everbyte_change(transaction<Pool, Brand>& in, A... arguments) const {
+    static_assert(everbyte_library::signatures[First + Index] == signature<R, A...>(true), "this header was changed, or is of another build: make the headers anew with `everbyte bridge build`");
     using raw = typename wire<R>::raw_type;
     using function = status(const void*, std::uint64_t, typename wire<A>::raw_type..., raw*);
     raw out;
@@ -508,6 +510,8 @@ class object {
   object& operator=(const object&) = delete;
   static void* operator new(std::size_t) = delete;
   static void* operator new[](std::size_t) = delete;
+  static void operator delete(void*) = delete;
+  static void operator delete[](void*) = delete;
 
   const T& operator*() const { return *operator->(); }
   const T* operator->() const { return static_cast<const T*>(self_.get()); }

@@ -319,10 +319,14 @@ void require_destructor() {
   if constexpr (has_destructor<T>) static_cast<void>(&registered_destructor<T, Library>);
 }
 
-/* A value as it crosses: a number, or a struct that both languages declare. */
+/* A value as it crosses: a number, or a struct that both languages declare. `code` is its number in
+ * signatures. */
 template <class T>
 struct wire {
   static_assert(std::is_arithmetic_v<T> || (lists_fields<T> && std::is_trivially_copyable_v<T>));
+  static constexpr std::uint32_t code = std::is_floating_point_v<T> ? 1 + sizeof(T) / 4 + sizeof(T) / 8
+                                        : std::is_arithmetic_v<T>   ? (std::is_signed_v<T> ? 9 : 5) + std::countr_zero(sizeof(T))
+                                                                    : 16;
   using raw_type = T;
   static raw_type to(T value) { return value; }
   template <class Library>
@@ -330,6 +334,7 @@ struct wire {
 };
 template <>
 struct wire<bool> {
+  static constexpr std::uint32_t code = 2;
   using raw_type = std::uint8_t;
   static raw_type to(bool value) { return value ? 1 : 0; }
   template <class Library>
@@ -337,23 +342,27 @@ struct wire<bool> {
 };
 template <>
 struct wire<std::string_view> {
+  static constexpr std::uint32_t code = 13;
   using raw_type = raw_text;
   static raw_type to(std::string_view value) { return raw(value); }
 };
 template <>
 struct wire<void> {
+  static constexpr std::uint32_t code = 1;
   using raw_type = std::uint8_t;
   template <class Library>
   static void from(raw_type) {}
 };
 template <class T>
 struct wire<std::optional<T>> {
+  static constexpr std::uint32_t code = 64 + wire<T>::code;
   using raw_type = raw_option<T>;
   template <class Library>
   static std::optional<T> from(raw_type value) { return value.is_some ? std::optional<T>(value.value) : std::nullopt; }
 };
 template <>
 struct wire<std::string> {
+  static constexpr std::uint32_t code = 14;
   using raw_type = raw_string;
   template <class Library>
   static std::string from(raw_type value) {
@@ -449,6 +458,7 @@ struct visit {
 };
 template <class T>
 struct wire<gen<T>> {
+  static constexpr std::uint32_t code = 17;
   using raw_type = raw_text;
   static raw_type to(const gen<T>& value) {
     if constexpr (std::is_same_v<T, std::string>) {
@@ -460,6 +470,7 @@ struct wire<gen<T>> {
 };
 template <class T>
 struct wire<hash<T>> {
+  static constexpr std::uint32_t code = 19;
   using raw_type = raw_hash;
   static raw_type to(hash<T>) {
     return {nullptr, [](const void*, raw_text value, std::uint64_t* out) noexcept {
@@ -469,6 +480,7 @@ struct wire<hash<T>> {
 };
 template <class T>
 struct wire<equal<T>> {
+  static constexpr std::uint32_t code = 20;
   using raw_type = raw_equal;
   static raw_type to(equal<T>) {
     return {nullptr, [](const void*, raw_text one, raw_text other, std::uint8_t* out) noexcept {
@@ -478,6 +490,7 @@ struct wire<equal<T>> {
 };
 template <class T>
 struct wire<order<T>> {
+  static constexpr std::uint32_t code = 21;
   using raw_type = raw_order;
   static raw_type to(order<T>) {
     return {nullptr, [](const void*, raw_text one, raw_text other, std::int8_t* out) noexcept {
@@ -490,23 +503,27 @@ struct wire<order<T>> {
 };
 template <class T>
 struct wire<lent<T>> {
+  static constexpr std::uint32_t code = 22;
   using raw_type = raw_text;
   template <class Library>
   static lent<T> from(raw_type value) { return {value}; }
 };
 template <class K, class V>
 struct wire<lent_pair<K, V>> {
+  static constexpr std::uint32_t code = 23;
   using raw_type = lent_pair<K, V>;
   template <class Library>
   static lent_pair<K, V> from(raw_type value) { return value; }
 };
 template <class K, class V>
 struct wire<visit<K, V>> {
+  static constexpr std::uint32_t code = 24;
   using raw_type = raw_visit;
   static raw_type to(visit<K, V> value) { return value.of; }
 };
 template <class T>
 struct wire<copied<T>> {
+  static constexpr std::uint32_t code = 18;
   using raw_type = raw_string;
   template <class Library>
   static T from(raw_type value) {
@@ -529,6 +546,7 @@ struct wire<copied<T>> {
 };
 template <class T>
 struct wire<std::optional<copied<T>>> {
+  static constexpr std::uint32_t code = 64 + wire<copied<T>>::code;
   using raw_type = raw_string;
   template <class Library>
   static std::optional<T> from(raw_type value) {
@@ -536,6 +554,14 @@ struct wire<std::optional<copied<T>>> {
     return wire<copied<T>>::template from<Library>(value);
   }
 };
+
+/* The number of a method, as lib.h has it for each function of the table. */
+template <class R, class... A>
+constexpr std::uint32_t signature(bool changes) {
+  std::uint32_t all = (changes ? 2u : 1u) * 131 + wire<R>::code;
+  ((all = all * 131 + wire<A>::code), ...);
+  return all;
+}
 
 /* The result of a method in C++. */
 template <class R>

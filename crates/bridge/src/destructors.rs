@@ -21,12 +21,14 @@ use parking_lot::Mutex;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
+use std::ptr;
 
 /// Runs the destructor of the object at an address; does not unwind.
 pub(crate) type Destructor = unsafe extern "C" fn(*mut c_void) -> u32;
 
-/// By the name of the class, then by its description.
-static REGISTERED: Mutex<BTreeMap<(String, String), Destructor>> = Mutex::new(BTreeMap::new());
+/// By the name of the class, then by its description. A program and its shared objects may each
+/// have one of the same class; the one that came last is called, while it is there.
+static REGISTERED: Mutex<BTreeMap<(String, String), Vec<Destructor>>> = Mutex::new(BTreeMap::new());
 
 /// Registers the destructor of a class, or takes it back: `is_there` is 1 or 0.
 ///
@@ -44,11 +46,11 @@ pub(crate) unsafe extern "C" fn register(
         // SAFETY: the caller's.
         let description = unsafe { description.read() }?;
         let function = function.ok_or_else(|| Fault::invalid("a destructor is a function, not a null pointer"))?;
-        let key = (name.to_string(), description.to_string());
         let mut registered = REGISTERED.lock();
+        let all = registered.entry((name.to_string(), description.to_string())).or_default();
         match is_there {
-            0 => drop(registered.remove(&key)),
-            _ => drop(registered.insert(key, function)),
+            0 => drop(all.iter().rposition(|one| ptr::fn_addr_eq(*one, function)).map(|at| all.remove(at))),
+            _ => all.push(function),
         }
         Ok(())
     })
@@ -59,7 +61,8 @@ pub(crate) unsafe extern "C" fn register(
 /// # Errors
 /// If this program has none (DROP-2).
 pub(crate) fn find(name: &str, description: &str) -> Result<Destructor, Fault> {
-    let found = REGISTERED.lock().get(&(name.to_string(), description.to_string())).copied();
+    let registered = REGISTERED.lock();
+    let found = registered.get(&(name.to_string(), description.to_string())).and_then(|all| all.last().copied());
     found.ok_or_else(|| {
         let say = "its objects have a destructor, which this program does not: destroy them in a program that has it";
         Fault::of_kind(ErrorKind::Foreign, format!("class `{name}`: {say}"))
@@ -201,10 +204,33 @@ mod tests {
         DONE
     }
 
+    unsafe extern "C" fn something(_: *mut c_void) -> u32 {
+        DONE + 1
+    }
+
     /// Registers the destructor of a class of these tests, or takes it back.
     fn tell(description: &'static str, is_there: u32) {
+        tell_of(description, nothing, is_there);
+    }
+
+    fn tell_of(description: &'static str, function: Destructor, is_there: u32) {
         // SAFETY: texts and a function of this program.
-        assert_done(unsafe { register(RawText::of("told"), RawText::of(description), Some(nothing), is_there) });
+        assert_done(unsafe { register(RawText::of("told"), RawText::of(description), Some(function), is_there) });
+    }
+
+    /// A program and a shared object that have the same class, in either order of their ends.
+    #[test]
+    fn a_destructor_stays_while_one_of_its_programs_does() {
+        let orders: [([Destructor; 2], Destructor); 3] =
+            [([nothing, something], something), ([something, nothing], something), ([nothing, nothing], nothing)];
+        for ([leaves, stays], second) in orders {
+            tell_of("shared", nothing, 1);
+            tell_of("shared", second, 1);
+            tell_of("shared", leaves, 0);
+            assert!(find("told", "shared").is_ok_and(|found| ptr::fn_addr_eq(found, stays)));
+            tell_of("shared", stays, 0);
+            assert!(find("told", "shared").is_err());
+        }
     }
 
     /// DROP-2: that of a class of the same name with other fields is not that of the class.

@@ -185,16 +185,23 @@ pub unsafe extern "C" fn open<E: PSafe<Out<G>>, G: PoolTag>(
             durability: durability.unwrap_or(default.durability),
             ..default
         };
-        let pool = open_pool::<E, G>(Path::new(path?), name?, media, &options)?;
-        let handle = Box::new(Handle::new(pool));
+        let (handle, at) = handed_out(open_pool::<E, G>(Path::new(path?), name?, media, &options)?);
         // SAFETY: the caller's.
-        unsafe { base.write(handle.base()) };
-        let handle: *const c_void = Box::into_raw(handle).cast_const().cast();
-        announce::<G>(handle);
+        unsafe { base.write(at) };
         // SAFETY: the caller's.
         unsafe { out.write(handle) };
         Ok(())
     })
+}
+
+/// The handle of an open pool, for C++, and the address from which its pointers count. Tests of C++
+/// programs hand out pools of stores that they record.
+pub fn handed_out<E: PSafe<Out<G>>, G: PoolTag>(pool: Root<Roots<E, Out<G>>, Out<G>>) -> (*const c_void, *const u8) {
+    let handle = Box::new(Handle::new(pool));
+    let base = handle.base();
+    let handle: *const c_void = Box::into_raw(handle).cast_const().cast();
+    announce::<G>(handle);
+    (handle, base)
 }
 
 fn open_pool<E: PSafe<Out<G>>, G: PoolTag>(
@@ -329,6 +336,7 @@ pub unsafe extern "C" fn sync<E: PSafe<Out<G>>, G: PoolTag>(handle: *const c_voi
     guarded(|| {
         // SAFETY: the caller's.
         let handle = unsafe { known::<E, G>(handle) }?;
+        handle.pool.store().media().require_opener().map_err(everbyte_store::Error::from)?; // CALL-3
         handle.pool.sync()?;
         handle.pool.store().media().checkpoint().map_err(everbyte_store::Error::from)?;
         Ok(())

@@ -96,7 +96,7 @@ pub use passed::{Argument, Passed, Returned};
 pub mod hidden {
     pub use crate::calls::{changing, guarded, reading};
     pub use crate::foreign::{CppObject, RawObject, change, classes, destroy, make};
-    pub use crate::handle::{Handle, RawOptions, close, close_root, open, root, sync, transaction};
+    pub use crate::handle::{Handle, RawOptions, close, close_root, handed_out, open, root, sync, transaction};
     pub use crate::library::{Builder, Entry, Library};
     pub use crate::passed::{Call, Declared, RawOption, RawString, RawText, require_place};
     pub use everbyte_object as object;

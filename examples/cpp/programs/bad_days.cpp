@@ -1,7 +1,7 @@
 // Bad days: `bad_days STORE full`, a pool without room; `exit`, a program that ends in a lambda;
-// `fork`, children outside of a lambda and in one; `constructor`, one that throws; `jump`,
-// `jump_read`, `jump_close` and `leave`, a lambda that is left by `longjmp` and by `pthread_exit`,
-// and `after`, what those leave.
+// `fork`, children outside of a lambda, in one, and at the end of a pool; `constructor`, one that
+// throws; `jump`, `jump_read`, `jump_close` and `leave`, a lambda that is left by `longjmp` and by
+// `pthread_exit`, and `after`, what those leave.
 #include "archive.hpp"
 #include "shop.hpp"
 
@@ -11,6 +11,7 @@
 #include <csetjmp>
 #include <csignal>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -159,6 +160,49 @@ void a_child_of_fork_changes_nothing(const shop& pool, const shop::counter& coun
   REQUIRE(counter.value() == 2);
 }
 
+// Nor objects of C++, in a lambda of its parent.
+void a_child_of_fork_makes_and_destroys_nothing(const shop& pool) {
+  auto root = pool.cpp_root<block>("block of a child");
+  everbyte::pointer_t<block, shop> made;
+  // everbyte: allow(kept) committed before it is used
+  shop::txn([&](auto& t) { made = t.make(block{}); });
+  shop::txn([&](auto& t) {
+    REQUIRE(in_a_child([&] {
+              auto refused = [](auto&& body) { must_refuse(invalid, "cannot be used after fork", body); };
+              refused([&] { t.make(block{}); });
+              refused([&] { t.destroy(made); });
+              refused([&] { root.mut(t)->words[0] = 1; });
+              refused([&] { *made.mut(t, &block::words) = {}; });
+            }) == 0);
+    t.destroy(made);
+  });
+  REQUIRE(root->words[0] == 0);
+}
+
+// A child ends its copies of the objects, and opens a store of its own; the parent goes on.
+void a_child_of_fork_closes_nothing(const std::string& path, const char* backend) {
+  std::optional<archive> pool(std::in_place, path, everbyte::pool_options{.create = true, .backend = backend, .durability = "process"});
+  std::optional<archive::counter> counter(pool->root<archive::counter>("count"));
+  auto add = [&] {
+    return archive::txn([&](auto& t) { return counter->add(t, 1); });
+  };
+  REQUIRE(add() == 1);
+  REQUIRE(in_a_child([&] {
+            must_refuse(invalid, "cannot be used after fork", [&] { pool->sync(); });
+            counter.reset();
+            pool.reset();
+            archive own(path + ".child", {.create = true, .backend = backend});
+            auto other = own.root<archive::counter>("count");
+            REQUIRE(archive::txn([&](auto& t) { return other.add(t, 5); }) == 5);
+          }) == 0);
+  REQUIRE(add() == 2);
+  counter.reset();
+  pool.reset();
+  pool.emplace(path, everbyte::pool_options{.backend = backend});
+  counter.emplace(pool->root<archive::counter>("count"));
+  REQUIRE(add() == 3);
+}
+
 int main(int, char** words) {
   std::string path = words[1], run = words[2];
   if (run == "full") {
@@ -195,4 +239,6 @@ int main(int, char** words) {
   }
   REQUIRE(counter.value() == 1);
   a_child_of_fork_changes_nothing(pool, counter);
+  a_child_of_fork_makes_and_destroys_nothing(pool);
+  for (const char* backend : {"shm", "file"}) a_child_of_fork_closes_nothing(path + "." + backend, backend);
 }

@@ -391,6 +391,7 @@ int main(int, char** words) {
   if (run == "first") {
     for (int value : {1, 2, 3}) push(all, value);
     REQUIRE(all->size == 3 && all->head->shade == color::green);
+    REQUIRE(all->head == all->head && all->head != all->head->next && all->head->next->next->next == nullptr);
     a_roll_back_restores_every_byte(all);
     a_roll_back_restores_a_small_field(all);
     an_object_is_destroyed_once(all);

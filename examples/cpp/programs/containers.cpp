@@ -7,12 +7,14 @@
 #include <everbyte/std.hpp>
 
 #include <deque>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 using stock::shop;
@@ -21,6 +23,7 @@ template <class Of>
 using in_pool = shop::make_persistent<Of>;
 
 bool is_angry = false;
+std::function<void()> when_asked;  // once, by the next comparison or hash
 
 // A key with padding, whose functions may throw.
 struct key {
@@ -28,7 +31,10 @@ struct key {
   std::uint32_t place;
   bool operator<(const key& other) const { return asked(shelf != other.shelf ? shelf < other.shelf : place < other.place); }
   bool operator==(const key& other) const { return asked(shelf == other.shelf && place == other.place); }
-  static bool asked(bool result) { return is_angry ? throw std::runtime_error("angry") : result; }
+  static bool asked(bool result) {
+    if (when_asked) std::exchange(when_asked, nullptr)();
+    return is_angry ? throw std::runtime_error("angry") : result;
+  }
 };
 EVERBYTE_FIELDS(key, shelf, place)
 template <>
@@ -68,6 +74,48 @@ void an_exception_of_a_key_rolls_back(const Map& map) {
   });
   REQUIRE(map.size() == 20 && map.at(key{1, 19}) == 19 && !map.contains(key{2, 1}) && !map.contains(key{1, 50}));
   REQUIRE(static_cast<std::size_t>(std::distance(map.begin(), map.end())) == 20);
+}
+
+// A comparison or a hash that changes the container which asks it.
+template <class Map>
+void a_key_that_changes_its_container_is_refused(const Map& map) {
+  auto refused = [&](auto&& asks) {
+    must_refuse(panicked, "already borrowed", [&] {
+      shop::txn([&](auto& t) {
+        when_asked = [&] { map.clear(t); };  // everbyte: allow(kept) it ends in the same lambda
+        asks(t);
+      });
+    });
+    REQUIRE(!when_asked && map.size() == 20 && map.at(key{1, 19}) == 19);
+  };
+  refused([&](auto&) { map.find(key{1, 2}); });
+  refused([&](auto& t) { map.emplace(t, key{1, 50}, 50); });
+  refused([&](auto& t) { map.insert_or_assign(t, key{1, 2}, 50); });
+  refused([&](auto& t) { map.erase(t, key{1, 2}); });
+}
+
+// Each element lies where its class may lie.
+struct alignas(16) wide {
+  std::uint64_t number, rest[5];
+};
+EVERBYTE_FIELDS(wide, number, rest)
+
+void elements_are_aligned(const shop& pool) {
+  // everbyte: allow(cast) to a number, which is compared alone
+  auto lies = [](const wide& one) { return reinterpret_cast<std::uintptr_t>(&one) % alignof(wide) == 0; };
+  auto all = pool.root<in_pool<std::vector<wide>>>("wide vector");
+  auto both_ends = pool.root<in_pool<std::deque<wide>>>("wide deque");
+  auto ordered = pool.root<in_pool<std::map<std::string, wide>>>("wide map");
+  auto hashed = pool.root<in_pool<std::unordered_map<std::uint8_t, wide>>>("wide table");
+  for (std::uint8_t round = 0; round < 20; ++round) {
+    shop::txn([&](auto& t) {
+      wide one{round, {}};
+      all.push_back(t, one), both_ends.push_front(t, one);
+      ordered.emplace(t, std::string(round, 'x'), one), hashed.emplace(t, round, one);
+    });
+    REQUIRE(lies(all.front()) && lies(all.back()) && lies(both_ends.front()) && lies(both_ends.back()));
+    REQUIRE(lies(ordered.at(std::string(round, 'x'))) && lies(hashed.at(round)) && hashed.at(round).number == round);
+  }
 }
 
 void an_absent_element_is_out_of_range(const in_pool<std::map<key, std::uint32_t>>& map, const in_pool<std::vector<int>>& numbers) {
@@ -250,8 +298,10 @@ int main(int, char** arguments) {
     return 0;
   }
   an_absent_element_is_out_of_range(map, numbers);
-  an_exception_of_a_key_rolls_back(map);
-  an_exception_of_a_key_rolls_back(pool.root<in_pool<std::unordered_map<key, std::uint32_t>>>("hashed"));
+  auto hashed = pool.root<in_pool<std::unordered_map<key, std::uint32_t>>>("hashed");
+  an_exception_of_a_key_rolls_back(map), an_exception_of_a_key_rolls_back(hashed);
+  a_key_that_changes_its_container_is_refused(map), a_key_that_changes_its_container_is_refused(hashed);
+  elements_are_aligned(pool);
   a_container_takes_its_own_elements(numbers, texts, text);
   elements_keep_their_places(words);
   sequences_answer_as_those_of_std(pool);

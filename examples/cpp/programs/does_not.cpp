@@ -103,6 +103,34 @@ void a_root_move_assigned(shop::counter& to, shop::counter& counter) {
 void a_root_destroyed_by_delete(shop::counter* counter) {
   delete counter;
 }
+//@ deleted & operator new | deleted & 'new'
+void a_container_on_the_heap(const shop::make_persistent<std::vector<int>>& numbers) {
+  new shop::make_persistent<std::vector<int>>(numbers);
+}
+//@ deleted function & map() | deleted default constructor
+void a_container_by_default() {
+  shop::make_persistent<std::map<int, int>> none;
+}
+//@ deleted & operator new | deleted & 'new'
+void a_root_of_cpp_on_the_heap(const everbyte::object<listed, shop>& object) {
+  new everbyte::object<listed, shop>(object);
+}
+//@ deleted function & operator delete | attempt to use a deleted function
+void a_root_of_cpp_destroyed_by_delete(everbyte::object<listed, shop>* object) {
+  delete object;
+}
+//@ deleted function & object() | deleted constructor
+void a_root_of_cpp_by_default() {
+  everbyte::object<listed, shop> none;
+}
+//@ deleted function & operator= | deleted operator
+void a_root_of_cpp_assigned(everbyte::object<listed, shop>& to, const everbyte::object<listed, shop>& object) {
+  to = object;
+}
+//@ deleted & operator new | deleted & 'new'
+void the_right_to_change_on_the_heap(const everbyte::object<listed, shop>& object) {
+  shop::txn([&](auto& t) { new auto(object.mut(t)); });
+}
 //@ deleted & shop
 void a_pool_copied(const shop& pool) {
   shop copy = pool;

@@ -102,12 +102,29 @@ void errors_of_methods_are_exceptions(const shop::inventory& goods) {
   must_refuse(invalid, "no UTF-8", [&] { return goods.count("\xff"); });
 }
 
-// A transaction that is kept, or used by another thread.
-void a_transaction_belongs_to_its_thread_and_lambda(const shop::counter& counter) {
+struct point {
+  std::int64_t x, y;
+};
+EVERBYTE_FIELDS(point, x, y)
+
+// A transaction that another thread uses, outside of one of its own and inside.
+void a_transaction_belongs_to_its_thread_and_lambda(const shop& pool, const shop::counter& counter) {
+  auto root = pool.cpp_root<point>("point of a thread");
+  everbyte::pointer_t<point, shop> made;
+  // everbyte: allow(kept) committed before it is used
+  shop::txn([&](auto& t) { made = t.make(point{1, 2}); });
   shop::txn([&](auto& t) {
-    std::thread([&] { must_refuse(invalid, "belongs to another thread", [&] { counter.add(t, 1); }); }).join();
+    auto refused = [](auto&& body) { must_refuse(invalid, "belongs to another thread", body); };
+    std::thread([&] {
+      refused([&] { counter.add(t, 1); });
+      refused([&] { t.make(point{3, 4}); });
+      refused([&] { t.destroy(made); });
+      refused([&] { root.mut(t)->x = 1; });
+      must_refuse(invalid, "belongs to another thread", [&] { shop::txn([&](auto&) { counter.add(t, 1); }); });
+    }).join();
+    t.destroy(made);
   });
-  REQUIRE(counter.value() == 10);
+  REQUIRE(counter.value() == 10 && root->x == 0);
 }
 
 void roots_have_names_and_types(const shop& pool) {
@@ -181,11 +198,6 @@ void moved_objects_are_defined(const std::string& path) {
   now.sync();
 }
 
-struct point {
-  std::int64_t x, y;
-};
-EVERBYTE_FIELDS(point, x, y)
-
 void a_pool_closed_in_its_own_lambda_refuses(const std::string& path) {
   std::optional<archive> pool(std::in_place, path + ".archive");
   everbyte::pointer_t<point, archive> kept;
@@ -248,10 +260,21 @@ void errors_of_opening_are_exceptions(const std::string& path) {
   must_refuse(not_found, "nothing", [&] { archive pool(path + ".archive", {.name = "nothing"}); });
 }
 
+// A pool of one type is none of another, also where one that is absent would be made.
+void a_pool_keeps_its_type(const std::string& path) {
+  { archive made(path, {.create = true}); }
+  for (bool create : {false, true}) {
+    must_refuse(foreign, "", [&] { shop pool(path, {.create = create, .name = "archive"}); });
+  }
+  REQUIRE(archive(path).root<archive::counter>("count").value() == 0);
+  must_refuse(not_found, "nothing", [&] { archive pool(path, {.name = "nothing"}); });
+}
+
 int main(int, char** words) {
   std::string path = words[1], run = words[2];
   if (run == "closed") {
     must_refuse(invalid, "no pool is open", [] { shop::txn([](auto&) {}); });
+    a_pool_keeps_its_type(path + ".typed");
     return 0;
   }
   shop pool(path, {.create = run == "first"});
@@ -272,7 +295,7 @@ int main(int, char** words) {
   a_panic_outside_of_a_transaction_is_an_exception(prices);
   nested_transactions_are_one(counter);
   errors_of_methods_are_exceptions(goods);
-  a_transaction_belongs_to_its_thread_and_lambda(counter);
+  a_transaction_belongs_to_its_thread_and_lambda(pool, counter);
   roots_have_names_and_types(pool);
   structs_of_both_languages_cross(pool);
   two_pools_are_independent(path, counter);

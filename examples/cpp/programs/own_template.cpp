@@ -88,10 +88,13 @@ int main(int, char** words) {
   archive::txn([&](auto& t) { few.mut(t)->push(t, std::int16_t(7)); });
   REQUIRE(few->size() == (is_first ? 1u : 2u));
   if (!is_first) {
+    auto gone = all->first;
     double sum = shop::txn([&](auto& t) {
       auto changed = all.mut(t);
       return changed->pop(t) + changed->pop(t) + changed->pop(t);
     });
     REQUIRE(sum == 7.5 && all->size() == 0 && !all->first && !all->last);
+    // The pool owns it no more.
+    must_refuse(everbyte::error_kind::invalid, "destroyed before", [&] { shop::txn([&](auto& t) { t.destroy(gone); }); });
   }
 }

@@ -58,6 +58,7 @@ struct all {
   const void* handle = nullptr;
   const void* counter = nullptr;
   std::size_t type = 0;
+  std::uint64_t ended = 0;
 };
 
 const char node[] = "root node\nnode 8 8 { value: u64 @0 }\n";
@@ -91,6 +92,25 @@ status inside(void* context, std::uint64_t number) noexcept {
   for (auto self : wrong<const void>()) invalid(add(self, number, 1, &out), "an object");
   for (auto place : wrong<std::int64_t>()) invalid(add(of.counter, number, 1, place), "a result");
   return done;
+}
+
+status ends(void* context, std::uint64_t number) noexcept {
+  static_cast<all*>(context)->ended = number;
+  return done;
+}
+
+// A transaction that has ended, used where none runs. (In a later one it may be taken for that.)
+void by_an_ended_one(const all& of) {
+  static const std::uint64_t value = 7;
+  raw_object object{raw("node"), raw(node), &value, 8, 0};
+  const void* made = nullptr;
+  std::int64_t out = 0;
+  for (std::uint64_t wrong : {of.ended, std::uint64_t(0)}) {
+    invalid(at<make_function>(pool_first + 5)(of.handle, wrong, &object, &made), "the transaction has ended");
+    invalid(at<destroy_function>(pool_first + 6)(of.handle, wrong, 4096), "the transaction has ended");
+    invalid(at<change_function>(pool_first + 7)(wrong, of.counter, 8), "the transaction has ended");
+    invalid(at<add_function>(of.type + 2)(of.counter, wrong, 1, &out), "the transaction has ended");
+  }
 }
 
 int main(int, char** words) {
@@ -130,6 +150,9 @@ int main(int, char** words) {
   invalid(at<txn_function>(pool_first + 3)(&of, nullptr), "a transaction has a body");
   // A refusal inside of a transaction dooms it.
   invalid(at<txn_function>(pool_first + 3)(&of, &inside), "");
+  auto txn = at<txn_function>(pool_first + 3);
+  REQUIRE(txn(&of, &ends) == done && of.ended != 0);
+  by_an_ended_one(of);
   using register_function = status(raw_text, raw_text, status (*)(void*) noexcept, std::uint32_t);
   invalid(at<register_function>(2)(raw("node"), raw(node), nullptr, 1), "a destructor is a function");
   at<void(raw_fault*)>(0)(nullptr);

@@ -143,6 +143,18 @@ void keeps(const things& root) {
   });
 }
 
+void returns_a_lambda(const things& root, const shop::counter& counter) {
+  auto adds = shop::txn([&](auto& t) {
+    return [&t, &counter] { counter.add(t, 1); };                   //@ kept
+  });
+  auto changes = shop::txn([&](auto& t) {
+    auto changed = root.mut(t);
+    auto sets = [changed] { changed->value = 1; };
+    return std::function<void()>(sets);                             //@ kept
+  });
+  adds(), changes();
+}
+
 // Functions of the library without their headers.
 extern "C" void* dlsym(void*, const char*);
 void calls_the_library() {
@@ -194,6 +206,9 @@ std::int64_t right(const things& root, const shop::counter& counter, numbers& al
     auto within = [&] { own = 4; };
     within();
     shop::txn([&](auto& inner) { own += static_cast<int>(counter.add(inner, 1)); });
+    auto each = [&](int by) { counter.add(t, by); };
+    std::function<void(int)> also = each;
+    for (int one : list) each(one), also(one);
     return pair_of_numbers{own, list.front()};
   });
   counted = result.first;

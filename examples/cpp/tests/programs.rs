@@ -7,8 +7,11 @@ use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use stock::{Archive, Shop};
+
+#[path = "programs/crashed.rs"]
+mod crashed;
 
 const COMPILERS: [&str; 2] = ["g++", "clang++"];
 
@@ -76,6 +79,12 @@ fn headers_are_made_of_a_library_and_compared_with_it() {
     assert!(difference().unwrap().contains("counter.hpp: line "), "{:?}", difference());
     headers::write(&made, dir.path()).unwrap();
     assert_eq!(difference(), None);
+}
+
+/// Held by a test that opens a pool `shop` in this process: one at a time is open under its type.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn text_of(output: &Output) -> String {
@@ -220,6 +229,7 @@ fn what_cpp_wrote_rust_and_the_tools_read() {
     let (program, path) = (build(compiler, "inventory.cpp", dir.path()), dir.path().join("store"));
     succeed(&program, &path, &["put", "pears", "5"]);
     {
+        let _alone = alone();
         let store = open(&path);
         let root = Shop::open::<RootsOf<Shop>>(&store, "shop").unwrap();
         let count = root.tx(|j, roots| {
@@ -501,6 +511,35 @@ fn wrong_programs_do_not_compile() {
     }
 }
 
+/// The table beside others has their rows as Table 3.2 does, and claims an S for Everbyte where
+/// programs show it that do not compile.
+#[test]
+fn the_table_beside_others_claims_what_programs_show() {
+    let page = std::fs::read_to_string(root().join("docs/semantics/cpp.md")).unwrap();
+    let row = |name: &str| -> Vec<&str> {
+        let line = page.lines().find_map(|line| line.strip_prefix(&format!("| {name} | "))).expect(name);
+        line.trim_end_matches(" |").split(" | ").collect()
+    };
+    assert_eq!(row("libpmemobj++"), ["M", "D", "M", "M", "M", "S", "M", "M"]);
+    assert_eq!(row("Corundum (Rust)"), ["S", "S/D", "S", "D", "S", "S", "S", "RC"]);
+    let source = std::fs::read_to_string(program("does_not.cpp")).unwrap();
+    let shown: [(&str, &[&str]); 8] = [
+        ("only persistent objects", &["a_class_that_lists_no_fields", "a_map_of_std_as_a_root", "a_union"]),
+        ("between pools", &["a_root_of_another_pool", "a_pointer_of_another_pool", "pointers_of_two_pools"]),
+        ("volatile pointers in pools", &["a_field_that_is_a_plain_pointer", "a_plain_pointer_made_persistent"]),
+        ("pointers into closed pools", &[]),
+        ("no races", &[]),
+        ("atomicity", &["a_change_without_a_transaction", "an_object_changed_without_a_transaction"]),
+        ("isolation", &[]),
+        ("no leaks", &[]),
+    ];
+    assert_eq!(row("system"), shown.map(|(column, _)| column));
+    for ((column, programs), claim) in shown.into_iter().zip(row("Everbyte from C++")) {
+        assert_eq!(claim == "S", !programs.is_empty(), "{column}: {claim}");
+        programs.iter().for_each(|one| assert!(source.contains(&format!("void {one}(")), "{one}"));
+    }
+}
+
 /// An error of a compiler.
 struct Refusal {
     message: String,
@@ -544,16 +583,27 @@ fn random_programs_agree_with_std_and_survive_kills() {
         steps += 200;
         assert_eq!(succeed(program, &store, &["200"]), format!("{steps}\n"));
     }
+    // The death of a process is a crash to the backend `file`, which has a pool of its own.
+    let (mut steps, stores) = ([steps, 0], [store, dirs[0].path().join("file")]);
     for round in 0..8 {
+        let of = round % 2;
+        let run = |program: &Path, count: &str| {
+            let mut command = command(program, &stores[of], &[count]);
+            command.env("EVERBYTE_BACKEND", ["shm", "file"][of]).env("EVERBYTE_DURABILITY", "process");
+            command
+        };
         for program in &programs {
-            let mut running = command(program, &store, &["1000000"]).spawn().unwrap();
-            std::thread::sleep(std::time::Duration::from_millis(40 + 7 * round));
-            running.kill().unwrap();
-            running.wait().unwrap();
-            let said = succeed(program, &store, &["0"]);
-            let reached: u64 = said.trim().parse().unwrap();
-            assert!(reached >= steps, "{reached} steps, and {steps} before");
-            steps = reached;
+            if steps[of] > 0 {
+                let mut running = run(program, "1000000").spawn().unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(40 + 7 * round as u64));
+                running.kill().unwrap();
+                running.wait().unwrap();
+            }
+            let said = run(program, if steps[of] > 0 { "0" } else { "20" }).output().unwrap();
+            assert!(said.status.success(), "{of}: {}", text_of(&said));
+            let reached: u64 = String::from_utf8_lossy(&said.stdout).trim().parse().unwrap();
+            assert!(reached >= steps[of], "{reached} steps, and {} before", steps[of]);
+            steps[of] = reached;
         }
     }
 }
@@ -692,6 +742,34 @@ fn headers_of_two_builds_are_not_mixed() {
     assert!(
         refused.status.code() == Some(78) && text_of(&refused).contains("`change add(by: i32) -> i64` in the header")
     );
+}
+
+/// A header in which a type or the place of a function was changed by hand.
+#[test]
+fn a_header_changed_by_hand_does_not_compile() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("main.cpp");
+    let text = "#include \"shop.hpp\"\nusing stock::shop;\n\
+        std::int64_t use(const shop::counter& one, const shop::kv_store<int, double>& all) {\n  all.get(1), all.size();\n\
+          return one.value() + shop::txn([&](auto& t) { all.put(t, 1, 2.0); return one.add(t, 1); });\n}\n";
+    std::fs::write(&source, text).unwrap();
+    let cases = [
+        ("g++", "counter.hpp", "std::int64_t", "std::int32_t"),
+        ("clang++", "kv_store.hpp", "everbyte_change<3,", "everbyte_change<2,"),
+        ("g++", "kv_store.hpp", "everbyte_read<1,", "everbyte_read<4,"),
+        ("clang++", "kv_store.hpp", " first = ", " first = 1 + "),
+    ];
+    for (index, (name, file, from, to)) in cases.into_iter().enumerate() {
+        let Some(mut compiler) = compiler(name) else { continue };
+        let changed = dir.path().join(index.to_string());
+        headers::write(&generate(), &changed).unwrap();
+        let text = std::fs::read_to_string(changed.join(file)).unwrap();
+        assert!(text.contains(from), "{text}");
+        std::fs::write(changed.join(file), text.replace(from, to)).unwrap();
+        let output = compiler.arg("-iquote").arg(&changed).arg("-fsyntax-only").arg(&source).output().unwrap();
+        let is_said = text_of(&output).contains("this header was changed, or is of another build");
+        assert!(!output.status.success() && is_said, "{name} {to}: {}", text_of(&output));
+    }
 }
 
 /// A header of another library ends its program before anything is opened, with the difference.

@@ -256,6 +256,16 @@ impl<'n> Walk<'n> {
                 Some((_, count)) => (node.inner.iter().skip(1).take(*count).collect(), &node.inner[1..]),
                 None => return,
             },
+            // A result that is a lambda, or may be one, keeps what that captures.
+            "ReturnStmt" => {
+                let is_lambda =
+                    |of: &str| ["(lambda", "std::function<", "std::any"].iter().any(|part| of.contains(part));
+                let mut returned = node.inner.iter().filter(|value| is_lambda(&value.of));
+                if within.is_lambda && returned.any(|value| self.ends(value) || self.names_lambda_that_ends(value)) {
+                    self.report(node, "kept", KEPT);
+                }
+                return;
+            }
             // A variable that outlives the transaction in which it is made.
             "VarDecl" if is_static(node) => {
                 if node.inner.iter().any(|value| self.ends(value)) || ends_by_type(&node.of) {
@@ -301,11 +311,18 @@ impl<'n> Walk<'n> {
         while let ("ImplicitCastExpr", Some(next)) = (&*inner.kind, inner.inner.first()) {
             inner = next;
         }
-        let captures = |node: &Node| node.kind == "FieldDecl" && ends_by_type(&node.of);
         ends_by_type(&value.of)
             || ends_by_type(&inner.of)
             || value.of.ends_with('*') && matches!(self.root(value, true), Root::Pool)
-            || value.has(&|node| node.kind == "LambdaExpr" && node.has(&captures))
+            || has_lambda_that_ends(value)
+    }
+
+    /// Whether a value is made of a variable that is a lambda which captures what ends.
+    fn names_lambda_that_ends(&self, value: &Node) -> bool {
+        value.has(&|node| {
+            let variable = node.refers.as_ref().and_then(|one| self.variables.get(&*one.id));
+            variable.is_some_and(|one| has_lambda_that_ends(one))
+        })
     }
 
     /// Follows an expression to where it begins; `is_read`: it goes through a pointer already.
@@ -453,6 +470,12 @@ fn is_of_pool(of: &str) -> bool {
 /// Whether values of a type end with their transaction.
 fn ends_by_type(of: &str) -> bool {
     ["changing<", "pointer_t<", "transaction<"].iter().any(|part| of.contains(part))
+}
+
+/// Whether a lambda in an expression captures what ends with its transaction.
+fn has_lambda_that_ends(value: &Node) -> bool {
+    let captures = |node: &Node| node.kind == "FieldDecl" && ends_by_type(&node.of);
+    value.has(&|node| node.kind == "LambdaExpr" && node.has(&captures))
 }
 
 /// Whether a cast leaves `const` as it was.

@@ -54,6 +54,32 @@ fn of(of: &str, classes: &[String], place: &str) -> Result<String, Error> {
     .into())
 }
 
+/// The number of a type in signatures: `code` of `wire` in bridge_wire.hpp. Classes that C++ gives
+/// are not told apart, nor are structs.
+fn code(of: &str) -> u32 {
+    if let Some(inner) = of.strip_prefix("Option<").and_then(|of| of.strip_suffix('>')) {
+        return 64 + code(inner);
+    }
+    const NAMES: [&str; 14] =
+        ["()", "bool", "f32", "f64", "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "str", "String"];
+    const WORDS: [&str; 9] = ["struct", "Gen", "Copied", "Hash", "Equal", "Order", "Lent", "LentPair", "Visit"];
+    let place = |of: &str, all: &[&str]| all.iter().position(|one| *one == of).map(|at| at as u32);
+    let of = match of {
+        "usize" => "u64",
+        "isize" => "i64",
+        of => of,
+    };
+    let word = of.split(['<', ' ']).next().unwrap_or(of);
+    place(of, &NAMES).map(|at| 1 + at).or_else(|| place(word, &WORDS).map(|at| 16 + at)).unwrap_or(0)
+}
+
+/// The number of a method, by which a header of another one is refused: `signature` in
+/// bridge_wire.hpp.
+fn signature(method: &MethodLine) -> u32 {
+    let types = [&method.returns].into_iter().chain(method.parameters.iter().map(|one| &one.of));
+    types.fold(1 + u32::from(method.changes), |all, of| all.wrapping_mul(131).wrapping_add(code(of)))
+}
+
 fn unknown(of: &str, place: &str) -> Error {
     let detail = format!("`{of}` has no form in C++; make the headers with the Everbyte that the library uses");
     Error::Header { place: place.into(), detail }
@@ -206,6 +232,8 @@ fn lib(library: &str, description: &Description, build: &Build) -> Result<Header
     text += "  static constexpr std::string_view description =\n";
     let lines: Vec<String> = description.interface().lines().map(|line| format!("      \"{line}\\n\"")).collect();
     let _ = writeln!(text, "{};", lines.join("\n"));
+    text += "  /* Of the functions that are methods; a call of another one does not compile. */\n";
+    let _ = writeln!(text, "  static constexpr std::uint32_t signatures[] = {{\n      {}}};", signatures(description));
     text += "  static const everbyte::bridge::entry* attach(everbyte::bridge::raw_text expected, everbyte::bridge::raw_text* difference) {\n";
     let _ = writeln!(text, "    return {symbol}(expected, difference);\n  }}\n}};\n");
     let _ = writeln!(text, "using everbyte_detail = {of_build};\n");
@@ -225,6 +253,20 @@ fn lib(library: &str, description: &Description, build: &Build) -> Result<Header
     }
     let _ = writeln!(text, "}}  // namespace {library}\n{lists}\n#endif");
     Ok(Header { name: "lib.h".into(), text })
+}
+
+/// The numbers of all functions of the table; 0 for those that are no methods.
+fn signatures(description: &Description) -> String {
+    let mut all = vec!["0".to_string(); LIBRARY_ENTRIES];
+    for pool in &description.pools {
+        all.extend(vec!["0".into(); POOL_ENTRIES]);
+        for one in &pool.types {
+            all.extend(vec!["0".into(); TYPE_ENTRIES]);
+            all.extend(one.methods.iter().map(|method| format!("{}u", signature(method))));
+        }
+    }
+    let lines: Vec<String> = all.chunks(10).map(|line| line.join(", ")).collect();
+    lines.join(",\n      ")
 }
 
 fn pool_header(library: &str, pool: &PoolLines, first: usize, build: &Build) -> Result<Header, Error> {

@@ -35,10 +35,13 @@ unsafe extern "C" fn destruct(at: *mut c_void) -> u32 {
     ended
 }
 
-/// This program has the destructor, or not.
+/// This program has the destructor, or not. The caller holds [`alone`].
 pub(super) fn registered(is_there: bool) {
-    // SAFETY: texts and a function of this program.
-    assert_done(unsafe { register(RawText::of("guard"), RawText::of(GUARD), Some(destruct), is_there.into()) });
+    static WAS_THERE: Mutex<bool> = Mutex::new(false);
+    if std::mem::replace(&mut *WAS_THERE.lock(), is_there) != is_there {
+        // SAFETY: texts and a function of this program.
+        assert_done(unsafe { register(RawText::of("guard"), RawText::of(GUARD), Some(destruct), is_there.into()) });
+    }
 }
 
 impl List {
