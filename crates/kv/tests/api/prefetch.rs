@@ -32,6 +32,19 @@ fn a_put_behind_a_deleted_range_is_kept() {
     assert_eq!((kv.len(), kv.check()), (601, vec![]));
 }
 
+/// PREF-1: the leaf that was found is unlinked when the batch has deleted its last key.
+#[test]
+fn a_put_behind_an_emptied_leaf_is_kept() {
+    let kv = filled(2000);
+    let mut batch = kv.batch();
+    batch.prefetch([&key(1000)[..]]).unwrap();
+    (900..1100).for_each(|number| assert!(batch.delete(&key(number)).unwrap()));
+    assert!(!batch.put(&key(1000), b"new").unwrap());
+    kv.settle(batch.commit().unwrap()).unwrap();
+    assert_eq!(kv.get(&key(1000)).unwrap().as_deref(), Some(&b"new"[..]));
+    assert_eq!((kv.len(), kv.check()), (1801, vec![]));
+}
+
 /// PREF-1: the leaf that was found is one that the batch has made behind its savepoint.
 #[test]
 fn a_put_behind_a_savepoint_that_was_gone_back_to_is_kept() {
