@@ -292,6 +292,25 @@ fn contents_that_contradict_each_other_are_refused() {
     assert!(change(entries + 12, 9).contains("a kind that cannot be here"));
 }
 
+/// The end mark counts tables, entries, bytes and versions, and each count is compared.
+#[test]
+fn an_end_mark_that_counts_others_is_refused() {
+    for named in [None, Some("before")] {
+        let (store, bytes) = small_with(named);
+        let end = bytes.len() - 64 - 32;
+        assert!(load(&store, &bytes).is_ok());
+        for field in 0..4 {
+            let mut bytes = bytes.clone();
+            bytes[end + 64 + field * 8] ^= 1;
+            let sum = crc32c::crc32c(&bytes[end + 64..]);
+            bytes[end + 48..end + 52].copy_from_slice(&sum.to_le_bytes());
+            seal(&mut bytes[end..end + 64]);
+            let error = load(&small().0, &bytes).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains("the end mark counts other"), "count {field} of a dump with {named:?}: {error}");
+        }
+    }
+}
+
 /// A stream that fails in its middle, in both directions.
 #[test]
 fn a_stream_that_fails_leaves_nothing() {

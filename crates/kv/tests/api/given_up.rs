@@ -107,6 +107,23 @@ fn crashes_without_a_commit_between_them_leave_numbers_that_count() {
     assert_nothing_happened(&kv, "at the end");
 }
 
+/// A crash, then a process that opens the table and closes it without a commit: the next one gives
+/// none of the void numbers.
+#[test]
+fn a_close_without_a_commit_behind_a_crash_leaves_numbers_that_count() {
+    let store = store();
+    let kv = filled(&store);
+    let mut batch = kv.batch();
+    batch.put(b"never", b"happened").unwrap();
+    std::mem::forget(batch);
+    drop(kv);
+    drop(Kv::open(&store, "t").unwrap());
+    let kv = Kv::open(&store, "t").unwrap();
+    kv.put(b"other", b"1").unwrap();
+    assert_eq!(kv.get(b"other").unwrap().as_deref(), Some(&b"1"[..]));
+    assert_nothing_happened(&kv, "after a close");
+}
+
 /// A crash in the middle of a batch; then an opening that fails; then one that does not. The first
 /// must not say that the table was closed in good order, or the second commits what the crash cut
 /// short.
@@ -156,6 +173,93 @@ fn values_that_died_before_a_restart_give_their_space_back() {
     (0..200_u32).for_each(|round| kv.put(b"zzz", &round.to_be_bytes()).unwrap());
     assert!(kv.stats().freed >= 300, "300 values are dead: {:?}", kv.stats());
     assert_eq!(kv.check(), []);
+}
+
+/// The same without a write: what an earlier process has buried is found by steps of reclaiming.
+#[test]
+fn steps_of_reclaiming_find_values_that_died_before_a_restart() {
+    let store = store();
+    let kv = Kv::create(&store, "t").unwrap();
+    let key = |number: u32| format!("key{number:05}").into_bytes();
+    let mut batch = kv.batch();
+    (0..600).for_each(|number| assert!(!batch.put(&key(number), &[1; 700]).unwrap()));
+    kv.settle(batch.commit().unwrap()).unwrap();
+    let mut batch = kv.batch();
+    (0..600).step_by(2).for_each(|number| assert!(batch.delete(&key(number)).unwrap()));
+    kv.settle(batch.commit().unwrap()).unwrap();
+    drop(kv);
+    let kv = Kv::open(&store, "t").unwrap();
+    while kv.reclaim().unwrap() {}
+    assert!(kv.stats().freed >= 300, "300 values are dead: {:?}", kv.stats());
+    assert_eq!((kv.len(), kv.check()), (300, vec![]));
+}
+
+/// A leaf that was split and a table that was cleared, both while a snapshot was held: a process
+/// that knows only the cleared root frees each value once, of the old leaf those that ended there.
+#[test]
+fn a_split_leaf_below_a_cleared_root_frees_no_value_twice() {
+    let store = store();
+    let kv = Kv::create(&store, "t").unwrap();
+    let key = |number: u32| format!("key{number:05}").into_bytes();
+    let put_all = |kv: &Kv, numbers: std::ops::Range<u32>, value: u8| {
+        let mut batch = kv.batch();
+        for number in numbers {
+            batch.put(&key(number), &[value; 700]).unwrap();
+        }
+        kv.settle(batch.commit().unwrap()).unwrap();
+    };
+    put_all(&kv, 0..40, 1);
+    let snapshot = kv.snapshot();
+    put_all(&kv, 40..200, 1);
+    let mut batch = kv.batch();
+    batch.clear().unwrap();
+    kv.settle(batch.commit().unwrap()).unwrap();
+    drop(snapshot);
+    drop(kv);
+    let kv = Kv::open(&store, "t").unwrap();
+    while kv.reclaim().unwrap() {}
+    let freed = kv.stats().freed;
+    assert!((200..220).contains(&freed), "200 values, their leaves and a root: {freed}");
+    put_all(&kv, 0..200, 2);
+    assert!((0..200).all(|number| kv.get(&key(number)).unwrap() == Some(vec![2; 700])));
+    assert_eq!((kv.len(), kv.check()), (200, vec![]));
+}
+
+/// An overwrite that a crash cut short, in a leaf that only a named version still sees when the
+/// stamps of void versions are taken out of the tree: later it is known by no list that the value
+/// never ended there, and has moved.
+#[test]
+fn stamps_of_crashes_are_taken_out_of_replaced_leaves_too() {
+    let store = store();
+    let kv = Kv::create(&store, "t").unwrap();
+    let key = |number: u32| format!("key{number:05}").into_bytes();
+    (0..20).for_each(|number| kv.put(&key(number), &[1; 700]).unwrap());
+    kv.name_version("before").unwrap();
+    let mut batch = kv.batch();
+    (0..10).for_each(|number| assert!(batch.delete(&key(number)).unwrap()));
+    std::mem::forget(batch);
+    drop(kv);
+    let kv = Kv::open(&store, "t").unwrap();
+    (20..120).for_each(|number| kv.put(&key(number), &[2; 700]).unwrap());
+    drop(kv);
+    let mut ranges = Vec::new();
+    for _ in 0..260 {
+        let kv = Kv::open(&store, "t").unwrap();
+        ranges.push(kv.stats().void_ranges);
+        let mut batch = kv.batch();
+        batch.put(b"never", b"happened").unwrap();
+        std::mem::forget(batch);
+        drop(kv);
+        let kv = Kv::open(&store, "t").unwrap();
+        kv.put(b"other", b"1").unwrap();
+    }
+    assert!(ranges.windows(2).any(|pair| pair[1] < pair[0]), "the list began anew");
+    let kv = Kv::open(&store, "t").unwrap();
+    kv.remove_version("before").unwrap();
+    while kv.reclaim().unwrap() {}
+    (200..240).for_each(|number| kv.put(&key(number), &[3; 700]).unwrap());
+    assert!((0..20).all(|number| kv.get(&key(number)).unwrap() == Some(vec![1; 700])));
+    assert_eq!((kv.len(), kv.check()), (161, vec![]));
 }
 
 /// A batch that clears the table sweeps the new tree instead of the old one. If its commit fails

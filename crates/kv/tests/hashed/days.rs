@@ -3,7 +3,7 @@
 
 use everbyte_kv::{Error, HashTable, Kv, KvTools};
 use everbyte_media::{BackendChoice, Media, OpenOptions, Options, museum};
-use everbyte_sim::{DiskCall, RecordedDisk};
+use everbyte_sim::{DiskCall, Image, RecordedDisk};
 use everbyte_store::{CreateOptions, EngineTools, FormatOptions, Store};
 use everbyte_workload::Random;
 use std::collections::BTreeMap;
@@ -451,4 +451,24 @@ fn a_full_store_of_one_key_lets_keys_be_deleted() {
     assert_eq!((table.len(), table.check()), (11, vec![]));
     (0..40_u8).for_each(|key| table.put(&[key], &[8; 60_000]).unwrap());
     assert_eq!(table.check(), []);
+}
+
+/// The ledger of the newest version is applied again when a table is opened after a crash. The
+/// blocks that it frees serve the process that opened the table, and not only the next one.
+#[test]
+fn blocks_that_a_replayed_ledger_frees_are_allocated_by_the_same_process() {
+    let media = Media::anonymous(4 << 20, &Options::default()).unwrap();
+    let table = HashTable::create(&Store::format(media.clone(), &FormatOptions::default()).unwrap(), "t").unwrap();
+    table.put(b"long", &[1; 500_000]).unwrap();
+    table.put(b"long", b"short").unwrap();
+    table.put(b"other", b"1").unwrap(); // frees the long one
+    let crashed = Image::of(&media);
+    let [first, second] = [1, 2].map(|openings| {
+        let store = Store::attach(crashed.media()).unwrap();
+        (1..openings).for_each(|_| drop(HashTable::open(&store, "t").unwrap()));
+        let table = HashTable::open(&store, "t").unwrap();
+        (0..1000_u32).take_while(|number| table.put(&number.to_be_bytes(), &[2; 100_000]).is_ok()).count()
+    });
+    assert_eq!(first, second, "puts of 100 kB until the table is full");
+    assert!(first >= 5, "{first}");
 }

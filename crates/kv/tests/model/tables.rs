@@ -560,3 +560,33 @@ fn what_is_dropped_from_a_full_store_comes_back() {
         assert_eq!(kv.check(), []);
     }
 }
+
+/// The figures of a store count the keys of the main table, as its length does.
+#[test]
+fn figures_leave_the_keys_of_named_tables_out() {
+    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let kv = Kv::create(&store, "kv").unwrap();
+    let table = kv.create_table("t").unwrap();
+    (0..5_u8).for_each(|key| table.put(&[key], b"value").unwrap());
+    (0..2_u8).for_each(|key| kv.put(&[key], b"value").unwrap());
+    assert_eq!((kv.stats().keys, kv.len(), table.len().unwrap()), (2, 2, 5));
+}
+
+/// A snapshot of a named version keeps what it sees when the name goes.
+#[test]
+fn a_version_that_is_held_outlives_its_name() {
+    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let kv = Kv::create(&store, "kv").unwrap();
+    kv.put(b"key", &[1; 700]).unwrap();
+    let version = kv.name_version("name").unwrap();
+    let held = kv.open_version("name").unwrap();
+    kv.put(b"key", &[2; 700]).unwrap();
+    kv.remove_version("name").unwrap();
+    (3..30_u8).for_each(|value| kv.put(b"key", &[value; 700]).unwrap());
+    assert_eq!((kv.stats().oldest, held.version()), (version.get(), version));
+    assert_eq!(held.get(b"key").unwrap().as_deref(), Some(&[1; 700][..]));
+    drop(held);
+    assert_eq!(kv.stats().oldest, kv.stats().version.get());
+}

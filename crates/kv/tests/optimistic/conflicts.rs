@@ -1,8 +1,8 @@
 //! Which reads are in conflict with which writes, and what the error says.
 
 use everbyte_kv::{Commit, Error, Kv, KvTable, Result, Transaction};
-use everbyte_media::{ErrorInfo, ErrorKind, Media, Options};
-use everbyte_store::{FormatOptions, Store};
+use everbyte_media::{BackendChoice, ErrorInfo, ErrorKind, Media, Options};
+use everbyte_store::{CreateOptions, FormatOptions, Store};
 use std::num::NonZeroU32;
 
 fn store() -> (Store, Kv, KvTable) {
@@ -233,6 +233,33 @@ fn transact_runs_again_until_it_commits_and_not_for_ever() {
     assert_eq!(kv.get(b"copy").unwrap(), Some(vec![2]));
 }
 
+/// The commit in conflict may not be settled yet: an attempt that began before it again would meet
+/// it again.
+#[test]
+fn the_attempt_behind_a_conflict_sees_the_commit_that_was_in_its_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let media = Options { backend: BackendChoice::File, ..Options::default() };
+    let options = CreateOptions { media, max: 64 << 20, ..CreateOptions::default() };
+    let store = Store::create(&folder.path().join("s"), &options).unwrap();
+    let kv = Kv::create(&store, "kv").unwrap();
+    kv.put(b"b", b"old").unwrap();
+    let mut seen = Vec::new();
+    let done = kv.transact_at_most(NonZeroU32::new(2).unwrap(), |tx| -> Result<()> {
+        let value = tx.get(b"b")?.unwrap();
+        tx.put(b"copy", &value)?;
+        seen.push(value);
+        if seen.len() == 1 {
+            let mut batch = kv.batch();
+            batch.put(b"b", b"new")?;
+            let _unsettled = batch.commit()?;
+        }
+        Ok(())
+    });
+    assert_eq!(seen, [b"old", b"new"]);
+    done.unwrap();
+    assert_eq!(kv.get(b"copy").unwrap().as_deref(), Some(&b"new"[..]));
+}
+
 /// Threads that count in one key lose no count.
 #[test]
 fn counting_threads_lose_nothing() {
@@ -288,4 +315,22 @@ fn a_deleted_range_is_taken_back_whatever_lay_in_it() {
     transaction.put(b"c", b"value").unwrap();
     kv.settle(transaction.commit().unwrap()).unwrap();
     assert_eq!((kv.len(), kv.check()), (3, vec![]));
+}
+
+/// Going back behind a deleted range gives the writes back that lay in it.
+#[test]
+fn writes_in_a_deleted_range_are_there_again_behind_a_savepoint() {
+    let (_store, kv, _) = store();
+    let mut transaction = kv.transaction();
+    transaction.put(b"b", b"mine").unwrap();
+    transaction.put(b"c", b"mine").unwrap();
+    transaction.delete(b"d").unwrap();
+    let savepoint = transaction.savepoint();
+    assert_eq!(transaction.delete_range(&b"a"[..]..&b"e"[..]).unwrap(), 2);
+    transaction.roll_back(savepoint).unwrap();
+    assert_eq!(transaction.len().unwrap(), 3);
+    kv.settle(transaction.commit().unwrap()).unwrap();
+    let value = |key: &[u8]| kv.get(key).unwrap();
+    assert_eq!([value(b"b"), value(b"c")], [Some(b"mine".to_vec()), Some(b"mine".to_vec())]);
+    assert_eq!((value(b"d"), value(b"f")), (None, Some(b"old".to_vec())));
 }

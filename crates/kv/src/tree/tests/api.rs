@@ -177,3 +177,37 @@ fn the_writer_knows_the_state_that_counts_after_an_opening() {
     }
     assert_eq!(tree.check(), []);
 }
+
+/// PIN-2: a read of the newest version that more commits overtake than the limit allows is read
+/// again.
+#[test]
+fn a_read_that_was_overtaken_is_read_again() {
+    let tree = tree();
+    put(&tree, &[(b"key", &[0])]);
+    tree.set_reader_limit(2);
+    let mut seen = Vec::new();
+    let read = tree.newest(|newest| {
+        if seen.is_empty() {
+            (1..6_u8).for_each(|value| put(&tree, &[(b"key", &[value])]));
+        }
+        seen.push(newest.version);
+        Ok(newest.version)
+    });
+    assert_eq!((seen.len(), read.unwrap()), (2, tree.stats().version));
+}
+
+/// PIN-2: another cursor over a version is told as well that the version has expired.
+#[test]
+fn every_cursor_of_a_version_is_told_that_it_has_expired() {
+    let tree = tree();
+    put(&tree, &[(b"a", b"1"), (b"b", b"1"), (b"c", b"1")]);
+    tree.set_reader_limit(2);
+    let mut front = tree.snapshot().cursor();
+    front.seek(&full(b"")).unwrap();
+    let mut back = front.again();
+    back.seek(&full(b"z")).unwrap();
+    assert!(front.next().unwrap().is_some() && back.prev().unwrap().is_some());
+    (1..6_u8).for_each(|value| put(&tree, &[(b"b", &[value])]));
+    assert!(matches!(front.next().map(drop), Err(Error::Expired { .. })));
+    assert!(matches!(back.prev().map(drop), Err(Error::Expired { .. })));
+}

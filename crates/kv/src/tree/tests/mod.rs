@@ -3,6 +3,7 @@
 mod api;
 mod crowds;
 mod faults;
+mod graves;
 mod model;
 mod pins;
 mod space;
