@@ -34,8 +34,8 @@
 
 use crate::clients::{Clients, Closing, ReplyMode};
 use crate::command::{
-    Call, CommandTable, Fail, acts_at_once, admitted, discarded, end_command, feed, listens, may_write, note_uses,
-    queued, refused, remember, store_text, tell_changes, waits_for_settled,
+    Call, CommandTable, Fail, Stands, acts_at_once, admitted, discarded, end_command, feed, listens, may_write,
+    note_uses, queued, refused, remember, store_text, tell_changes, waits_for_settled,
 };
 use crate::connection::{Connection, Pool, ReadEnd};
 use crate::error::{Error, Result};
@@ -124,8 +124,8 @@ enum Done {
     Kept {
         /// Whether a reply to it leaves: CLIENT REPLY may have said that none does.
         replied: bool,
-        /// Whether it has acted at once, whatever becomes of the batch.
-        stands: bool,
+        /// The part of it that has acted at once, whatever becomes of the batch.
+        stands: Stands,
     },
     /// All earlier writes of the iteration are lost.
     Lost {
@@ -533,9 +533,10 @@ impl Iterations {
                         Done::Lost { reason, replied } => self.lost(connection, served, &reason, replied),
                         Done::Kept { replied, stands } => {
                             served.commands += 1;
-                            if stands && replied {
-                                let (index, to) = (served.replies, connection.out.position());
-                                served.stands.push(Standing { index, from, to });
+                            if stands != Stands::Nothing && replied {
+                                let whole = (from, connection.out.position());
+                                let reply = (stands == Stands::All).then_some(whole);
+                                served.stands.push(Standing { index: served.replies, reply });
                             }
                             let waits = connection.client.waiting;
                             *if waits { &mut served.awaited } else { &mut served.replies } += usize::from(replied);
@@ -566,7 +567,7 @@ impl Iterations {
         if client.reply_mode == ReplyMode::SkipNext {
             client.reply_mode = ReplyMode::Skip;
         }
-        let (mut lost, mut stands) = (false, false);
+        let (mut lost, mut stands) = (false, Stands::Nothing);
         let found = CommandTable::get().look_up(&args).and_then(|index| {
             admitted(client, &mut self.shared, index, &args)?;
             Ok(index)
@@ -609,7 +610,7 @@ impl Iterations {
             }
             Ok((index, false)) => {
                 let command = CommandTable::get().rows[index];
-                stands = acts_at_once(client, command);
+                stands = acts_at_once(client, &self.shared, command, keys.now());
                 keys.track(self.shared.follows_changes());
                 keys.begin_command(may_write(client, command, &args));
                 keys.select(client.database);
@@ -665,6 +666,9 @@ impl Iterations {
         let mut reason = None;
         if let Err(fail) = outcome {
             client.reads = 0;
+            if stands == Stands::Some {
+                stands = Stands::All; // its error stays true
+            }
             self.shared.metrics.count_error(&fail.reply());
             out.cut(position);
             out.error(&fail.reply());

@@ -33,6 +33,8 @@ pub(crate) struct Transaction {
     pub runs_scripts: bool,
     /// Whether a queued command looks at other connections, or changes rules for them.
     pub looks_around: bool,
+    /// Whether a queued command acts whatever becomes of the batch of its iteration.
+    pub acts: bool,
     /// Whether a queued command is taken back with the batch of its iteration.
     pub may_be_taken_back: bool,
 }

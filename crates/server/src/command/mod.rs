@@ -91,7 +91,7 @@ pub(crate) use save::waits_for_settled;
 pub(crate) use snapshots::snapshot_reply;
 pub(crate) use tracking::{end_command, remember};
 pub(crate) use transaction::{
-    acts_at_once, discarded, looks_around, may_change, may_write, needs_room, queued, queues, refused,
+    Stands, acts_at_once, discarded, looks_around, may_change, may_write, needs_room, queued, queues, refused,
 };
 
 bitflags::bitflags! {

@@ -66,6 +66,7 @@ pub(crate) fn queued(client: &mut Client, row: usize, command: &Command, args: &
     transaction.needs_space |= command.flags.contains(Flags::DENYOOM);
     transaction.runs_scripts |= SCRIPTS.contains(&command.name);
     transaction.looks_around |= is_about_others(command);
+    transaction.acts |= acts(command);
     transaction.may_be_taken_back |= !acts(command);
     Ok(true)
 }
@@ -93,13 +94,33 @@ pub(crate) fn needs_room(client: &Client, command: &Command) -> (bool, bool) {
     }
 }
 
-/// Whether a command of this client has acted once it is executed, whatever becomes of its
-/// iteration's batch: one for operators, about users, options, clients or replication, or an EXEC
-/// of such commands alone. MONITOR and SNAPSHOT are taken back with the batch.
-pub(crate) fn acts_at_once(client: &Client, command: &Command) -> bool {
-    match &client.transaction {
-        Some(queued) if command.name == "exec" => !queued.may_be_taken_back,
-        _ => acts(command),
+/// The part of a command that stands if the batch of its iteration is taken back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stands {
+    Nothing,
+    /// Some commands of an EXEC.
+    Some,
+    All,
+}
+
+/// The part of a command of this client that has acted once it is executed, whatever becomes of its
+/// iteration's batch: all of one for operators, about users, options, clients or replication, and
+/// such commands of an EXEC that is executed at `now`. MONITOR and SNAPSHOT are taken back with the
+/// batch.
+pub(crate) fn acts_at_once(client: &Client, shared: &ServerState, command: &Command, now: u64) -> Stands {
+    let (acts, may_be_taken_back) = match &client.transaction {
+        Some(queued) if command.name == "exec" => {
+            if queued.spoiled || shared.watches.is_doomed(client.id, now) {
+                return Stands::Nothing;
+            }
+            (queued.acts, queued.may_be_taken_back)
+        }
+        _ => (acts(command), !acts(command)),
+    };
+    match (acts, may_be_taken_back) {
+        (false, true) => Stands::Nothing,
+        (true, true) => Stands::Some,
+        (_, false) => Stands::All,
     }
 }
 

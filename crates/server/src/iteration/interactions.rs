@@ -1,7 +1,8 @@
 //! Commands that meet in one iteration, or in one EXEC: waiting, tracking, events, MONITOR, rights
 //! and pauses of clients, expired keys, and what is taken back. `rights` has key rights by the
 //! words of requests, `replies` the output limit, `words` option words and numbers at their bounds,
-//! `lost` the replies of iterations that are taken back, `pauses` pauses of several reasons.
+//! `lost` the replies of iterations that are taken back, `pauses` pauses of several reasons, and
+//! `times` deadlines and times of deliveries.
 
 mod data_bound;
 mod durability;
@@ -10,6 +11,7 @@ mod pauses;
 mod pending;
 mod replies;
 mod rights;
+mod times;
 mod versions;
 mod words;
 

@@ -16,7 +16,8 @@ pub(super) struct Served {
     pub replies: usize,
     /// Whether one more waits for its reply, which is an error if they are taken back (0 or 1).
     pub awaited: usize,
-    /// Replies that stay if the others are taken back with their batch.
+    /// Replies that stay, wholly or by an error of their own, if the others are taken back with
+    /// their batch.
     pub stands: Vec<Standing>,
     /// Whether its replies may tell of what is not settled.
     pub waits: bool,
@@ -38,9 +39,13 @@ impl Served {
 pub(super) struct Standing {
     /// The number of replies before it.
     pub index: usize,
-    pub from: Position,
-    pub to: Position,
+    /// Its start and end; `None`: only some commands of an EXEC have acted.
+    pub reply: Option<(Position, Position)>,
 }
+
+/// The error for a client only some of whose EXEC stands.
+const PARTLY: &[u8] = b"ERR store: the batch was taken back, and no key was changed; commands of this EXEC for \
+    operators have run";
 
 /// The reason why replies are taken back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,7 +65,7 @@ pub(super) fn take_back(
     taken_back: TakenBack,
 ) {
     let stands = if taken_back == TakenBack::Batch { &served.stands[..] } else { &[] };
-    let stands = stands.iter().map(|one| (one.index, connection.out.between(one.from, one.to)));
+    let stands = stands.iter().map(|one| (one.index, one.reply.map(|(from, to)| connection.out.between(from, to))));
     let mut stands = Vec::from_iter(stands).into_iter().peekable();
     // A client that waits since then has its error now, and waits no more.
     if served.commands > 0 && std::mem::take(&mut connection.client.waiting) {
@@ -77,7 +82,8 @@ pub(super) fn take_back(
     }
     for index in 0..served.replies + served.awaited {
         match stands.next_if(|(place, _)| *place == index) {
-            Some((_, reply)) => connection.out.raw(&reply),
+            Some((_, Some(reply))) => connection.out.raw(&reply),
+            Some((_, None)) => connection.out.error(PARTLY),
             None => connection.out.error(text),
         }
     }

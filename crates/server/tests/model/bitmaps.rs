@@ -1,5 +1,7 @@
 //! Random programs about strings as bits.
 
+use crate::common::{Ours, Redis, Reply, command};
+use crate::compare;
 use crate::programs::{Order, Row, agree, pick};
 use everbyte_workload::Random;
 
@@ -70,4 +72,33 @@ fn random_programs_of_bitmaps_are_answered_byte_for_byte() {
         _ => pick(random, &[b"", b"x", b"\0\0\0\0", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff", b"\x0f\0\xf0", b"hello"]),
     };
     agree("random_programs_of_bitmaps", 60, &rows, draw);
+}
+
+/// Numbers at the lower end of 64 bits. SET saturates them downwards, where Redis 7.0 adds the
+/// largest number of the field to 2^63 and, if that is too much for 64 bits, saturates upwards.
+#[test]
+fn the_smallest_numbers_are_answered_as_by_redis_or_saturate_downwards() {
+    let (us, redis) = (Ours::start(), Redis::start());
+    let (mut ours, mut theirs) = (us.client(), redis.client());
+    const MIN: &str = "-9223372036854775808";
+    for parts in [
+        &format!("OVERFLOW SAT INCRBY i8 0 {MIN} INCRBY i8 0 {MIN} INCRBY i8 0 127 INCRBY i8 0 {MIN}"),
+        &format!("OVERFLOW SAT INCRBY i63 0 {MIN} INCRBY u63 0 {MIN} INCRBY i64 64 {MIN} INCRBY i64 64 {MIN}"),
+        &format!("OVERFLOW FAIL INCRBY i8 0 {MIN} SET i8 0 {MIN} SET i64 0 {MIN} INCRBY i64 0 {MIN} GET i64 0"),
+        &format!("SET i8 0 {MIN} SET i64 0 {MIN} INCRBY i64 0 {MIN} INCRBY i33 0 {MIN} GET i64 0"),
+        &format!("OVERFLOW SAT SET i64 0 {MIN} SET u8 64 {MIN} GET i64 0 GET u8 64"),
+        "OVERFLOW SAT SET i8 0 -9223372036854775680 GET i8 0",
+    ] {
+        let words = ["BITFIELD k"].into_iter().flat_map(|head| head.split(' ')).chain(parts.split(' '));
+        let bytes = [command(&["DEL", "k"]), command(&words.collect::<Vec<_>>())].concat();
+        compare(&mut ours, &mut theirs, &bytes, parts);
+    }
+    for number in [MIN, "-9223372036854775681"] {
+        let words = ["BITFIELD", "low", "OVERFLOW", "SAT", "SET", "i8", "0", number, "GET", "i8", "0"];
+        let replies = [&mut ours, &mut theirs].map(|client| {
+            client.call(&["DEL", "low"]);
+            client.call(&words).list().pop()
+        });
+        assert_eq!(replies, [Some(Reply::Integer(-128)), Some(Reply::Integer(127))], "{number}");
+    }
 }

@@ -5,8 +5,11 @@ use super::hashes::replies;
 use crate::keyspace::check;
 use crate::options::Options;
 use crate::rdb::wrap_payload;
+use everbyte_kv::ManualClock;
 use everbyte_media::museum;
 use everbyte_workload::Random;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 fn payloads() -> Vec<Vec<u8>> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/rdb");
@@ -99,7 +102,9 @@ fn a_stream_of_too_many_entries_is_not_restored() {
 /// A stream keeps its groups, consumers and pending entries on the way out and back.
 #[test]
 fn streams_are_dumped_with_their_groups() {
-    let mut desk = Desk::new(Options::default());
+    let clock = ManualClock::default();
+    clock.set(UNIX_EPOCH + Duration::from_millis(1_000));
+    let mut desk = Desk::new(Options { clock: Arc::new(clock.clone()), ..Options::default() });
     for number in 1..=600 {
         replies(&mut desk, &[b"XADD", b"s", format!("{number}-1").as_bytes(), b"f", b"v"]);
     }
@@ -108,6 +113,10 @@ fn streams_are_dumped_with_their_groups() {
     replies(&mut desk, &[b"XREADGROUP", b"GROUP", b"g", b"one", b"COUNT", b"300", b"STREAMS", b"s", b">"]);
     replies(&mut desk, &[b"XREADGROUP", b"GROUP", b"g", b"two", b"COUNT", b"290", b"STREAMS", b"s", b">"]);
     replies(&mut desk, &[b"XGROUP", b"CREATECONSUMER", b"s", b"g", b"idle"]);
+    // Some are delivered twice, at another time than the others; the dump is later.
+    clock.set(UNIX_EPOCH + Duration::from_millis(2_000));
+    replies(&mut desk, &[b"XREADGROUP", b"GROUP", b"g", b"two", b"COUNT", b"2", b"STREAMS", b"s", b"0"]);
+    clock.set(UNIX_EPOCH + Duration::from_millis(3_000));
     let dumped = replies(&mut desk, &[b"DUMP", b"s"]);
     let payload = {
         let mut keys_desk = desk.iteration(&[&[b"DUMP", b"s"]]);
@@ -119,11 +128,11 @@ fn streams_are_dumped_with_their_groups() {
     };
     assert!(dumped.starts_with('$'));
     assert_eq!(replies(&mut desk, &[b"RESTORE", b"t", b"0", &payload]), "+OK\r\n");
-    for words in [&[&b"XINFO"[..], b"GROUPS"][..], &[b"XRANGE"]] {
-        let of = |key: &'static [u8]| {
-            let rest: &[&[u8]] = if words.len() == 1 { &[b"-", b"+"] } else { &[] };
-            [words, &[key], rest].concat()
-        };
+    let full: &[&[u8]] = &[b"FULL", b"COUNT", b"0"];
+    for (words, rest) in
+        [(&[&b"XINFO"[..], b"GROUPS"][..], &[][..]), (&[b"XINFO", b"STREAM"], full), (&[b"XRANGE"], &[b"-", b"+"])]
+    {
+        let of = |key: &'static [u8]| [words, &[key], rest].concat();
         assert_eq!(replies(&mut desk, &of(b"t")), replies(&mut desk, &of(b"s")));
     }
     for consumer in [&b"one"[..], b"two", b"idle"] {

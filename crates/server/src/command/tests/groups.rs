@@ -250,3 +250,26 @@ fn claims_of_many_entries_are_bounded() {
     assert!(reply.starts_with("*3\r\n$4\r\n11-0\r\n*0\r\n*10\r\n$3\r\n1-0\r\n"), "{reply}");
     assert_eq!(findings(&desk), Vec::<String>::new());
 }
+
+/// A consumer with more pending entries than are read together is told of whole, and goes whole.
+#[test]
+fn a_consumer_of_many_pending_entries_is_read_and_removed_in_pieces() {
+    const COUNT: usize = 2 * crate::keyspace::PENDING_TOGETHER + 10;
+    let mut desk = Desk::new(Options::default());
+    replies(&mut desk, &[b"XGROUP", b"CREATE", b"s", b"g", b"0", b"MKSTREAM"]);
+    for number in 1..=COUNT {
+        replies(&mut desk, &[b"XADD", b"s", format!("{number}-0").as_bytes(), b"f", b"v"]);
+    }
+    replies(&mut desk, &[b"XREADGROUP", b"GROUP", b"g", b"c", b"STREAMS", b"s", b">"]);
+    let all = format!("*{COUNT}\r\n");
+    for consumer in [&[][..], &[&b"c"[..]]] {
+        let words = [&[&b"XPENDING"[..], b"s", b"g", b"-", b"+", b"9999"], consumer].concat();
+        assert!(replies(&mut desk, &words).starts_with(&all));
+    }
+    let history = replies(&mut desk, &[b"XREADGROUP", b"GROUP", b"g", b"c", b"STREAMS", b"s", b"0"]);
+    assert!(history.contains(&format!("$1\r\ns\r\n{all}")));
+    let gone = replies(&mut desk, &[b"XGROUP", b"DELCONSUMER", b"s", b"g", b"c"]);
+    assert_eq!(gone, format!(":{COUNT}\r\n"));
+    assert_eq!(replies(&mut desk, &[b"XPENDING", b"s", b"g"]), "*4\r\n:0\r\n$-1\r\n$-1\r\n*-1\r\n");
+    assert_eq!(findings(&desk), Vec::<String>::new());
+}

@@ -76,3 +76,18 @@ fn samples_of_many_small_members_are_bounded() {
     assert_eq!(replies(&mut desk, &[b"SCARD", b"0"]), ":1500\r\n");
     assert_eq!(bulks(&replies(&mut desk, &[b"SRANDMEMBER", b"0", b"50"])).len(), 50);
 }
+
+/// SSCAN gives each member once, in calls of about COUNT.
+#[test]
+fn sscan_returns_every_member() {
+    let (mut desk, [two, ..]) = desk(3000, Options::default());
+    let (mut cursor, mut seen, mut calls) = ("0".to_string(), Members::new(), 0);
+    while calls == 0 || cursor != "0" {
+        let mut strings = bulks(&replies(&mut desk, &[b"SSCAN", b"0", cursor.as_bytes(), b"COUNT", b"50"]));
+        cursor = strings.remove(0);
+        assert!(strings.len() <= 55, "{} members for COUNT 50", strings.len());
+        strings.into_iter().for_each(|member| assert!(seen.insert(member)));
+        calls += 1;
+    }
+    assert_eq!(seen, two);
+}

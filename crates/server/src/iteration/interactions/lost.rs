@@ -109,8 +109,20 @@ fn commands_for_operators_stand() {
     // So does a transaction of such commands alone.
     let (_, told) = beside_a_loss(&["MULTI", "CONFIG SET slowlog-max-len 8", "CLIENT UNPAUSE"], &["EXEC"]);
     assert_eq!(told, "*2\r\n+OK\r\n+OK\r\n");
-    let (_, told) = beside_a_loss(&["MULTI", "CONFIG GET slowlog-max-len", "GET a"], &["EXEC"]);
+    // One of which some commands have acted reads no more than that.
+    let mixed = ["MULTI", "SET a 1", "CONFIG SET slowlog-max-len 9", "GET a"];
+    let (mut turns, told) = beside_a_loss(&mixed, &["EXEC", "GET a"]);
+    let found: Vec<&str> = told.lines().collect();
+    assert!(found[0].starts_with("-ERR store: the batch was taken back") && found[0].ends_with("have run"), "{told}");
+    assert!(found[1].starts_with(lost) && found.len() == 2, "{told}");
+    assert!(turns.ask(0, &["CONFIG GET slowlog-max-len"]).ends_with("$1\r\n9\r\n"));
+    let (_, told) = beside_a_loss(&["MULTI", "PING", "GET a"], &["EXEC"]);
     assert!(told.starts_with(lost), "{told}");
+    // One that is not executed has done nothing.
+    let doomed = ["WATCH before", "MULTI", "CONFIG SET slowlog-max-len 9", "GET a"];
+    let (mut turns, told) = beside_a_loss(&doomed, &["EXEC"]);
+    assert!(told.starts_with(lost), "{told}");
+    assert!(!turns.ask(0, &["CONFIG GET slowlog-max-len"]).ends_with("$1\r\n9\r\n"));
 }
 
 /// REPLICAOF of an EXEC that is taken back has not happened.
