@@ -276,7 +276,7 @@ fn a_closed_volume_keeps_its_counters_and_its_shared_pages() {
     volume.set_quota(QuotaKind::User, 1, &QuotaLimits { bytes: soft, inodes }).unwrap();
     volume.set_quota(QuotaKind::Group, 2, &hard(50, 9)).unwrap();
     let before = volume.quotas().unwrap();
-    assert!(!before[0].since.contains(&0) && before[1].bytes == 14 * PAGE, "{before:?}"); // the times of grace
+    assert!(!before[0].since.contains(&0) && before[1].bytes == 14 * PAGE, "{before:?}");
     volume.close().unwrap();
     let volume = Volume::open(store.object("volume").unwrap()).unwrap();
     assert!(volume.recovery().saved);
