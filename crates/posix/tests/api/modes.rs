@@ -97,7 +97,8 @@ fn each_change_of_bytes_takes_lent_rights_away() {
     let [from, page] = [("from", 10), ("page", 4096)].map(|(name, len)| make(&process, name, &vec![1; len]));
     let allocate = |file: &OpenFile, mode| file.allocate(mode, 0, 5000).unwrap();
     let write = |file: &OpenFile| assert_eq!(file.write_at(b"1", 0).unwrap(), 1);
-    let calls: [(OpenFlags, &dyn Fn(&OpenFile)); 11] = [
+    type Call<'c> = (OpenFlags, &'c dyn Fn(&OpenFile));
+    let calls: [Call<'_>; 11] = [
         (OpenFlags::RDWR, &write),
         (OpenFlags::WRONLY | OpenFlags::APPEND, &write),
         (OpenFlags::RDWR | OpenFlags::TRUNC, &|_| ()),
