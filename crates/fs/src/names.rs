@@ -239,7 +239,38 @@ fn is_named(space: &Space, pages: &[u64], line: u32, name: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{NewFile, Volume, VolumeOptions};
+    use everbyte_media::Options;
+    use everbyte_store::{FormatOptions, Store};
     use everbyte_workload::Random;
+
+    /// Names whose hashes are the same are told apart by all of their bytes.
+    #[test]
+    fn an_entry_has_its_own_name_alone() {
+        let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+        let store = Store::format(media, &FormatOptions::default()).unwrap();
+        let volume = Volume::create(&store, "volume", &VolumeOptions::default()).unwrap();
+        let core = &*volume.core;
+        let long: Vec<u8> = (0..255).map(|index| b'a' + index % 26).collect();
+        let mut all: Vec<Vec<u8>> = [1, 47, 48, 49, 103, 104, 105, 254, 255].map(|len| long[..len].to_vec()).to_vec();
+        for at in [0, 1, 47, 48, 103, 104, 160, 216, 254] {
+            let mut other = long.clone();
+            other[at] = b'-';
+            all.push(other);
+        }
+        for name in &all {
+            volume.make(Ino::ROOT, name, &NewFile::new(FileKind::Pipe, 0o600)).unwrap();
+        }
+        let root = core.node(Ino::ROOT).unwrap();
+        let mut state = root.write(core).unwrap();
+        let names = state.names(core, &root).unwrap();
+        let lines: Vec<u32> = all.iter().map(|name| names.get(core, name).unwrap().line).collect();
+        for (name, own) in all.iter().zip(&lines) {
+            for line in &lines {
+                assert_eq!(is_named(core, names.pages(), *line, name), line == own, "{line}");
+            }
+        }
+    }
 
     /// The lowest run that fits into a page is found, and none only if there is none.
     #[test]

@@ -1,6 +1,6 @@
 //! Promises of docs/semantics/volume.md that need no crash.
 
-use everbyte_fs::{Allocate, Error, FileKind, Ino, NewFile, Rename, Usage, Volume, VolumeOptions, model};
+use everbyte_fs::{Allocate, Error, FileKind, Ino, NewFile, Rename, SetXattr, Usage, Volume, VolumeOptions, model};
 use everbyte_media::{Media, Options};
 use everbyte_store::{FormatOptions, Store};
 
@@ -611,4 +611,39 @@ fn a_replaced_file_gives_back_what_it_had() {
         assert_eq!(volume.usage().free_inodes, usage.free_inodes);
         assert_eq!(volume.check(), []);
     }
+}
+
+/// Pages that were allocated ahead of use, and lie in a hole's range in part, are still the file's.
+#[test]
+fn a_hole_leaves_allocated_pages_at_its_edges() {
+    let (_store, volume) = volume(8 << 20);
+    let file = volume.make(Ino::ROOT, b"file", &FILE).unwrap();
+    volume.resize(file, 30_000).unwrap();
+    volume.allocate(file, 0, 5 * 4096, Allocate::KeepSize).unwrap();
+    volume.write(file, 0, &[7; 4096]).unwrap();
+    volume.allocate(file, 4096 + 100, 2 * 4096, Allocate::Punch).unwrap();
+    assert_eq!(volume.attributes(file).unwrap().allocated, 4 * 4096, "one whole page has gone");
+    volume.allocate(file, 4000, 3 * 4096, Allocate::Punch).unwrap();
+    assert_eq!(volume.attributes(file).unwrap().allocated, 3 * 4096, "the page at its end stays");
+    assert_eq!(volume.next_hole(file, 0).unwrap(), Some(4096));
+    assert_eq!(volume.check(), []);
+}
+
+/// Attributes that end just before the end of a page, at it, and behind it.
+#[test]
+fn attributes_have_the_pages_that_they_fill() {
+    let (_store, volume) = volume(8 << 20);
+    let file = volume.make(Ino::ROOT, b"file", &FILE).unwrap();
+    let used = || volume.usage().pages - volume.usage().free_pages;
+    let before = used();
+    // A head of 16 bytes; each attribute has one of 5, and its name.
+    let head = 16 + 5 + b"user.a".len() as u64;
+    for len in [4095, 4096, 4097, 4096 + 15, 8192, 8192 + 16, 8192 + 17] {
+        volume.set_xattr(file, b"user.a", &vec![len as u8; (len - head) as usize], SetXattr::Any).unwrap();
+        let wanted = len.div_ceil(4096);
+        assert_eq!(used() - before, wanted, "{len} bytes");
+        assert_eq!(volume.check(), [], "{len} bytes");
+    }
+    volume.remove_xattr(file, b"user.a").unwrap();
+    assert_eq!(used(), before);
 }

@@ -338,3 +338,68 @@ fn bytes_behind_an_end_never_come_back() {
     }
     assert_eq!(volume.check(), []);
 }
+
+/// A hole of a tebibyte with a few bytes at its ends and in its middle: each call costs what the
+/// bytes cost, and finds them, also in the next process.
+#[test]
+fn a_file_of_a_tebibyte_has_the_pages_of_its_bytes() {
+    const TIB: u64 = 1 << 40;
+    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+    let store = Store::format(media.clone(), &FormatOptions::default()).unwrap();
+    let options = VolumeOptions { span: Some(4 << 20), ..Default::default() };
+    let volume = Volume::create(&store, "volume", &options).unwrap();
+    let make = |name: &[u8]| volume.make(Ino::ROOT, name, &NewFile::new(FileKind::Regular, 0o644)).unwrap();
+    // Offsets of single bytes in order, the size, and the number of pages.
+    let require = |volume: &Volume, ino: Ino, bytes: &[u64], size: u64, pages: u64| {
+        let found = volume.attributes(ino).unwrap();
+        assert_eq!((found.size, found.allocated), (size, pages * PAGE));
+        let mut at = 0;
+        let mut expected = bytes.iter().copied().peekable();
+        while let Some(data) = volume.next_data(ino, at).unwrap() {
+            let mut page = vec![9; PAGE as usize];
+            let count = volume.read(ino, data, &mut page).unwrap();
+            for offset in (0..count).filter(|&offset| page[offset] != 0) {
+                assert_eq!((expected.next(), page[offset]), (Some(data + offset as u64), 7));
+            }
+            at = data + count as u64;
+        }
+        assert_eq!(expected.next(), None);
+    };
+    let ino = make(b"file");
+    let at = [10, TIB / 2 - 1, TIB / 2, TIB - 1];
+    at.iter().for_each(|&at| volume.write(ino, at, &[7]).unwrap());
+    require(&volume, ino, &at, TIB, 4);
+    assert_eq!(volume.next_hole(ino, TIB / 2 - PAGE).unwrap(), Some(TIB / 2 + PAGE));
+    assert_eq!(volume.append(ino, &[7]).unwrap(), TIB);
+    // Pages for all of it are refused, and none is lost.
+    let before = volume.usage();
+    for mode in [Allocate::Grow, Allocate::ZeroKeepSize] {
+        assert!(is_full(&volume.allocate(ino, 0, TIB + 1, mode)), "{mode:?}");
+    }
+    require(&volume, ino, &[&at[..], &[TIB]].concat(), TIB + 1, 5);
+    assert_eq!(volume.available_pages(), before.free_pages + before.pages_max - before.pages);
+    let clone = make(b"clone");
+    assert_eq!(volume.clone_range(ino, 0, clone, 0, 0).unwrap(), TIB + 1);
+    volume.snapshot(b"kept").unwrap();
+    volume.collapse(ino, PAGE, TIB / 2).unwrap(); // those of the middle go with it
+    require(&volume, ino, &[10, TIB / 2 - 1, TIB / 2], TIB / 2 + 1, 3);
+    volume.insert(ino, TIB / 2, TIB).unwrap();
+    require(&volume, ino, &[10, TIB / 2 - 1, TIB / 2 + TIB], TIB / 2 + TIB + 1, 3);
+    volume.allocate(ino, 11, TIB, Allocate::Punch).unwrap();
+    require(&volume, ino, &[10, TIB / 2 + TIB], TIB / 2 + TIB + 1, 2);
+    volume.resize(ino, TIB).unwrap();
+    require(&volume, ino, &[10], TIB, 1);
+    assert_eq!(volume.copy_range(clone, 1, ino, PAGE, TIB / 2).unwrap(), TIB / 2);
+    let copied = [10, PAGE + 9, PAGE + TIB / 2 - 2, PAGE + TIB / 2 - 1];
+    require(&volume, ino, &copied, TIB, 4);
+    assert_eq!(volume.check(), []);
+    drop((volume, store)); // as a kill leaves it
+    let volume = Volume::open(Store::attach(media).unwrap().object("volume").unwrap()).unwrap();
+    let root = volume.snapshot_root(b"kept").unwrap();
+    for (directory, name) in [(Ino::ROOT, b"clone" as &[u8]), (root, b"clone"), (root, b"file")] {
+        let ino = volume.lookup(directory, name).unwrap().unwrap();
+        require(&volume, ino, &[&at[..], &[TIB]].concat(), TIB + 1, 5);
+    }
+    require(&volume, ino, &copied, TIB, 4);
+    assert_eq!(volume.check(), []);
+}

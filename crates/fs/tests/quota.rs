@@ -272,10 +272,11 @@ fn a_closed_volume_keeps_its_counters_and_its_shared_pages() {
     let c = volume.make(ROOT, b"c", &file(1, 2)).unwrap();
     volume.clone_range(a, 8192, c, 0, 16_384).unwrap();
     let soft = QuotaLimit { soft: 5 * PAGE, hard: 100 * PAGE, grace: 1000 };
-    volume.set_quota(QuotaKind::User, 1, &QuotaLimits { bytes: soft, ..QuotaLimits::default() }).unwrap();
+    let inodes = QuotaLimit { soft: 2, hard: 9, grace: 1000 };
+    volume.set_quota(QuotaKind::User, 1, &QuotaLimits { bytes: soft, inodes }).unwrap();
     volume.set_quota(QuotaKind::Group, 2, &hard(50, 9)).unwrap();
     let before = volume.quotas().unwrap();
-    assert!(before[0].since[0] != 0 && before[1].bytes == 14 * PAGE, "{before:?}");
+    assert!(!before[0].since.contains(&0) && before[1].bytes == 14 * PAGE, "{before:?}");
     volume.close().unwrap();
     let volume = Volume::open(store.object("volume").unwrap()).unwrap();
     assert!(volume.recovery().saved);

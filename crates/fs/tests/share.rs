@@ -248,3 +248,35 @@ fn threads_clone_to_and_fro() {
     assert!(freed <= own && freed >= own / 3, "{freed} of {own}");
     assert_eq!(volume.check(), []);
 }
+
+/// Whole extents are rewritten that a clone has, too, and a snapshot: both keep their pages, which
+/// are free when the last of the three is gone.
+#[test]
+fn whole_extents_that_others_have_are_rewritten_apart() {
+    let (_store, mut volume) = volume(8 << 20);
+    make(&volume, "warm", b""); // the pages of names, of the root and of snapshots
+    volume.snapshot(b"warm").unwrap();
+    volume.remove_snapshot(b"warm").unwrap();
+    for pages in [1, 3] {
+        let (before, bytes) = (used(&volume), model::bytes(pages * 4096, 1));
+        let file = make(&volume, "file", &bytes);
+        let clone = make(&volume, "clone", b"");
+        volume.clone_range(file, 0, clone, 0, 0).unwrap();
+        let root = volume.snapshot(b"kept").unwrap().root;
+        let kept = volume.lookup(root, b"file").unwrap().unwrap();
+        for round in 2..6 {
+            let new = model::bytes(pages * 4096, 10 * round);
+            volume.write(file, 0, &new).unwrap();
+            assert!(content(&volume, file) == new);
+            assert!(content(&volume, clone) == bytes && content(&volume, kept) == bytes, "{pages} pages");
+            assert_eq!(volume.check(), [], "{pages} pages");
+        }
+        volume = again(volume);
+        volume.unlink(Ino::ROOT, b"clone").unwrap();
+        assert!(content(&volume, kept) == bytes);
+        volume.remove_snapshot(b"kept").unwrap();
+        volume.unlink(Ino::ROOT, b"file").unwrap();
+        assert_eq!(used(&volume), before, "{pages} pages");
+        volume = again(volume);
+    }
+}

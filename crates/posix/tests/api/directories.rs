@@ -1,7 +1,7 @@
 //! Listings: cookies that stay valid, directories that are removed or large.
 
 use crate::{MAKE, files, make, root};
-use everbyte_posix::{Errno, OpenFlags, RenameFlags, Seek};
+use everbyte_posix::{Errno, OpenFlags, RenameFlags, Seek, User};
 use everbyte_workload::Random;
 use std::collections::BTreeSet;
 
@@ -77,6 +77,31 @@ fn a_removed_directory_is_empty() {
     assert_eq!(process.status(".").unwrap().links, 0);
     process.change_directory("/").unwrap();
     drop(open);
+    assert_eq!(files.volume().check(), []);
+}
+
+/// The entry `..` of a directory changes when it moves to another one: each of two directories that
+/// exchange their names has to be writable, and those of one directory do not.
+#[test]
+fn a_directory_that_moves_is_writable() {
+    let files = files();
+    let (process, user) = (root(&files), files.process(User::new(7, 7)).unwrap());
+    for open in ["a", "b"] {
+        process.make_directory(open, 0o777).unwrap();
+        process.set_mode(open, 0o777).unwrap();
+    }
+    user.make_directory("a/own", 0o755).unwrap();
+    for other in ["a/other", "b/other"] {
+        process.make_directory(other, 0o755).unwrap();
+    }
+    let rename = |from: &str, to: &str, flags| user.rename(from, to, flags).map_err(|error| error.errno());
+    for (from, to) in [("a/own", "b/other"), ("b/other", "a/own")] {
+        assert_eq!(rename(from, to, RenameFlags::EXCHANGE), Err(Errno::EACCES));
+    }
+    assert_eq!(rename("b/other", "a/new", RenameFlags::empty()), Err(Errno::EACCES));
+    rename("a/own", "a/other", RenameFlags::EXCHANGE).unwrap();
+    rename("a/other", "b/other", RenameFlags::empty()).unwrap(); // it is the user's own now
+    assert_eq!(process.status("b/other").unwrap().uid, 7);
     assert_eq!(files.volume().check(), []);
 }
 

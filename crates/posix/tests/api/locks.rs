@@ -1,7 +1,7 @@
 //! Locks of files and of ranges.
 
 use crate::{MAKE, files, make, root};
-use everbyte_posix::{Errno, LockBy, LockKind, OpenFlags};
+use everbyte_posix::{Errno, LockBy, LockKind, OpenFile, OpenFlags};
 
 /// `flock`: owned by the open file with its clones, and apart from range locks.
 #[test]
@@ -49,6 +49,37 @@ fn closing_any_descriptor_ends_the_locks_of_the_process() {
     let kept = other.lock_range(LockBy::Process, LockKind::Exclusive, 0..51, false);
     assert_eq!(kept.unwrap_err(), Errno::EAGAIN, "the lock of the open file is there");
     assert!(file.blocking_lock(LockBy::OpenFile, LockKind::Exclusive, 50..u64::MAX).unwrap().is_none());
+}
+
+/// A process closes a file that it had for reading alone, or that it has from another process: its
+/// own locks end, and those of the other process stay. The last close of an open file ends its
+/// locks.
+#[test]
+fn closing_ends_the_locks_of_the_process_that_closes() {
+    let files = files();
+    let (process, other) = (root(&files), root(&files));
+    let child = process.fork();
+    let (file, asks) = (make(&process, "f", b""), other.open("f", OpenFlags::RDWR, 0).unwrap());
+    let holder =
+        || asks.blocking_lock(LockBy::Process, LockKind::Exclusive, 0..u64::MAX).unwrap().map(|held| held.range);
+    let lock = |file: &OpenFile, by, range| file.lock_range(by, LockKind::Exclusive, range, false).unwrap();
+    lock(&file, LockBy::Process, 0..10);
+    drop(process.open("f", OpenFlags::empty(), 0).unwrap());
+    assert_eq!(holder(), None, "closed for reading");
+    lock(&file, LockBy::Process, 0..10);
+    let inherited = file.inherited(&child);
+    lock(&inherited, LockBy::Process, 20..30); // by the child
+    drop(inherited);
+    assert_eq!(holder(), Some(0..10), "the parent's");
+    drop(file.duplicate());
+    assert_eq!(holder(), None, "the child's ended with its own descriptor");
+    let clone = file.duplicate();
+    lock(&file, LockBy::OpenFile, 40..50);
+    lock(&clone, LockBy::OpenFile, 60..70);
+    drop(file);
+    assert_eq!(holder(), Some(40..50), "the open file has a descriptor still");
+    drop(clone);
+    assert_eq!(holder(), None);
 }
 
 /// As on Linux, a lock that changes its kind is released first: two that both want to change are

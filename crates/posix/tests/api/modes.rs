@@ -1,7 +1,8 @@
 //! The bits that lend a file's user and group: which calls keep them, and for which users.
 
 use crate::{files, make, root};
-use everbyte_posix::{Acl, AllocateMode, Errno, Files, OpenFile, OpenFlags, Process, SetXattr, User};
+use everbyte_posix::acl::Tag;
+use everbyte_posix::{Acl, AllocateMode, Errno, Files, OpenFile, OpenFlags, Process, RenameFlags, SetXattr, User};
 
 /// The group of the file `f`, which belongs to user 7.
 const GROUP: u32 = 20;
@@ -39,6 +40,11 @@ fn only_members_of_a_group_lend_it() {
     let list = Acl::of_mode(0o755).bytes();
     outsider.set_xattr("f", b"system.posix_acl_access", &list, SetXattr::Any).unwrap();
     assert_eq!(mode(&process, "f"), 0o4755);
+    process.set_mode("f", 0o6755).unwrap();
+    let named = [(Tag::Owner, 7), (Tag::User(9), 5), (Tag::OwningGroup, 5), (Tag::Mask, 5), (Tag::Other, 5)];
+    let list = Acl::new(named.to_vec()).unwrap().bytes();
+    outsider.set_xattr("f", b"system.posix_acl_access", &list, SetXattr::Any).unwrap();
+    assert_eq!(mode(&process, "f"), 0o4755, "a list that says more than a mode");
     process.set_mode("f", 0o2755).unwrap();
     outsider.set_mode("f", 0o6755).unwrap();
     assert_eq!(mode(&process, "f"), 0o4755);
@@ -61,28 +67,17 @@ fn another_owner_takes_lent_rights_away() {
         (&process, 0o0755, 0o0755),
     ];
     for (user, before, after) in cases {
-        process.set_mode("f", before).unwrap();
-        user.set_owner("f", Some(7), None).unwrap();
-        assert_eq!(mode(&process, "f"), after, "{before:o} by {:?}", user.user());
+        for (uid, gid) in [(Some(7), None), (None, Some(GROUP)), (Some(7), Some(GROUP))] {
+            process.set_mode("f", before).unwrap();
+            user.set_owner("f", uid, gid).unwrap();
+            assert_eq!(mode(&process, "f"), after, "{before:o} by {:?}", user.user());
+        }
     }
     // A write that is not root's does the same.
     for (user, before, after) in [(&member, 0o2644, 0o2644), (&outsider, 0o2644, 0o0644), (&process, 0o6755, 0o6755)] {
         process.set_mode("f", before).unwrap();
         user.truncate("f", 5).unwrap();
         assert_eq!(mode(&process, "f"), after, "{before:o} by {:?}", user.user());
-    }
-    // So does each call on an open file that changes its bytes.
-    let calls: [&dyn Fn(&OpenFile); 5] = [
-        &|file| assert_eq!(file.write_at(b"1", 0).unwrap(), 1),
-        &|file| file.set_size(5000).unwrap(),
-        &|file| file.allocate(AllocateMode::empty(), 0, 5000).unwrap(),
-        &|file| assert_eq!(make(&process, "from", &[1; 10]).copy_range(0, file, 0, 10).unwrap(), 10),
-        &|file| assert_eq!(make(&process, "page", &[1; 4096]).clone_range(0, file, 0, 4096).unwrap(), 4096),
-    ];
-    for (number, call) in calls.into_iter().enumerate() {
-        process.set_mode("f", 0o6777).unwrap();
-        call(&outsider.open("f", OpenFlags::RDWR, 0).unwrap());
-        assert_eq!(mode(&process, "f"), 0o0777, "call {number}");
     }
     assert_eq!(member.set_owner("f", None, Some(8)).unwrap_err(), Errno::EPERM);
     outsider.set_owner("f", None, Some(8)).unwrap();
@@ -91,6 +86,50 @@ fn another_owner_takes_lent_rights_away() {
     process.set_mode("d", 0o6755).unwrap();
     process.set_owner("d", Some(7), Some(GROUP)).unwrap();
     assert_eq!(mode(&process, "d"), 0o6755);
+}
+
+/// Each call on an open file that changes its bytes takes the bits away, also one of them alone,
+/// and leaves them to root and where it changes nothing.
+#[test]
+fn each_change_of_bytes_takes_lent_rights_away() {
+    let (files, process) = made();
+    let outsider = owner(&files, 7, &[8]);
+    let [from, page] = [("from", 10), ("page", 4096)].map(|(name, len)| make(&process, name, &vec![1; len]));
+    let allocate = |file: &OpenFile, mode| file.allocate(mode, 0, 5000).unwrap();
+    let write = |file: &OpenFile| assert_eq!(file.write_at(b"1", 0).unwrap(), 1);
+    type Call<'c> = (OpenFlags, &'c dyn Fn(&OpenFile));
+    let calls: [Call<'_>; 11] = [
+        (OpenFlags::RDWR, &write),
+        (OpenFlags::WRONLY | OpenFlags::APPEND, &write),
+        (OpenFlags::RDWR | OpenFlags::TRUNC, &|_| ()),
+        (OpenFlags::RDWR, &|file| file.set_size(5000).unwrap()),
+        (OpenFlags::RDWR, &|file| file.set_size(500).unwrap()),
+        (OpenFlags::RDWR, &|file| allocate(file, AllocateMode::empty())),
+        (OpenFlags::RDWR, &|file| allocate(file, AllocateMode::KEEP_SIZE)),
+        (OpenFlags::RDWR, &|file| allocate(file, AllocateMode::PUNCH_HOLE | AllocateMode::KEEP_SIZE)),
+        (OpenFlags::RDWR, &|file| file.allocate(AllocateMode::INSERT_RANGE, 0, 4096).unwrap()),
+        (OpenFlags::RDWR, &|file| assert_eq!(from.copy_range(0, file, 0, 10).unwrap(), 10)),
+        (OpenFlags::RDWR, &|file| assert_eq!(page.clone_range(0, file, 0, 4096).unwrap(), 4096)),
+    ];
+    for (number, (flags, call)) in calls.into_iter().enumerate() {
+        for (user, before, after) in [
+            (&outsider, 0o6777, 0o0777),
+            (&outsider, 0o4777, 0o0777),
+            (&outsider, 0o2777, 0o0777),
+            (&outsider, 0o2767, 0o0767),
+            (&process, 0o6777, 0o6777),
+        ] {
+            process.set_mode("f", before).unwrap();
+            call(&user.open("f", flags, 0).unwrap());
+            assert_eq!(mode(&process, "f"), after, "call {number}, {before:o} by {:?}", user.user());
+        }
+    }
+    process.set_mode("f", 0o6777).unwrap();
+    let file = outsider.open("f", OpenFlags::RDWR, 0).unwrap();
+    assert_eq!((file.write_at(b"", 0).unwrap(), file.read_at(&mut [0; 9], 0).unwrap()), (0, 9));
+    outsider.make_link("other", "other").unwrap();
+    outsider.rename("f", "other", RenameFlags::EXCHANGE).unwrap();
+    assert_eq!(mode(&process, "f"), 0o6777, "over the link");
 }
 
 /// A file in a directory that hands its group on: the group's bit only where its maker is a member,
