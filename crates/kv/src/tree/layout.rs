@@ -5,7 +5,7 @@
 //! sorted by key; the last [`APPENDS`] are filled later, in any order, and are sorted by the
 //! permutation word `order`.
 
-use crate::tree::key::{TABLE_BITS, TableNumber};
+use crate::tree::key::{TABLE_BITS, TABLE_LEN, TableNumber};
 use crate::tree::number::Version;
 use everbyte_media::{Checked, LINE, Offset};
 use std::mem::offset_of;
@@ -175,7 +175,8 @@ const KEY_LEN_AT: u32 = 16;
 const FLAGS_AT: u32 = 41;
 /// First bit of the table's number.
 const TABLE_AT: u32 = 44;
-const _: () = assert!(KEY_MAX < 1 << (FLAGS_AT - KEY_LEN_AT) && TABLE_AT + TABLE_BITS == 64);
+const _: () = assert!(KEY_MAX + TABLE_LEN < 1 << (FLAGS_AT - KEY_LEN_AT)); // of a separator
+const _: () = assert!(TABLE_AT + TABLE_BITS == 64);
 
 /// The beginning of a record. The key, or a [`LongKey`], follows, and then, in a leaf, the value or
 /// the offset of its block; each starts at a word.

@@ -407,7 +407,9 @@ impl<'m> Node<'m> {
     /// Offset of a key in a block of its own.
     pub(crate) fn key_block(&self, slot: &Slot) -> Result<u64> {
         let block = self.window.load(self.record(slot)? + RECORD_KEY_AT);
-        if slot.key_len() > KEY_MAX || !self.media.holds(block, slot.key_len() as u64) {
+        // A separator is a prefix of a full key, which has the table in front.
+        let most = if self.is_leaf() { KEY_MAX } else { KEY_MAX + TABLE_LEN };
+        if slot.key_len() > most || !self.media.holds(block, slot.key_len() as u64) {
             return self.damaged("a key's block leads outside the store");
         }
         Ok(block)

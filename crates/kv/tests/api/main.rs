@@ -1,6 +1,7 @@
 //! Calls of the key-value store and their results.
 
 mod given_up;
+mod longest;
 mod max;
 mod parts;
 mod passed;
