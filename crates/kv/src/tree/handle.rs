@@ -146,10 +146,10 @@ impl Tree {
         let pins = &self.shared.pins;
         loop {
             let (ticket, seen) = pins.pin();
+            // Also where `read` panics: it may call a closure of the caller.
+            let _pin = BriefPin { pins, ticket };
             let result = read(seen);
-            let is_expired = pins.is_expired(seen.version);
-            pins.unpin(&ticket);
-            if !is_expired {
+            if !pins.is_expired(seen.version) {
                 return result;
             }
         }
@@ -403,6 +403,19 @@ impl TreeSnapshot {
     /// A cursor over this version, standing nowhere yet. It keeps the version by itself.
     pub(crate) fn cursor(&self) -> Cursor<'static> {
         Cursor::new(self.0.shared.media.clone(), self.0.view.clone(), self.0.seen.root, Some(self.clone()))
+    }
+}
+
+/// The pin of one look.
+struct BriefPin<'p> {
+    pins: &'p Pins,
+    ticket: Ticket,
+}
+
+impl Drop for BriefPin<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.pins.unpin(&self.ticket);
     }
 }
 

@@ -176,3 +176,15 @@ fn the_empty_name_is_no_table() {
     kv.create_table("second").unwrap();
     assert_eq!((kv.tables().unwrap().len(), kv.check()), (2, vec![]));
 }
+
+/// A closure of the caller may panic: the version that it read is not kept for ever.
+#[test]
+fn a_panic_while_a_part_is_chosen_pins_no_version() {
+    let kv = table(media());
+    kv.put(b"key", b"value").unwrap();
+    let read = || kv.part_of(b"key", |_| std::panic::resume_unwind(Box::new("by the caller")));
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(read)).is_err());
+    kv.put(b"key", b"other").unwrap();
+    let stats = kv.stats();
+    assert_eq!(stats.oldest, stats.version.get());
+}
