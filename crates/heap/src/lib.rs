@@ -46,5 +46,5 @@ mod zone;
 pub use check::Usage;
 pub use error::{Error, Result};
 pub use heap::{Block, Heap};
-pub use op::Op;
+pub use op::{BLOCK_MAX, Op};
 pub use tools::{HeapTools, unopened};

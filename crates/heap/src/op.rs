@@ -40,6 +40,8 @@ const PAGES_SET: u64 = 3;
 const PAGES_CLEAR: u64 = 4;
 /// Pages of one operation at most: 1 TiB less one page.
 pub(crate) const PAGES_MAX: u64 = (1 << 28) - 1;
+/// Bytes of the largest block.
+pub const BLOCK_MAX: u64 = PAGES_MAX * classes::PAGE;
 
 impl Op {
     #[inline(always)]

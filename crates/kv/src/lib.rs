@@ -23,8 +23,8 @@
 //!   batch is settled ([`Kv::settle`]); the durability mode of the media says which crashes.
 //! - A reader sees settled data only, takes no lock, and keeps its version for as long as it holds
 //!   a [`Snapshot`].
-//! - Keys and values are byte strings: keys up to 16 MiB, values up to 1 TiB as far as space goes;
-//!   keys of 0 bytes count.
+//! - Keys and values are byte strings: keys up to 16 MiB, values up to 1 TiB less 64 MiB as far as
+//!   space goes; keys of 0 bytes count.
 
 #![forbid(unsafe_code)]
 

@@ -7,6 +7,7 @@
 
 use crate::tree::key::{TABLE_BITS, TABLE_LEN, TableNumber};
 use crate::tree::number::Version;
+use crate::tree::record::block_len;
 use everbyte_media::{Checked, LINE, Offset};
 use std::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -36,8 +37,9 @@ pub(crate) const OUT_KEY_HEAD: usize = 32;
 pub(crate) const PREFIX_MAX: usize = 24;
 /// Longest key: 16 MiB.
 pub const KEY_MAX: usize = 16 << 20;
-/// Longest value: 1 TiB minus one byte.
-pub const VALUE_MAX: u64 = (1 << 40) - 1;
+/// Longest value: 1 TiB less 64 MiB. With the sums of its chunks it fills the largest block.
+pub const VALUE_MAX: u64 = (1 << 40) - (64 << 20);
+const _: () = assert!(block_len(VALUE_MAX) <= everbyte_heap::BLOCK_MAX);
 /// Largest node.
 pub(crate) const NODE_MAX: usize = 256 << 10;
 /// Largest leaf: as far as a claim reaches.

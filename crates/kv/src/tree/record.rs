@@ -26,13 +26,13 @@ pub(crate) fn count_fetched(len: usize) {
 }
 
 /// Offset of the table in the block of a value of `len` bytes, and its bytes. No table: zero bytes.
-pub(crate) fn table(len: u64) -> (u64, usize) {
+pub(crate) const fn table(len: u64) -> (u64, usize) {
     let sums = if len > CHUNK { len.div_ceil(CHUNK) } else { 0 };
     (len.next_multiple_of(8), sums as usize * 4)
 }
 
 /// Bytes of the block of a value of `len` bytes.
-pub(crate) fn block_len(len: u64) -> u64 {
+pub(crate) const fn block_len(len: u64) -> u64 {
     let (at, size) = table(len);
     if size == 0 { len } else { at + size as u64 }
 }
