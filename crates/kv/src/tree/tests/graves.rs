@@ -34,8 +34,8 @@ fn graves_of_a_node_come_before_the_grave_that_owns_it() {
     assert_eq!(tree.check(), []);
 }
 
-/// A ledger of one word more than the area has room for lies in a block of its own, whichever of the
-/// two it is: behind the second one is the list of void versions.
+/// A ledger of one word more than the area has room for lies in a block of its own, whichever of
+/// the two it is: behind the second one is the list of void versions.
 #[test]
 fn a_ledger_stays_within_its_area() {
     for (before, words) in [(0, 512), (1, 512), (0, 513), (1, 513)] {
