@@ -5,8 +5,10 @@
 //! mount, and waits for the answer. So no thread that answers requests reads `/proc` for a caller:
 //! it leaves that to this thread, which may wait.
 //!
-//! Threads: a thread that answers asks, and never waits for this thread. `Place::state` is locked
-//! to ask and to move a thread, never while `/proc` is read.
+//! Threads: no other thread waits for this one, neither one that answers nor the one that ends the
+//! mount: the program may stay inside of `execve(2)` for reasons of its own. `Place::state` is
+//! locked to ask and to move a thread, never while `/proc` is read. A thread leaves its place
+//! before it ends, so that no other thread with its number is moved.
 
 use parking_lot::Mutex;
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_setaffinity};
@@ -34,7 +36,7 @@ struct State {
 #[derive(Default)]
 pub(crate) struct Looks(Mutex<Option<SyncSender<Arc<Place>>>>);
 
-/// Moves threads until it is dropped.
+/// Moves threads until it is dropped, and until the look that has begun by then.
 pub(crate) struct Follower<'l> {
     looks: &'l Looks,
     thread: Option<JoinHandle<()>>,
@@ -90,7 +92,7 @@ impl<'l> Follower<'l> {
         Follower::with(looks, core_of)
     }
 
-    fn with(looks: &'l Looks, core_of: fn(u32) -> Option<usize>) -> Follower<'l> {
+    pub(crate) fn with(looks: &'l Looks, core_of: fn(u32) -> Option<usize>) -> Follower<'l> {
         let (sender, asked) = sync_channel::<Arc<Place>>(1);
         let work = move || asked.into_iter().for_each(|place| place.follow(core_of));
         let thread = thread::Builder::new().name("follower".into()).spawn(work).ok();
@@ -100,10 +102,9 @@ impl<'l> Follower<'l> {
 }
 
 impl Drop for Follower<'_> {
-    /// A look that waits for a program ends with the mount: the kernel gives up the requests.
     fn drop(&mut self) {
-        drop(self.looks.0.lock().take());
-        drop(self.thread.take().map(JoinHandle::join));
+        *self.looks.0.lock() = None;
+        drop(self.thread.take()); // not joined
     }
 }
 
@@ -118,6 +119,21 @@ fn core_of(thread: u32) -> Option<usize> {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
+
+    impl Place {
+        pub(crate) fn is_bound(&self) -> bool {
+            self.state.lock().core.is_some()
+        }
+    }
+
+    impl Follower<'_> {
+        /// Ends after the last look.
+        pub(crate) fn finish(mut self) {
+            let thread = self.thread.take();
+            drop(self);
+            thread.unwrap().join().unwrap();
+        }
+    }
 
     /// Runs `test` in a thread whose cores it may change.
     fn alone(test: impl FnOnce() + Send + 'static) {
@@ -135,7 +151,7 @@ mod tests {
             let place = Place::of_this_thread().unwrap();
             let follower = Follower::of(&looks);
             looks.ask(&place, gettid().as_raw_nonzero().get() as u32);
-            drop(follower); // after its last look
+            follower.finish();
             assert_eq!(cores().count(), 1);
             assert!((0..CpuSet::MAX_CPU).all(|core| anywhere.is_set(core) || !cores().is_set(core)));
             place.leave();
@@ -161,14 +177,14 @@ mod tests {
                 let place = Place::of_this_thread().unwrap();
                 let follower = Follower::with(&looks, core_of);
                 looks.ask(&place, u32::MAX);
-                drop(follower);
+                follower.finish();
                 assert_eq!(cores(), anywhere);
             });
         }
     }
 
-    /// A look that waits delays neither the thread that asks nor one that leaves; its outcome
-    /// binds no thread that has left.
+    /// A look that waits delays neither the thread that asks, nor one that leaves, nor the end of
+    /// the mount; its outcome binds no thread that has left.
     #[test]
     fn nobody_waits_for_a_look() {
         static AT: AtomicU32 = AtomicU32::new(0);
@@ -182,7 +198,7 @@ mod tests {
         alone(|| {
             let (looks, anywhere) = (Looks::default(), cores());
             let place = Place::of_this_thread().unwrap();
-            let follower = Follower::with(&looks, waits);
+            let mut follower = Follower::with(&looks, waits);
             looks.ask(&place, 1);
             while AT.load(Ordering::SeqCst) != 1 {
                 thread::yield_now();
@@ -191,8 +207,10 @@ mod tests {
                 looks.ask(&place, caller);
             }
             place.leave();
-            AT.store(2, Ordering::SeqCst);
+            let looking = follower.thread.take().unwrap();
             drop(follower);
+            AT.store(2, Ordering::SeqCst);
+            looking.join().unwrap();
             assert_eq!(cores(), anywhere);
         });
     }

@@ -12,7 +12,7 @@
 use crate::committer::Committer;
 use crate::requests::VolumeRequests;
 use crate::sealer::Sealer;
-use crate::shared_files::SharedFiles;
+use crate::shared_files::{OnlyMount, SharedFiles};
 use crate::workers::Workers;
 use crate::{Error, MountOptions, MountedVolume, Result, place};
 use everbyte_fs::Volume;
@@ -35,6 +35,7 @@ pub struct Mount {
     pub(crate) path: PathBuf,
     pub(crate) read_only: bool,
     pub(crate) commit: Option<Duration>,
+    signals: Option<Signals>,
 }
 
 impl Mount {
@@ -42,15 +43,17 @@ impl Mount {
     /// told in the table of mounts, as `STORE:VOLUME`.
     ///
     /// # Errors
-    /// [`Error::BadMountPoint`], [`Error::Busy`], [`Error::NoFuse`]; [`Error::Io`] without the
-    /// right to mount.
+    /// [`Error::BadMountPoint`], [`Error::NoFuse`]; [`Error::Busy`], also for a volume that is
+    /// mounted by a clone; [`Error::Io`] without the right to mount.
     pub fn new(volume: Volume, path: &Path, source: &str, options: &MountOptions) -> Result<Mount> {
+        let detail = "the volume is mounted by this process already";
+        let only = OnlyMount::of(&volume).ok_or_else(|| Error::Busy { path: path.to_owned(), detail })?;
         let path = place::prepare(path, options.nonempty)?;
         let (read_only, commit) = (options.files.read_only, options.commit);
         let files = Files::new(volume, options.files.clone());
         let workers = Workers::default();
         let root = files.process(User::root())?;
-        let requests = VolumeRequests::new(files.clone(), root, options.writeback, workers.clone());
+        let requests = VolumeRequests::new((files.clone(), only), root, options.writeback, workers.clone());
         let cores = thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
         let mut config = Config::default();
         config.mount_options = options.of_kernel(source);
@@ -59,7 +62,7 @@ impl Mount {
         config.clone_fd = true;
         let files = SharedFiles::new(files, workers);
         match Session::new(requests, &path, &config) {
-            Ok(session) => Ok(Mount { session, files, path, read_only, commit }),
+            Ok(session) => Ok(Mount { session, files, path, read_only, commit, signals: None }),
             Err(source) => Err(Error::Io { path, action: "mount", source }),
         }
     }
@@ -74,16 +77,30 @@ impl Mount {
         MountedVolume::new(self.files.clone(), self.session.notifier(), self.read_only, &self.path)
     }
 
+    /// Holds SIGTERM and SIGINT from now on: [`Mount::run`] unmounts as soon as it is called. For a
+    /// process that tells others of the mount first.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn catch_signals(&mut self) -> Result<()> {
+        if self.signals.is_none() {
+            let caught = Signals::new([SIGTERM, SIGINT]);
+            let failed = |source| Error::Io { path: self.path.clone(), action: "catch signals", source };
+            self.signals = Some(caught.map_err(failed)?);
+        }
+        Ok(())
+    }
+
     /// Answers requests until the directory is unmounted, and closes the volume then. SIGTERM and
     /// SIGINT unmount.
     ///
     /// # Errors
     /// [`Error::Io`]: the connection to the kernel failed; [`Error::Posix`]: closing the volume
     /// failed.
-    pub fn run(self) -> Result<()> {
-        let Mount { session, files, path, read_only, commit } = self;
-        let io = |action, source| Error::Io { path: path.clone(), action, source };
-        let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| io("catch signals", error))?;
+    pub fn run(mut self) -> Result<()> {
+        self.catch_signals()?;
+        let Mount { session, files, path, read_only, commit, signals } = self;
+        let mut signals = signals.expect("they are caught");
         let handle = signals.handle();
         let (done, is_done) = channel::<()>();
         let (at, in_use) = (path.clone(), files.clone());

@@ -51,3 +51,38 @@ impl Nodes {
         drop(all);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everbyte_fs::{FileKind, NewFile, VolumeOptions};
+    use everbyte_media::{Media, Options};
+    use everbyte_store::{FormatOptions, Store};
+
+    /// FU-1: a file without a name lives until it was forgotten as often as it was told.
+    #[test]
+    fn a_number_is_kept_until_each_answer_is_forgotten() {
+        let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
+        let store = Store::format(media, &FormatOptions::default()).unwrap();
+        let options = VolumeOptions { span: Some(16 << 20), ..VolumeOptions::default() };
+        let volume = Volume::create(&store, "home", &options).unwrap();
+        let nodes = Nodes::default();
+        let made = |name: &[u8]| {
+            let ino = volume.make(Ino::ROOT, name, &NewFile::new(FileKind::Regular, 0o600)).unwrap();
+            (0..4).for_each(|_| nodes.told(&volume, ino).unwrap());
+            volume.unlink(Ino::ROOT, name).unwrap();
+            ino
+        };
+        let lives = |ino| volume.attributes(ino).is_ok();
+        let [first, second] = [made(b"first"), made(b"second")];
+        nodes.forget(first, 1);
+        assert!(lives(first));
+        nodes.forget(first, 2);
+        assert!(lives(first));
+        nodes.forget(first, 1);
+        assert!(!lives(first) && lives(second));
+        nodes.forget(first, 1); // an answer that was withdrawn
+        nodes.clear();
+        assert!(!lives(second));
+    }
+}

@@ -14,6 +14,7 @@
 
 use crate::convert::{self, attributes, errno};
 use crate::nodes::Nodes;
+use crate::shared_files::OnlyMount;
 use crate::workers::Workers;
 use everbyte_posix::{
     AllocateMode, At, Attributes, Errno as Refusal, Error, FileKind, Files, Ino, OpenFile, OpenFlags, Process,
@@ -70,6 +71,7 @@ thread_local! {
 /// A volume that answers requests.
 pub(crate) struct VolumeRequests {
     files: Files,
+    _only: OnlyMount,
     /// Has every right (FU-3).
     root: Process,
     nodes: Nodes,
@@ -80,9 +82,15 @@ pub(crate) struct VolumeRequests {
 }
 
 impl VolumeRequests {
-    pub(crate) fn new(files: Files, root: Process, writeback: bool, workers: Workers) -> VolumeRequests {
+    pub(crate) fn new(
+        (files, only): (Files, OnlyMount),
+        root: Process,
+        writeback: bool,
+        workers: Workers,
+    ) -> VolumeRequests {
         VolumeRequests {
             files,
+            _only: only,
             root,
             nodes: Nodes::default(),
             open_files: RwLock::default(),

@@ -31,7 +31,7 @@ impl Mount {
     /// # Errors
     /// [`Error::Io`]: no thread could be started; the directory is unmounted again.
     pub fn start(self) -> Result<Serving> {
-        let Mount { session, files, path, read_only, commit } = self;
+        let Mount { session, files, path, read_only, commit, .. } = self;
         let (sender, ended) = channel();
         let notifier = session.notifier();
         let (at, shared) = (path.clone(), files.clone());

@@ -8,7 +8,7 @@ use crate::workers::Workers;
 use everbyte_fs::{Ino, Volume};
 use everbyte_posix::Files;
 use fuser::{INodeNo, Notifier};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -51,6 +51,30 @@ impl SharedFiles {
 
     pub(crate) fn sync(&self) -> Result<()> {
         Ok(self.files.read().as_ref().map_or(Ok(()), Files::sync)?)
+    }
+}
+
+/// Volumes that this process has mounted, by the addresses that all clones of a volume share.
+static MOUNTED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+/// The right to be the one mount of a volume: two would cache each its own state of a file (FU-2).
+pub(crate) struct OnlyMount(usize);
+
+impl OnlyMount {
+    /// `None` while the volume has a mount.
+    pub(crate) fn of(volume: &Volume) -> Option<OnlyMount> {
+        let (address, mut mounted) = (std::ptr::from_ref(volume.object()).addr(), MOUNTED.lock());
+        let is_new = !mounted.contains(&address);
+        is_new.then(|| {
+            mounted.push(address);
+            OnlyMount(address)
+        })
+    }
+}
+
+impl Drop for OnlyMount {
+    fn drop(&mut self) {
+        MOUNTED.lock().retain(|&mounted| mounted != self.0);
     }
 }
 

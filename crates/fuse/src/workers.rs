@@ -208,6 +208,7 @@ impl Drop for Turn<'_> {
 impl Drop for Worker {
     /// The thread ends, and with it the mount: the others are to see that, too (FU-5).
     fn drop(&mut self) {
+        self.place.iter().for_each(|place| place.leave());
         let mut state = self.of.0.state.lock();
         state.active = state.active.saturating_sub(1);
         self.of.0.waiting.store(state.active, Ordering::Relaxed);
@@ -219,7 +220,8 @@ impl Drop for Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::thread::sched_getaffinity;
+    use rustix::thread::{CpuSet, sched_getaffinity};
+    use std::sync::atomic::AtomicBool;
     use std::sync::mpsc::channel;
     use std::thread;
 
@@ -251,7 +253,7 @@ mod tests {
             };
             let follower = workers.follower();
             look();
-            drop(follower); // after its last look
+            follower.finish();
             assert_eq!(sched_getaffinity(None).unwrap().count(), 1);
             workers.0.waiting.store(2, Ordering::Relaxed);
             look();
@@ -259,6 +261,31 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    /// A look that ends after its thread moves no other thread that has got the number.
+    #[test]
+    fn a_thread_that_has_ended_is_not_moved() {
+        static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+        fn after_the_end(_: u32) -> Option<usize> {
+            while !HAS_ENDED.load(Ordering::SeqCst) {
+                thread::yield_now();
+            }
+            (0..CpuSet::MAX_CPU).find(|&core| sched_getaffinity(None).unwrap().is_set(core))
+        }
+        let workers = Workers::default();
+        let follower = Follower::with(&workers.0.looks, after_the_end);
+        let answers = workers.clone();
+        let last = thread::spawn(move || {
+            drop(answers.turn(0));
+            SELF.with_borrow_mut(|own| own.as_mut().unwrap().unseen = LOOK);
+            drop(answers.turn(1));
+            SELF.with_borrow(|own| own.as_ref().unwrap().place.clone()).unwrap()
+        });
+        let place = last.join().unwrap();
+        HAS_ENDED.store(true, Ordering::SeqCst);
+        follower.finish();
+        assert!(!place.is_bound());
     }
 
     /// A thread that rests until it is called.

@@ -82,7 +82,8 @@ fn rows(tree: &Tree) -> Vec<String> {
 }
 
 /// A page of promises names the tests and the cases that hold them: `*Tests*: ..`, to the end of
-/// the paragraph. Each of them must exist, and so must those that [`ROWS`] names.
+/// the paragraph, or in a column of a table. Each of them must exist, and so must those that
+/// [`ROWS`] names.
 fn promises(tree: &Tree) -> Vec<String> {
     let (tests, cases) = (tests(tree), cases(tree));
     let by_macro = |name: &str| {
@@ -99,17 +100,38 @@ fn promises(tree: &Tree) -> Vec<String> {
     };
     let mut findings = Vec::new();
     for text in tree.texts(".md").filter(|text| text.path.starts_with("docs/semantics/")) {
-        for rest in text.body.split("*Tests*:").skip(1) {
+        let mut named = cells(&text.body);
+        for rest in text.body.split("*Tests*:").skip(1).chain(text.body.split("\nTests:").skip(1)) {
             let ends = ["\n* ", "\n\n"].iter().filter_map(|end| rest.find(end)).min();
-            let names = absent(&rest[..ends.unwrap_or(rest.len())]).into_iter();
-            findings.extend(names.map(|name| format!("{}: names the test `{name}`, which does not exist", text.path)));
+            named.push(&rest[..ends.unwrap_or(rest.len())]);
         }
+        let names = named.into_iter().flat_map(&absent);
+        findings.extend(names.map(|name| format!("{}: names the test `{name}`, which does not exist", text.path)));
     }
     for (number, line) in tree.text(ROWS).lines().enumerate().filter(|(_, line)| line.contains("| done |")) {
         let names = absent(line).into_iter();
         findings.extend(names.map(|name| format!("{ROWS}:{}: no test or case `{name}`", number + 1)));
     }
     findings
+}
+
+/// The cells of tables of promises in which tests are named.
+fn cells(page: &str) -> Vec<&str> {
+    let (mut cells, mut columns) = (Vec::new(), None);
+    for line in page.lines() {
+        if !line.starts_with('|') {
+            columns = None;
+            continue;
+        }
+        let names_tests = |cell: &str| ["held by", "held off by", "test"].contains(&cell.trim());
+        match &columns {
+            None => columns = Some(line.split('|').map(names_tests).collect::<Vec<_>>()),
+            Some(columns) => {
+                cells.extend(line.split('|').zip(columns).filter(|(_, tests)| **tests).map(|(cell, _)| cell))
+            }
+        }
+    }
+    cells
 }
 
 /// Names of cases of the explorer, and of seeded bugs.
@@ -169,6 +191,11 @@ mod tests {
         assert_eq!(promises(&crate::tidy::tree_of(&[page, test, case])).len(), 0);
         assert_eq!(promises(&crate::tidy::tree_of(&[page, test])).len(), 1);
         assert_eq!(promises(&crate::tidy::tree_of(&[page])).len(), 2);
+        let table = "| promise | held by |\n|---|---|\n| `not_a_test_name` is kept | `it_holds_for_all` |\n\n\
+            | call | errno |\n|---|---|\n| a | `no_test_of_a_call` |\n\nTests: `it_holds_for_all`.\n";
+        let table = (page.0, table);
+        assert_eq!(promises(&crate::tidy::tree_of(&[table, test])).len(), 0);
+        assert_eq!(promises(&crate::tidy::tree_of(&[table])).len(), 2);
     }
 
     #[test]

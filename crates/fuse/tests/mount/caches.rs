@@ -1,6 +1,7 @@
 //! What the kernel caches is what the volume has.
 
 use crate::harness::{Mounted, works};
+use crate::programs::{has, run};
 use everbyte_media::BackendChoice;
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -66,4 +67,20 @@ fn what_is_cached_is_read_without_the_daemon() {
     round(&on);
     let refused = fs::metadata(on.path("other")).unwrap_err();
     assert_eq!(refused.raw_os_error(), Some(libc::ENOTCONN), "a name that was never asked for");
+}
+
+/// Pages stay in the kernel's cache when a file is opened again, after it was made and after it was
+/// opened.
+#[test]
+fn pages_stay_cached_over_openings() {
+    if !works() || !has("fincore") {
+        return;
+    }
+    let on = Mounted::new();
+    fs::write(on.path("a"), [5; 40_960]).unwrap();
+    for _ in 0..2 {
+        // It opens the file, as any program does.
+        let cached = run(&on.at, "fincore --noheadings --output PAGES a");
+        assert_eq!(cached.trim(), "10");
+    }
 }

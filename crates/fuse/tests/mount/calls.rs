@@ -1,6 +1,7 @@
 //! The calls that the kernel passes on, made by this process and by others.
 
 use crate::harness::{Mounted, works};
+use crate::programs::has;
 use everbyte_media::BackendChoice;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, RenameFlags, SeekFrom, XattrFlags};
 use std::fs::{self, File};
@@ -9,6 +10,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, Permi
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
@@ -65,6 +67,8 @@ fn programs_see_a_local_file_system() {
     rustix::fs::setxattr(&b, "user.note", b"text", XattrFlags::CREATE).unwrap();
     let mut value = [0; 16];
     assert_eq!(rustix::fs::getxattr(&b, "user.note", &mut value).unwrap(), 4);
+    assert_eq!(rustix::fs::getxattr(&b, "user.note", &mut value[..4]).unwrap(), 4, "as much room as it has bytes");
+    assert_eq!(rustix::fs::getxattr(&b, "user.note", &mut value[..3]).unwrap_err(), rustix::io::Errno::RANGE);
     let again = rustix::fs::setxattr(&b, "user.note", b"text", XattrFlags::CREATE);
     assert_eq!(again.unwrap_err(), rustix::io::Errno::EXIST);
 
@@ -83,7 +87,17 @@ fn programs_see_a_local_file_system() {
     let mut text = String::new();
     gone.read_to_string(&mut text).unwrap();
     assert_eq!((text.as_str(), gone.metadata().unwrap().nlink()), ("still", 0));
+    // Neither for reading nor for writing: for calls that do not touch bytes.
+    rustix::fs::open(&b, rustix::fs::OFlags::from_bits_retain(3), Mode::empty()).unwrap();
+    // A change of nothing sets a time, also of a link.
+    for path in [b.clone(), d.join("link")] {
+        let changed = || fs::symlink_metadata(&path).map(|of| (of.ctime(), of.ctime_nsec())).unwrap();
+        let before = changed();
+        rustix::fs::chownat(CWD, &path, None, None, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+        assert!(changed() > before, "{path:?}");
+    }
     let space = rustix::fs::statvfs(&on.at).unwrap();
+    assert!(space.f_ffree > 0 && space.f_ffree < space.f_files);
     assert!(space.f_bsize == 4096 && space.f_bfree > 0 && space.f_bfree <= space.f_blocks && space.f_namemax == 255);
 
     let number = fs::metadata(&b).unwrap().ino();
@@ -106,12 +120,16 @@ fn a_large_directory_is_listed_whole() {
     for number in 0..1500 {
         fs::write(on.path(&format!("{number}-{}", "x".repeat(number % 200))), b"").unwrap();
     }
+    let used = || rustix::fs::statvfs(&on.at).map(|of| of.f_files - of.f_ffree).unwrap();
+    let with_all = used();
     let count = || fs::read_dir(&on.at).unwrap().filter(|entry| entry.as_ref().unwrap().metadata().is_ok()).count();
     assert_eq!((count(), count()), (1500, 1500), "from the volume, and from the kernel's cache");
     for entry in fs::read_dir(&on.at).unwrap() {
         fs::remove_file(entry.unwrap().path()).unwrap();
     }
     assert_eq!(count(), 0);
+    // The kernel tells a moment later that it has forgotten them: every answer of the listings.
+    assert!((0..100_000).any(|_| used() + 1500 == with_all), "{} inodes of removed files are kept", used());
 }
 
 fn as_user(words: &[&str], mask: &str) -> bool {
@@ -136,6 +154,8 @@ fn rights_are_those_of_the_caller() {
     assert_eq!((found.uid(), found.gid(), mode(&made)), (65_534, 65_534, 0o640));
     assert!(as_user(&["mkdir", on.path("d").to_str().unwrap()], "077"));
     assert_eq!(mode(&on.path("d")), 0o700);
+    assert!(as_user(&["mkfifo", on.path("p").to_str().unwrap()], "027"));
+    assert_eq!(mode(&on.path("p")), 0o640);
     assert!(as_user(&["ln", "-s", "x", on.path("l").to_str().unwrap()], "077"));
     assert_eq!(fs::symlink_metadata(on.path("l")).unwrap().uid(), 65_534);
 
@@ -150,6 +170,16 @@ fn rights_are_those_of_the_caller() {
         .unwrap();
     assert!(of_group.status.success(), "a further group counts: {of_group:?}");
 
+    // A whiteout is the caller's, too.
+    let (from, to) = (on.path("d"), on.path("moved"));
+    let renamed = thread::spawn(move || {
+        let user = rustix::process::Uid::from_raw(65_534);
+        rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+        rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::WHITEOUT)
+    });
+    renamed.join().unwrap().unwrap();
+    assert_eq!(fs::symlink_metadata(on.path("d")).unwrap().uid(), 65_534);
+
     let capability = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let arm = |bits| {
         fs::write(&program, b"#!/bin/true\n").unwrap();
@@ -158,9 +188,13 @@ fn rights_are_those_of_the_caller() {
     };
     let has_capability = || rustix::fs::getxattr(&program, "security.capability", &mut [0; 32]).is_ok();
     let text = program.to_str().unwrap();
-    for change in
-        [&["dd", "if=/dev/zero", "count=1", "conv=notrunc", "of="][..], &["truncate", "-s", "5"], &["sh", "-c"]]
-    {
+    let changes = [
+        &["dd", "if=/dev/zero", "count=1", "conv=notrunc", "of="][..],
+        &["truncate", "-s", "5"],
+        &["fallocate", "-p", "-o", "0", "-l", "4096"],
+        &["sh", "-c"],
+    ];
+    for change in changes {
         arm(0o6777);
         assert!(has_capability() && mode(&program) == 0o6777);
         let last = match change[0] {
@@ -180,6 +214,38 @@ fn rights_are_those_of_the_caller() {
     arm(0o6777);
     rustix::fs::chownat(CWD, &program, Some(rustix::fs::Uid::from_raw(7)), None, AtFlags::empty()).unwrap();
     assert_eq!((mode(&program), has_capability()), (0o777, false));
+}
+
+/// An access list that a user outside of a file's group sets takes the set-id bit of the group; a
+/// further group of the user counts. Users do not see attributes that are root's.
+#[test]
+fn access_lists_of_users_lend_no_group() {
+    if !works() || !has("setfacl") || !has("getfattr") {
+        return;
+    }
+    let on = Mounted::new();
+    fs::set_permissions(&on.at, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = on.path("program");
+    fs::write(&program, b"#!/bin/true\n").unwrap();
+    let (user, group) = (rustix::fs::Uid::from_raw(65_534), rustix::fs::Gid::from_raw(4321));
+    rustix::fs::chownat(CWD, &program, Some(user), Some(group), AtFlags::empty()).unwrap();
+    for (groups, kept) in [("4321", 0o2775), ("4322", 0o775)] {
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o2755)).unwrap();
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--groups", groups, "setfacl", "-m", "u:1:rwx"]);
+        assert!(command.arg(&program).status().unwrap().success());
+        assert_eq!(mode(&program), kept, "with the group {groups}");
+    }
+    rustix::fs::setxattr(&program, "trusted.note", b"root's", XattrFlags::empty()).unwrap();
+    rustix::fs::setxattr(&program, "user.note", b"text", XattrFlags::empty()).unwrap();
+    let listed = |user: u32| {
+        let mut command = Command::new("getfattr");
+        let output = command.args(["--absolute-names", "-m", "-"]).arg(&program).uid(user).output().unwrap();
+        let listed = String::from_utf8(output.stdout).unwrap();
+        assert!(listed.contains("user.note"), "{listed}");
+        listed.contains("trusted.note")
+    };
+    assert!(listed(0) && !listed(65_534));
 }
 
 /// A volume that is full, and a program with an access list, which would need a page to be written
@@ -266,7 +332,12 @@ fn a_running_program_keeps_its_bytes() {
     let program = on.path("program");
     fs::copy("/bin/sleep", &program).unwrap();
     let len = fs::metadata(&program).unwrap().len();
-    let mut runs = Command::new(&program).arg("60").spawn().unwrap();
+    // A program that another test starts at this moment has our copy open until it runs.
+    let started = (0..100_000).find_map(|_| match Command::new(&program).arg("60").spawn() {
+        Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => None,
+        started => Some(started.unwrap()),
+    });
+    let mut runs = started.expect("the file is not open for writing");
     for flags in [libc::O_WRONLY, libc::O_RDWR, libc::O_RDONLY | libc::O_TRUNC] {
         let flags = rustix::fs::OFlags::from_bits_retain(flags as u32);
         let refused = rustix::fs::open(&program, flags, Mode::empty()).unwrap_err();
@@ -276,4 +347,51 @@ fn a_running_program_keeps_its_bytes() {
     runs.kill().unwrap();
     runs.wait().unwrap();
     assert!(fs::read(&program).unwrap() == fs::read("/bin/sleep").unwrap());
+}
+
+/// A handle of a file, in hexadecimal digits; or its bytes, by the handle: else the errno.
+const HANDLES: &str = "import ctypes, os, struct, sys\n\
+    c, at = ctypes.CDLL(None, use_errno=True), os.fsencode(sys.argv[2])\n\
+    if sys.argv[1] == 'take':\n\
+    \x20   handle, mount = ctypes.create_string_buffer(struct.pack('I', 128), 136), ctypes.c_int()\n\
+    \x20   done = c.name_to_handle_at(-100, at, handle, ctypes.byref(mount), 0)\n\
+    \x20   print(handle.raw.hex() if done == 0 else os.strerror(ctypes.get_errno()))\n\
+    else:\n\
+    \x20   folder = os.open(at, os.O_RDONLY)\n\
+    \x20   file = c.open_by_handle_at(folder, bytes.fromhex(sys.argv[3]), os.O_RDONLY)\n\
+    \x20   print(os.read(file, 100).decode() if file >= 0 else ctypes.get_errno())\n";
+
+/// A handle of the kernel leads to its file over mounts, and to no other file that got the number.
+#[test]
+fn handles_lead_to_their_files_over_mounts() {
+    if !works() || !has("python3") {
+        return;
+    }
+    let python = |words: &[&str], path: &Path| {
+        let mut command = Command::new("python3");
+        command.args(["-c", HANDLES, words[0]]).arg(path).args(&words[1..]);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let mut on = Mounted::new();
+    fs::create_dir(on.path("d")).unwrap();
+    fs::write(on.path("d/a"), b"text").unwrap();
+    let number = fs::metadata(on.path("d/a")).unwrap().ino();
+    let handle = python(&["take"], &on.path("d/a"));
+    on.unmount();
+    on.mount();
+    assert_eq!(python(&["open", &handle], &on.at), "text");
+    fs::remove_file(on.path("d/a")).unwrap();
+    let mut others = (0..1000).map(|other| on.path(&format!("other-{other}")));
+    let reused = others.find(|other| {
+        fs::write(other, b"other").unwrap();
+        fs::metadata(other).unwrap().ino() == number
+    });
+    assert!(reused.is_some(), "the number is used again");
+    on.unmount();
+    on.mount();
+    assert_eq!(python(&["open", &handle], &on.at), libc::ESTALE.to_string());
+    on.unmount();
+    on.check();
 }

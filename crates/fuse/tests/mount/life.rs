@@ -3,7 +3,7 @@
 use crate::harness::{Mounted, make, media, unmount_soon, works};
 use everbyte_fs::{Volume, VolumeOptions};
 use everbyte_fuse::{Mount, MountOptions};
-use everbyte_media::{BackendChoice, OpenOptions as OpenMedia};
+use everbyte_media::{BackendChoice, ErrorInfo, ErrorKind, OpenOptions as OpenMedia};
 use everbyte_sim::{DiskCall, RecordedDisk};
 use everbyte_store::{CreateOptions, Store};
 use std::fs::{self, File};
@@ -227,12 +227,26 @@ fn work_beside_a_mount_sees_its_end() {
     let serving = Mount::new(volume, &at, &format!("{}:home", path.display()), &options).unwrap().start().unwrap();
     let beside = serving.volume();
     assert!(beside.is_mounted() && !beside.is_read_only() && beside.path() == at);
+    // By a clone, as a program that mounts it twice would do.
+    let second = beside.with(|volume| Mount::new(volume.clone(), folder.path(), "twice:home", &options).err());
+    let second = second.flatten().expect("it is refused");
+    assert!(second.kind() == ErrorKind::Busy && second.to_string().contains("already"), "{second}");
     assert!(fs::metadata(at.join("made")).is_err(), "the kernel caches that it is absent");
     let root = everbyte_fs::Ino::ROOT;
     let new = everbyte_fs::NewFile::new(everbyte_fs::FileKind::Directory, 0o755);
     beside.with(|volume| volume.make(root, b"made", &new).unwrap()).unwrap();
     beside.changed(everbyte_fuse::Changed::Name(root, b"made"));
     assert!(fs::metadata(at.join("made")).unwrap().is_dir());
+    // Bytes, size and times of a file whose pages and attributes the kernel has.
+    fs::write(at.join("bytes"), [1; 5000]).unwrap();
+    assert!(fs::read(at.join("bytes")).unwrap() == [1; 5000]);
+    beside.with(|volume| {
+        let ino = volume.lookup(root, b"bytes").unwrap().unwrap();
+        volume.write(ino, 0, &[2; 6000]).unwrap();
+        beside.changed(everbyte_fuse::Changed::File(ino));
+    });
+    assert_eq!(fs::metadata(at.join("bytes")).unwrap().len(), 6000);
+    assert!(fs::read(at.join("bytes")).unwrap() == [2; 6000]);
     assert_eq!(beside.paused(|volume| volume.check()), Some(Vec::new()));
     assert!(serving.stop().unwrap());
     assert!(!beside.is_mounted() && beside.with(|_| ()).is_none() && beside.paused(|_| ()).is_none());

@@ -115,6 +115,21 @@ impl Mapping {
         Mapping::over(Self::reserve_aligned(reserve)?, file, mode, reserve, limit)
     }
 
+    /// Whether a mapping of `file` may be [`Mode::SharedSync`]: the kernel refuses the flag on all
+    /// files but those on DAX, whatever the access. So this asks for reading, which a file that is
+    /// open for reading alone allows, too.
+    pub(crate) fn may_sync(file: BorrowedFd<'_>) -> bool {
+        use rustix::mm::{ProtFlags, mmap, munmap};
+        let (anywhere, len) = (std::ptr::null_mut(), 4096);
+        // SAFETY: the kernel chooses a free range, whose bytes are never touched.
+        let Ok(base) = (unsafe { mmap(anywhere, len, ProtFlags::READ, Mode::SharedSync.flags(), file, 0) }) else {
+            return false;
+        };
+        // SAFETY: the range was mapped above, and no reference to it exists.
+        let _ = unsafe { munmap(base, len) };
+        true
+    }
+
     /// Maps `reserve` bytes of `file`, of which `limit` are backed, at `place`, where as many are
     /// reserved for it.
     pub(crate) fn over(

@@ -5,7 +5,7 @@
 
 use crate::backends::file::disk::Disk;
 use crate::backends::file::replay;
-use crate::bytes::mapping::{Mapping, Mode};
+use crate::bytes::mapping::Mapping;
 use crate::open::chunks::{ChunkDisk, Chunks};
 use crate::open::head::{COPIES, Head};
 use crate::open::opened::Opened;
@@ -137,10 +137,11 @@ pub(crate) fn repair_copies(disk: &dyn Disk, path: &Path, head: &mut Head, copie
 }
 
 /// The backend for a file: `pmem` if `MAP_SYNC` works, `shm` on tmpfs and hugetlbfs, else `file`.
+/// The answer is the same for a file that is open for reading alone.
 pub(crate) fn choose(file: &File, path: &Path, choice: BackendChoice) -> Result<BackendKind> {
     const TMPFS: u64 = 0x0102_1994;
     const HUGETLBFS: u64 = 0x9584_58f6;
-    let sync = || Mapping::of_file(file.as_fd(), Mode::SharedSync, 4096, 0).is_ok();
+    let sync = || Mapping::may_sync(file.as_fd());
     match choice {
         BackendChoice::Pmem if !sync() => Err(Error::Unsupported {
             path: path.into(),

@@ -3,3 +3,4 @@
 mod chunks;
 mod file_backend;
 mod primitives;
+mod reading;

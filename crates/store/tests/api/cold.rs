@@ -75,8 +75,7 @@ fn a_store_with_a_backing_file_is_not_cloned() {
     store.close().unwrap();
     drop(store);
     let target = home.path("clone");
-    let options = Options { backend: BackendChoice::File, ..Options::default() };
-    let clone = || Store::clone_file(&home.path("store"), &target, &options, &mut |_, _| {});
+    let clone = || Store::clone_file(&home.path("store"), &target, &home.options, &mut |_, _| {});
     let refused = clone().unwrap_err();
     assert!(
         matches!(&refused, Error::BadOption { detail } if detail.contains("`large` has a backing file")),
