@@ -179,8 +179,11 @@ fn on_a_disk_calls_are_durable_when_they_say_so() {
         let second = process.open("second", MAKE | OpenFlags::DSYNC, 0o644).unwrap();
         second.write(b"333").unwrap();
         cuts.expect(&[("first", Some(2)), ("second", Some(3))]); // with all that came before it
+        second.allocate(AllocateMode::empty(), 0, 3 * 4096).unwrap();
+        cuts.expect(&[("second", Some(3 * 4096))]);
         process.rename("second", "third", RenameFlags::empty()).unwrap();
-        let (old, new) = if sync { (None, Some(3)) } else { (Some(3), None) };
+        let allocated = Some(3 * 4096);
+        let (old, new) = if sync { (None, allocated) } else { (allocated, None) };
         cuts.expect(&[("second", old), ("third", new)]);
         drop(process.open_handle(&process.handle("first").unwrap(), OpenFlags::RDWR | OpenFlags::TRUNC).unwrap());
         cuts.expect(&[("first", if sync { Some(0) } else { Some(2) })]);
