@@ -1,7 +1,7 @@
 //! Options of a volume in use, and what of it is durable when.
 
 use crate::{MAKE, files, make, root, store, volume};
-use everbyte_fs::Volume;
+use everbyte_fs::{SealCursor, StepLimits, Volume};
 use everbyte_media::{BackendChoice, Options};
 use everbyte_posix::{AllocateMode, Errno, Files, FilesOptions, OpenFlags, RenameFlags, Rights, Seek};
 use everbyte_store::{CreateOptions, OpenOptions, Store};
@@ -32,6 +32,7 @@ fn a_read_only_volume_refuses_changes() {
         process.set_mode("f", 0o600),
         process.truncate("f", 0),
         process.access("f", Rights::WRITE),
+        files.seal_step(&mut SealCursor::default(), &StepLimits::default()).map(drop),
     ];
     refused.into_iter().for_each(|refused| assert_eq!(refused.unwrap_err(), Errno::EROFS));
     assert_eq!(process.status("f").unwrap(), before, "no time has changed");
