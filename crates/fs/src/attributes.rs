@@ -187,7 +187,7 @@ impl Volume {
                 Ok::<_, Damage>(())
             };
             let read = names::read_page(core.media(), core.at(page), index as u32 * PAGE_LINES, take, |_| ());
-            read.map_err(|damage| damage.of_object(core.name()))?;
+            read.map_err(|damage| node.damaged(core, damage))?;
             if entries.len() >= count {
                 break;
             }

@@ -168,6 +168,13 @@ impl Node {
         FileKind::of_mode(self.state_word(space).mode).ok_or_else(|| damage().of_object(space.name()).into())
     }
 
+    /// The error of a damage of this file.
+    #[cold]
+    pub(crate) fn damaged(&self, space: &Space, mut damage: Damage) -> Error {
+        damage.detail = format!("inode {}: {}", self.ino, damage.detail);
+        damage.of_object(space.name()).into()
+    }
+
     /// A word of the inode.
     #[inline]
     pub(crate) fn word(&self, space: &Space, offset: u64) -> u64 {
@@ -254,7 +261,7 @@ impl NodeState {
                 space.require_used(loaded.extents.all_pages().into_iter())?;
                 Ok(loaded)
             };
-            let loaded = loaded.and_then(whole).map_err(|damage| damage.of_object(space.name()))?;
+            let loaded = loaded.and_then(whole).map_err(|damage| node.damaged(space, damage))?;
             self.extents = Some(loaded.extents);
         }
         Ok(self.extents.as_mut().expect("it was loaded"))
@@ -268,7 +275,7 @@ impl NodeState {
             }
             let size = node.word(space, inode::SIZE);
             let names = Names::load(space, self.extents(space, node)?, size);
-            self.names = Some(Box::new(names.map_err(|damage| damage.of_object(space.name()))?));
+            self.names = Some(Box::new(names.map_err(|damage| node.damaged(space, damage))?));
         }
         Ok(self.names.as_mut().expect("it was loaded"))
     }

@@ -129,7 +129,7 @@ fn charge_removal(change: &mut Change<'_>, node: &Node, pages: &[(u64, u64)]) {
 /// Every run of pages that the file has.
 pub(crate) fn pages(core: &Core, node: &Node, state: &mut NodeState) -> Result<Vec<(u64, u64)>> {
     let mut pages = state.extents(core, node)?.all_pages();
-    let xattrs = xattr::run(Pages::of(core.object()), node.at).map_err(|damage| damage.of_object(core.name()))?;
+    let xattrs = xattr::run(Pages::of(core.object()), node.at).map_err(|damage| node.damaged(core, damage))?;
     pages.extend(xattrs.map(|(page, count, _)| (page, count)));
     Ok(pages)
 }

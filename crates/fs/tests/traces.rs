@@ -46,7 +46,19 @@ fn trace_after(
     before: impl FnOnce(&Volume),
     body: impl FnOnce(&Volume),
 ) -> String {
-    let image = Image::zeroed(128 << 10).with_max(4 << 20).then(|media| {
+    traced(&image(checksums, |volume| before(&volume)), |tracer| {
+        let open = |media| {
+            let store = Store::attach(media).unwrap();
+            Volume::open_with(store.object("volume").unwrap(), &opened).unwrap()
+        };
+        tracer.run_after(open, |_, volume| body(&volume))
+    })
+}
+
+/// A closed store with a volume that the functions above describe; `before` acts on it, and closes
+/// it if it is to be closed.
+fn image(checksums: bool, before: impl FnOnce(Volume)) -> Image {
+    Image::zeroed(128 << 10).with_max(4 << 20).then(|media| {
         let format = FormatOptions { log_len: 0, identity: Some([7; 16]) };
         let store = Store::format(media, &format).unwrap();
         let options = VolumeOptions { lanes: 1, span: Some(2 << 20), clock, checksums, ..VolumeOptions::default() };
@@ -66,24 +78,23 @@ fn trace_after(
             make(NOTES, "part", FileKind::Regular, &[5; 5000]),
         ];
         assert_eq!(made, [NOTES, SMALL, THREE, ONE, PART]);
-        before(&volume);
-        drop(volume);
+        before(volume);
         store.close().unwrap();
-    });
+    })
+}
+
+/// The trace that `run` makes with the parts of a volume named.
+fn traced(image: &Image, run: impl FnOnce(Tracer) -> String) -> String {
     let object = Store::attach(image.media()).unwrap().object("volume").unwrap();
     let page = |number: u64| object.prime().get() + number * layout::PAGE;
-    let mut tracer = Tracer::new(&image)
+    let mut tracer = Tracer::new(image)
         .label("lane", page(layout::LANES_PAGE)..page(layout::LANES_PAGE + 1))
         .label("pages", page(5 + layout::GROUP_PAGES)..object.backed().get());
     for number in 1..layout::GROUP_INODES {
         let at = page(5) + number * layout::INODE;
         tracer = tracer.label(format!("inode {number}"), at..at + layout::INODE);
     }
-    let open = |media| {
-        let store = Store::attach(media).unwrap();
-        Volume::open_with(store.object("volume").unwrap(), &opened).unwrap()
-    };
-    tracer.run_after(open, |_, volume| body(&volume))
+    run(tracer)
 }
 
 fn golden(name: &str, body: impl FnOnce(&Volume)) {
@@ -121,6 +132,22 @@ fn a_link() {
 fn a_symbolic_link() {
     let new = NewFile { target: b"today", ..NewFile::new(FileKind::Link, 0o777) };
     golden("symlink", |volume| assert_eq!(volume.make(NOTES, b"new", &new).unwrap(), Ino(7)));
+}
+
+#[test]
+fn a_device() {
+    let new = NewFile { device: 0x0501, ..NewFile::new(FileKind::CharDevice, 0o600) };
+    golden("mknod", |volume| assert_eq!(volume.make(NOTES, b"new", &new).unwrap(), Ino(7)));
+}
+
+/// The file leaves the list of orphans with its first name.
+#[test]
+fn a_first_name() {
+    let new = NewFile::new(FileKind::Regular, 0o600);
+    golden("link_unnamed", |volume| {
+        let held = volume.make_unnamed(&new).unwrap();
+        volume.link(held.ino(), NOTES, b"new").unwrap();
+    });
 }
 
 /// The last holder's end frees the file.
@@ -238,6 +265,12 @@ fn a_write_of_a_few_bytes_of_a_page() {
     golden("write_in_page", |volume| volume.write(ONE, 20, &[6; 64]).unwrap());
 }
 
+/// The rest of the last page becomes zeros, and the pages between stay a hole.
+#[test]
+fn a_write_behind_the_end() {
+    golden("write_behind", |volume| volume.write(PART, 20_000, &[6; 64]).unwrap());
+}
+
 #[test]
 fn a_write_to_a_small_file() {
     golden("write_small", |volume| volume.write(SMALL, 2, b"call").unwrap());
@@ -314,6 +347,15 @@ fn a_quota() {
     golden("quota", |volume| volume.set_quota(QuotaKind::User, 5, &limits).unwrap());
 }
 
+#[test]
+fn limits_that_are_removed() {
+    let limits = QuotaLimits { inodes: QuotaLimit { hard: 5, ..QuotaLimit::default() }, ..QuotaLimits::default() };
+    let opened = OpenVolume { clock, ..Default::default() };
+    let before = |volume: &Volume| volume.set_quota(QuotaKind::Group, 5, &limits).unwrap();
+    let body = |volume: &Volume| volume.remove_quotas().unwrap();
+    assert_golden("testdata/quotas_remove.trace", &trace_after(opened, false, before, body));
+}
+
 /// A file that is charged is written with the same stores.
 #[test]
 fn an_append_that_is_charged() {
@@ -351,6 +393,50 @@ fn a_smaller_size() {
 fn other_attributes() {
     let set = SetAttributes { permissions: Some(0o600), uid: Some(5), ..SetAttributes::default() };
     golden("set_attributes", |volume| volume.set_attributes(SMALL, &set).unwrap());
+}
+
+/// Its free pages and its inodes are saved.
+#[test]
+fn a_closing() {
+    let opened = OpenVolume { clock, ..Default::default() };
+    let closing = traced(&image(false, drop), |tracer| {
+        let open = |media| Volume::open_with(Store::attach(media).unwrap().object("volume").unwrap(), &opened).unwrap();
+        tracer.run_after(open, |_, volume| volume.close().unwrap())
+    });
+    assert_golden("testdata/close.trace", &closing);
+}
+
+/// The saved state is used up, and the opening counted. A recovery fences once more.
+#[test]
+fn an_opening() {
+    let opened = OpenVolume { clock, ..Default::default() };
+    let open = |before: fn(Volume)| {
+        traced(&image(false, before), |tracer| {
+            let attach = |media| Store::attach(media).unwrap();
+            let open = |store: Store| drop(Volume::open_with(store.object("volume").unwrap(), &opened).unwrap());
+            tracer.run_after(attach, |_, store| open(store))
+        })
+    };
+    assert_golden("testdata/open_closed.trace", &open(|volume| volume.close().unwrap()));
+    assert_golden("testdata/open.trace", &open(drop));
+}
+
+/// The object of the volume is visible last.
+#[test]
+fn a_new_volume() {
+    let format = FormatOptions { log_len: 0, identity: Some([7; 16]) };
+    let store = Image::zeroed(128 << 10)
+        .with_max(4 << 20)
+        .then(|media| Store::format(media, &format).unwrap().close().unwrap());
+    let options =
+        VolumeOptions { lanes: 1, span: Some(2 << 20), uuid: Some([1; 16]), clock, ..VolumeOptions::default() };
+    let made = Tracer::new(&store).run_after(
+        |media| Store::attach(media).unwrap(),
+        |_, store| {
+            Volume::create(&store, "volume", &options).unwrap();
+        },
+    );
+    assert_golden("testdata/create.trace", &made);
 }
 
 /// Seals the file of three pages.

@@ -1,13 +1,14 @@
 //! Options of a mount, by the names that mount(8) knows.
 
 use crate::{Error, Result};
-use everbyte_posix::{AccessTimes, FilesOptions};
+use everbyte_posix::{AccessTimes, FilesOptions, OnDamage};
 use fuser::MountOption;
 use std::time::Duration;
 
 /// The options, for messages.
 pub(crate) const NAMES: &str = "ro, rw, sync, async, relatime, strictatime, noatime, nodiratime, atime, exec, noexec, \
-     suid, nosuid, dev, nodev, allow_other, private, nonempty, writeback, commit=SECONDS, threads=N";
+     suid, nosuid, dev, nodev, allow_other, private, nonempty, writeback, commit=SECONDS, threads=N, errors=continue, \
+     errors=remount-ro, errors=stop";
 
 /// The time in which changes get durable without a call for it, as in other file systems.
 const COMMIT: Duration = Duration::from_secs(5);
@@ -20,7 +21,7 @@ const OF_OTHERS: [&str; 4] = ["x-", "X-", "comment=", "user="];
 /// Options of a mount.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
-    /// Options of using the volume: read-only, synchronous, times of reads.
+    /// Options of using the volume: read-only, synchronous, times of reads, the effect of damage.
     pub files: FilesOptions,
     /// The kernel collects writes and hands them over later: what `fsync` has not covered is lost
     /// when the machine or the daemon dies, on every backend.
@@ -88,6 +89,10 @@ impl MountOptions {
                 "strictatime" => files.access_times = AccessTimes::Strict,
                 "noatime" => files.access_times = AccessTimes::Never,
                 "nodiratime" => files.access_times = AccessTimes::NeverOfDirectories,
+                // As ext4 has them, which stops the machine in place of the volume.
+                "errors=continue" => files.on_damage = OnDamage::Continue,
+                "errors=remount-ro" => files.on_damage = OnDamage::ReadOnly,
+                "errors=stop" => files.on_damage = OnDamage::Stop,
                 "exec" => options.noexec = false,
                 "noexec" => options.noexec = true,
                 "suid" => options.suid = true,
@@ -146,6 +151,11 @@ mod tests {
         for word in ["commit=", "commit=-1", "commit=99999999999", "threads=0", "threads=65", "threads=2x"] {
             assert!(matches!(MountOptions::parse(word), Err(Error::BadOption { option }) if option == word));
         }
+        let on_damage = |list: &str| MountOptions::parse(list).unwrap().files.on_damage;
+        assert_eq!(on_damage("ro"), OnDamage::Continue);
+        assert_eq!(on_damage("errors=continue,errors=remount-ro"), OnDamage::ReadOnly);
+        assert_eq!(on_damage("errors=remount-ro,errors=stop"), OnDamage::Stop);
+        assert!(MountOptions::parse("errors=panic").is_err());
         let of_fstab = "defaults,nofail,noauto,_netdev,users,user=mary,x-systemd.automount,comment=old,ro";
         assert!(MountOptions::parse(of_fstab).unwrap().files.read_only);
     }

@@ -67,8 +67,9 @@ impl OpenFile {
             return Err(Errno::ENODEV.into());
         }
         let description = &*self.description;
-        description.files().change(self.path(), |volume| {
-            let ino = self.ino();
+        let files = description.files();
+        files.logged(self.path(), || {
+            let (volume, ino) = (files.volume(), self.ino());
             drop_set_ids(&description.user, volume, ino, description.held.permissions())?;
             let changed = match change {
                 Change::Allocate(mode) => volume.allocate(ino, at, len, mode),
@@ -76,7 +77,8 @@ impl OpenFile {
                 Change::Insert => volume.insert(ino, at, len),
             };
             Ok(changed?)
-        })
+        })?;
+        self.written()
     }
 
     /// Copies bytes of a file to another one, or to another place of it; returns their number,

@@ -346,6 +346,9 @@ pub(crate) fn set_access_list(user: &User, volume: &Volume, file: &Owner, acl: O
 
 /// Sets or removes the list that new files in a directory inherit.
 pub(crate) fn set_default_list(user: &User, volume: &Volume, file: &Owner, acl: Option<&Acl>) -> Result<()> {
+    if file.kind == FileKind::Link {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
     if file.kind != FileKind::Directory {
         return if acl.is_some() { Err(Errno::EACCES.into()) } else { Ok(()) };
     }

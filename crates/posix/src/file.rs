@@ -212,8 +212,12 @@ impl OpenFile {
             Seek::Current(by) => from(*offset, by)?,
             _ if self.kind() == FileKind::Directory => return Err(Errno::EINVAL.into()),
             Seek::End(by) => from(self.description.held.size(), by)?,
-            Seek::Data(at) => volume.next_data(self.ino(), at)?.ok_or(Errno::ENXIO)?,
-            Seek::Hole(at) => volume.next_hole(self.ino(), at)?.ok_or(Errno::ENXIO)?,
+            Seek::Data(at) => {
+                self.files().logged(self.path(), || Ok(volume.next_data(self.ino(), at)?))?.ok_or(Errno::ENXIO)?
+            }
+            Seek::Hole(at) => {
+                self.files().logged(self.path(), || Ok(volume.next_hole(self.ino(), at)?))?.ok_or(Errno::ENXIO)?
+            }
         };
         // Cookies of directories have 64 bits.
         if new > FILE_MAX && self.kind() != FileKind::Directory {

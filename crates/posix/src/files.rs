@@ -252,8 +252,13 @@ impl Files {
 
     #[cold]
     fn failed(&self, path: &[u8], error: &Error) {
-        let (name, path) = (self.volume().object().name(), String::from_utf8_lossy(path));
-        (self.options().log)(&format!("volume `{name}`: `{}`: {error}", path.escape_debug()));
+        let name = self.volume().object().name();
+        let line = match path {
+            // A file that was opened by its number, as a mount does: the error has that.
+            [] => format!("volume `{name}`: {error}"),
+            path => format!("volume `{name}`: `{}`: {error}", String::from_utf8_lossy(path).escape_debug()),
+        };
+        (self.options().log)(&line);
         if error.kind() == ErrorKind::Poisoned {
             self.0.poisoned.store(true, Ordering::Release);
         }

@@ -118,7 +118,7 @@ impl Get<'_> {
         Ok(true)
     }
 
-    /// Copies the bytes of a file; pages of zeros become holes.
+    /// Copies the bytes of a file; holes are passed over, and pages of zeros become holes.
     fn content(&mut self, found: &Attributes, part: &Path) -> Result<(), Failure> {
         let failed = |error: io::Error| Failure::system("write", part, error);
         let file = File::options().write(true).create_new(true).mode(0o600).open(part).map_err(failed)?;
@@ -126,6 +126,9 @@ impl Get<'_> {
         let mut bytes = vec![0; CHUNK];
         let mut at = 0;
         while at < found.size {
+            let data = self.volume.next_data(found.ino, at)?.map_or(found.size, |data| data.min(found.size));
+            self.copied.bytes += data - at;
+            at = data;
             let count = self.volume.read(found.ino, at, &mut bytes)?;
             if count == 0 {
                 break; // it was made shorter meanwhile

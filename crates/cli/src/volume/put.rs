@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 
 /// Bytes that are read at a time.
@@ -41,9 +41,13 @@ pub(crate) fn put(
     progress: &dyn Fn(&Copied) -> Result<(), Failure>,
     changed: &dyn Fn(Changed<'_>),
 ) -> Result<Copied, Failure> {
-    let absolute = source.canonicalize().map_err(|error| Failure::system("open", source, error))?;
-    let name = source.file_name().or_else(|| absolute.file_name());
-    let Some(name) = name else {
+    // A path such as `..` has the name of the directory that it leads to. Others are not resolved:
+    // a symbolic link is copied as it is, also one that leads nowhere.
+    let absolute = match source.file_name() {
+        Some(_) => source.to_path_buf(),
+        None => source.canonicalize().map_err(|error| Failure::system("open", source, error))?,
+    };
+    let Some(name) = absolute.file_name() else {
         return Err(Failure::Words(format!("{}: name a file or a directory that has a name", source.display())));
     };
     let mut put = Put {
@@ -134,14 +138,17 @@ impl Put<'_> {
         }
     }
 
-    /// Copies the bytes of a file; pages of zeros become holes.
+    /// Copies the bytes of a file; holes are passed over, and pages of zeros become holes.
     fn content(&mut self, source: &Path, ino: Ino, len: u64) -> Result<(), Failure> {
         let failed = |error| Failure::system("read", source, error);
-        let mut file = File::open(source).map_err(failed)?;
+        let file = File::open(source).map_err(failed)?;
         let mut bytes = vec![0; CHUNK];
         let mut at = 0;
         loop {
-            let count = fill(&mut file, &mut bytes).map_err(failed)?;
+            let data = next_data(&file, at).map_err(failed)?;
+            self.copied.bytes += data - at;
+            at = data;
+            let count = fill(&file, at, &mut bytes).map_err(failed)?;
             let mut page = 0;
             while page < count {
                 // Runs of pages that are zeros, and runs of pages that are not.
@@ -231,13 +238,26 @@ impl Put<'_> {
     }
 }
 
-/// Reads until `into` is full or the file ends.
-fn fill(file: &mut File, into: &mut [u8]) -> io::Result<usize> {
+/// The start of the page that has the next data of a file at or behind `at`; its end where there
+/// is none. A file system that does not tell holes has data everywhere.
+fn next_data(file: &File, at: u64) -> io::Result<u64> {
+    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(at)) {
+        Ok(data) => Ok((data & !4095).max(at)),
+        Err(rustix::io::Errno::NXIO) => Ok(file.metadata()?.len().max(at)),
+        Err(rustix::io::Errno::INVAL) => Ok(at),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Reads from `at` on until `into` is full or the file ends.
+fn fill(file: &File, at: u64, into: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < into.len() {
-        match io::Read::read(file, &mut into[done..])? {
-            0 => break,
-            count => done += count,
+        match file.read_at(&mut into[done..], at + done as u64) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            Err(error) => return Err(error),
         }
     }
     Ok(done)

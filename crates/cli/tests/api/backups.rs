@@ -27,6 +27,38 @@ fn a_backup_and_its_increment_are_restored() {
     place.good(&["check", "b.store", "--deep"]);
 }
 
+/// A volume with a snapshot: the increment has the pages that changed alone, and both are restored.
+#[test]
+fn a_volume_is_restored_from_an_increment() {
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home"]);
+    let large: Vec<u8> = (0..300_000_u32).map(|number| (number % 251) as u8).collect();
+    fs::write(place.path("large"), &large).unwrap();
+    fs::write(place.path("note"), "monday").unwrap();
+    place.good(&["fs", "put", "large", "note", "home"]);
+    place.good(&["fs", "snapshot", "create", "home", "kept"]);
+    place.good(&["backup", "everbyte.store", "monday"]);
+    fs::write(place.path("note"), "tuesday").unwrap();
+    place.good(&["fs", "put", "--replace", "note", "home"]);
+    let said = place.good(&["backup", "everbyte.store", "tuesday", "--since", "monday", "--json"]);
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert!(said["stored"].as_u64().is_some_and(|stored| stored > 0 && stored < 73), "no page of `large`: {said}");
+    for (files, note) in [(&["monday"][..], "monday"), (&["monday", "tuesday"], "tuesday")] {
+        place.good(&[&["restore"], files, &["again.store"]].concat());
+        let get = |from: &str, words: &[&str]| {
+            let get = ["fs", "get", "--replace", "--store", "again.store"];
+            place.good(&[&get, words, &[from, "copy"]].concat());
+            fs::read(place.path("copy")).unwrap()
+        };
+        assert_eq!(get("home:/note", &[]), note.as_bytes());
+        assert!(get("home:/large", &[]) == large);
+        assert_eq!(get("home:/note", &["--snapshot", "kept"]), b"monday");
+        let said = place.good(&["fs", "fsck", "home", "--store", "again.store"]);
+        assert_eq!(said, "volume home is whole: nothing was interrupted\n");
+        fs::remove_file(place.path("again.store")).unwrap();
+    }
+}
+
 #[test]
 fn what_cannot_be_backed_up_or_restored_is_told() {
     let place = Place::with_store();

@@ -13,6 +13,7 @@ mod copies;
 mod deep;
 mod dump;
 mod engines;
+mod kills;
 mod kv;
 mod kv_dump;
 mod look;

@@ -85,6 +85,87 @@ fn a_tree_goes_into_a_volume_and_out_of_it() {
     place.bad(&["fs", "ls", "kv:/"], 3, &["kv"]);
 }
 
+/// Both kinds of lists, with the mode that one of them rules.
+#[test]
+fn access_lists_go_into_a_volume_and_out_of_it() {
+    const ACCESS: &str = "system.posix_acl_access";
+    const DEFAULT: &str = "system.posix_acl_default";
+    let entry =
+        |tag: u16, bits: u16, id: u32| [&tag.to_le_bytes()[..], &bits.to_le_bytes(), &id.to_le_bytes()].concat();
+    // Owner rw-, user 5 r-x, group ---, mask r-x, other ---.
+    let list = [(1, 6, u32::MAX), (2, 5, 5), (4, 0, u32::MAX), (16, 5, u32::MAX), (32, 0, u32::MAX)];
+    let list: Vec<u8> =
+        [2, 0, 0, 0].into_iter().chain(list.iter().flat_map(|&(tag, bits, id)| entry(tag, bits, id))).collect();
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home"]);
+    fs::create_dir(place.path("folder")).unwrap();
+    fs::write(place.path("folder/file"), "secret").unwrap();
+    for (path, name) in [("folder/file", ACCESS), ("folder", DEFAULT)] {
+        if rustix::fs::lsetxattr(place.path(path), name, &list, rustix::fs::XattrFlags::empty()).is_err() {
+            eprintln!("skipped: the file system of the test has no access control lists");
+            return;
+        }
+    }
+    place.good(&["fs", "put", "folder", "home"]);
+    place.good(&["fs", "get", "home:/folder", "copy"]);
+    let found = |path: &str, name: &str| {
+        let mut value = [0; 100];
+        rustix::fs::lgetxattr(place.path(path), name, &mut value[..]).map(|len| value[..len].to_vec())
+    };
+    assert_eq!(found("copy/file", ACCESS), Ok(list.clone()));
+    assert_eq!(found("copy", DEFAULT), Ok(list));
+    assert!(found("copy", ACCESS).is_err() && found("copy/file", DEFAULT).is_err());
+    assert_eq!(fs::metadata(place.path("copy/file")).unwrap().mode() & 0o7777, 0o650);
+}
+
+/// A link is copied as it is; a path without a name of its own has that of its directory.
+#[test]
+fn a_link_that_leads_nowhere_is_copied() {
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home"]);
+    symlink("nowhere", place.path("link")).unwrap();
+    fs::create_dir_all(place.path("outer/inner")).unwrap();
+    symlink("nowhere", place.path("outer/link")).unwrap();
+    assert!(place.good(&["fs", "put", "link", "home"]).starts_with("copied 1 files, 0 directories"));
+    assert!(place.good(&["fs", "put", "outer/inner/..", "home"]).contains("2 directories"));
+    assert_eq!(place.good(&["fs", "ls", "home"]), "link\nouter\n");
+    for from in ["home:/link", "home:/outer/link"] {
+        place.good(&["fs", "get", from, "copy"]);
+        assert_eq!(fs::read_link(place.path("copy")).unwrap(), Path::new("nowhere"));
+        fs::remove_file(place.path("copy")).unwrap();
+    }
+}
+
+/// Neither way reads a hole, which would take minutes.
+#[test]
+fn a_file_of_a_tebibyte_is_copied_by_its_data() {
+    use std::os::unix::fs::FileExt;
+    const TIB: u64 = 1 << 40;
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home"]);
+    let source = File::create(place.path("sparse")).unwrap();
+    if source.set_len(TIB + 5).is_err() {
+        eprintln!("skipped: the file system of the test has no files of a tebibyte");
+        return;
+    }
+    for at in [4090, TIB / 2, TIB - 3] {
+        source.write_all_at(b"edge", at).unwrap();
+    }
+    assert!(place.good(&["fs", "put", "sparse", "home"]).ends_with(&format!("{} bytes\n", TIB + 5)));
+    assert!(place.good(&["fs", "get", "home:/sparse", "copy"]).ends_with(&format!("{} bytes\n", TIB + 5)));
+    let copy = File::open(place.path("copy")).unwrap();
+    let found = copy.metadata().unwrap();
+    assert!(found.len() == TIB + 5 && found.blocks() < 1000, "{found:?}");
+    for (at, expected) in
+        [(0, &[0; 8]), (4088, b"\0\0edge\0\0"), (TIB / 2, b"edge\0\0\0\0"), (TIB - 3, b"edge\0\0\0\0")]
+    {
+        let mut bytes = [0; 8];
+        copy.read_exact_at(&mut bytes, at).unwrap();
+        assert_eq!(&bytes, expected, "at {at}");
+    }
+    assert_eq!(place.good(&["fs", "fsck", "home"]), "volume home is whole: nothing was interrupted\n");
+}
+
 /// Nor does it change the file, or what a link leads to.
 #[test]
 fn a_directory_is_not_put_where_a_file_is() {

@@ -110,7 +110,7 @@ pub(super) fn to_pages(core: &Core, node: &Node, state: &mut NodeState) -> Resul
     }
     state.extents = Some(match Extents::load(Pages::of(core.object()), node.at) {
         Ok(loaded) => loaded.extents,
-        Err(damage) => return Err(damage.of_object(core.name()).into()),
+        Err(damage) => return Err(node.damaged(core, damage)),
     });
     Ok(())
 }

@@ -137,7 +137,7 @@ impl Replaced {
     /// # Errors
     /// [`Error::TooLarge`], [`Error::NoSpace`]; [`Error::Damaged`] if the old run is damaged.
     pub(crate) fn write(core: &Core, node: &Node, words: &mut Change<'_>, all: &Xattrs) -> Result<Replaced> {
-        let old = run::run(Pages::of(core.object()), node.at).map_err(|damage| damage.of_object(core.name()))?;
+        let old = run::run(Pages::of(core.object()), node.at).map_err(|damage| node.damaged(core, damage))?;
         let new = write_run(core, all)?;
         let count = |run: Option<u64>| run.map_or(0, |count| count as i64);
         let more = count(new.as_ref().map(|new| new.count)) - count(old.map(|(_, count, _)| count));
@@ -176,5 +176,5 @@ pub(crate) fn write_run(core: &Core, all: &Xattrs) -> Result<Option<Fresh<NewAtt
 }
 
 pub(crate) fn load(space: &Space, node: &Node) -> Result<Xattrs> {
-    read(Pages::of(space.object()), node.at).map_err(|damage| damage.of_object(space.name()).into())
+    read(Pages::of(space.object()), node.at).map_err(|damage| node.damaged(space, damage))
 }

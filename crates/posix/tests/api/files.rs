@@ -1,7 +1,7 @@
 //! Options of a volume in use, and what of it is durable when.
 
 use crate::{MAKE, files, make, root, store, volume};
-use everbyte_fs::Volume;
+use everbyte_fs::{SealCursor, StepLimits, Volume};
 use everbyte_media::{BackendChoice, Options};
 use everbyte_posix::{AllocateMode, Errno, Files, FilesOptions, OpenFlags, RenameFlags, Rights, Seek};
 use everbyte_store::{CreateOptions, OpenOptions, Store};
@@ -32,6 +32,7 @@ fn a_read_only_volume_refuses_changes() {
         process.set_mode("f", 0o600),
         process.truncate("f", 0),
         process.access("f", Rights::WRITE),
+        files.seal_step(&mut SealCursor::default(), &StepLimits::default()).map(drop),
     ];
     refused.into_iter().for_each(|refused| assert_eq!(refused.unwrap_err(), Errno::EROFS));
     assert_eq!(process.status("f").unwrap(), before, "no time has changed");
@@ -179,8 +180,11 @@ fn on_a_disk_calls_are_durable_when_they_say_so() {
         let second = process.open("second", MAKE | OpenFlags::DSYNC, 0o644).unwrap();
         second.write(b"333").unwrap();
         cuts.expect(&[("first", Some(2)), ("second", Some(3))]); // with all that came before it
+        second.allocate(AllocateMode::empty(), 0, 3 * 4096).unwrap();
+        cuts.expect(&[("second", Some(3 * 4096))]);
         process.rename("second", "third", RenameFlags::empty()).unwrap();
-        let (old, new) = if sync { (None, Some(3)) } else { (Some(3), None) };
+        let allocated = Some(3 * 4096);
+        let (old, new) = if sync { (None, allocated) } else { (allocated, None) };
         cuts.expect(&[("second", old), ("third", new)]);
         drop(process.open_handle(&process.handle("first").unwrap(), OpenFlags::RDWR | OpenFlags::TRUNC).unwrap());
         cuts.expect(&[("first", if sync { Some(0) } else { Some(2) })]);

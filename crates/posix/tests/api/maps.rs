@@ -61,6 +61,7 @@ fn mappings_are_refused_as_linux_refuses_them() {
     let errno = |flags: OpenFlags, options: &MapOptions| open("f", flags).map(0, 1, options).unwrap_err().errno();
     assert_eq!(errno(OpenFlags::empty(), &WRITABLE), Errno::EACCES);
     assert_eq!(errno(OpenFlags::WRONLY, &WRITABLE), Errno::EACCES);
+    assert_eq!(errno(OpenFlags::WRONLY, &READABLE), Errno::EACCES);
     assert_eq!(errno(OpenFlags::PATH, &READABLE), Errno::EACCES);
     process.make_directory("d", 0o755).unwrap();
     assert_eq!(open("d", OpenFlags::empty()).map(0, 1, &READABLE).unwrap_err(), Errno::ENODEV);

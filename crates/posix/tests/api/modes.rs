@@ -205,4 +205,19 @@ fn limits_and_rights_of_attributes() {
     process.set_mode("d", 0o1777).unwrap();
     assert_eq!(set("d", 2).unwrap_err(), Errno::EPERM);
     assert_eq!(process.xattr("d", b"user.a").unwrap(), [1]);
+    // A symbolic link itself has neither lists nor attributes of users.
+    process.make_link("d", "link").unwrap();
+    assert_eq!(process.link_xattr("link", b"user.a").unwrap_err(), Errno::ENODATA);
+    let set = |name: &[u8], value: &[u8]| process.set_link_xattr("link", name, value, SetXattr::Any);
+    assert_eq!(set(b"user.a", &[1]).unwrap_err(), Errno::EPERM);
+    let list = Acl::of_mode(0o700).bytes();
+    for name in [&b"system.posix_acl_access"[..], b"system.posix_acl_default"] {
+        assert_eq!(set(name, &list).unwrap_err(), Errno::EOPNOTSUPP);
+        assert_eq!(process.link_xattr("link", name).unwrap_err(), Errno::EOPNOTSUPP);
+        assert_eq!(process.remove_link_xattr("link", name).unwrap_err(), Errno::EOPNOTSUPP);
+    }
+    set(b"trusted.a", b"kept").unwrap();
+    assert_eq!(process.link_xattrs("link").unwrap(), [b"trusted.a"]);
+    assert_eq!(member.link_xattrs("link").unwrap().len(), 0);
+    assert_eq!(member.link_xattr("link", b"trusted.a").unwrap_err(), Errno::ENODATA);
 }

@@ -112,6 +112,21 @@ fn a_handle_outlives_names() {
     let mut bytes = [0; 3];
     process.open_handle(&handle, OpenFlags::empty()).unwrap().read(&mut bytes).unwrap();
     assert_eq!(&bytes, b"one");
+    // What a path is refused for, a handle is, too.
+    process.make_directory("d", 0o755).unwrap();
+    process.make_link("b", "link").unwrap();
+    process.make_node("pipe", FileKind::Pipe, 0o644, 0).unwrap();
+    for (path, flags, errno) in [
+        ("d", OpenFlags::RDWR, Errno::EISDIR),
+        ("d", OpenFlags::TRUNC, Errno::EISDIR),
+        ("b", OpenFlags::DIRECTORY, Errno::ENOTDIR),
+        ("link", OpenFlags::empty(), Errno::ELOOP),
+        ("pipe", OpenFlags::RDWR, Errno::ENXIO),
+    ] {
+        let handle = process.handle(path).unwrap();
+        assert_eq!(process.open_handle(&handle, flags).unwrap_err(), errno, "{path} {flags:?}");
+        process.open_handle(&handle, OpenFlags::PATH).unwrap();
+    }
     let user = files.process(User::new(7, 7)).unwrap();
     assert_eq!(user.open_handle(&handle, OpenFlags::empty()).unwrap_err(), Errno::EPERM);
     assert_eq!(process.open_handle(&handle, MAKE).unwrap_err(), Errno::EINVAL);
@@ -139,6 +154,16 @@ fn special_files_have_no_bytes() {
         process.open(name, OpenFlags::PATH, 0).unwrap();
     }
     assert_eq!(process.make_node("l", FileKind::Link, 0o644, 0).unwrap_err(), Errno::EINVAL);
+    // Devices are for root, but for the one that marks a removed name.
+    process.set_mode("/", 0o777).unwrap();
+    let user = process.files().process(User::new(7, 7)).unwrap();
+    let (char, block) = (FileKind::CharDevice, FileKind::BlockDevice);
+    for (kind, device) in [(char, 1), (block, 0), (block, 0x801)] {
+        assert_eq!(user.make_node("device", kind, 0o600, device).unwrap_err(), Errno::EPERM);
+    }
+    for (name, kind) in [("whiteout", char), ("pipe", FileKind::Pipe), ("socket", FileKind::Socket)] {
+        user.make_node(name, kind, 0o600, 0).unwrap();
+    }
     assert_eq!(process.make_node("d", FileKind::Directory, 0o644, 0).unwrap_err(), Errno::EPERM);
 }
 

@@ -51,6 +51,14 @@ fn reads_change_times_as_the_policy_says() {
             AccessTimes::NeverOfDirectories => [200, 200, 200 + DAY, 100],
         };
         assert_eq!(seen, expected, "{policy:?}");
+        let copied_at = |now: i64| {
+            at(now);
+            let [from, to] = ["f", "t"].map(|path| process.open(path, MAKE, 0o644).unwrap());
+            from.copy_range(0, &to, 0, 5).unwrap();
+            process.status("f").unwrap().accessed
+        };
+        let copied = copied_at(200 + 2 * DAY);
+        assert_eq!(copied, if policy == AccessTimes::Never { 100 } else { 200 + 2 * DAY }, "a copy reads its source");
         let changed = process.status("f").unwrap().changed;
         assert_eq!(changed, 100, "a read is no change");
         at(3 * DAY);

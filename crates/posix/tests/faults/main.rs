@@ -4,7 +4,8 @@
 use everbyte_fs::{Volume, VolumeOptions, layout};
 use everbyte_media::{BackendChoice, Media, OpenOptions as OpenMedia, Options};
 use everbyte_posix::{
-    AllocateMode, Errno, Files, FilesOptions, OnDamage, OpenFlags, Process, RenameFlags, Result, SetXattr, User,
+    AllocateMode, At, Errno, Files, FilesOptions, MapOptions, OnDamage, OpenFlags, Process, RenameFlags, Result, Seek,
+    SetXattr, User,
 };
 use everbyte_sim::{DiskCall, Image, RecordedDisk, fault_loop};
 use everbyte_store::{CLUSTER, CreateOptions, FormatOptions, Store};
@@ -24,6 +25,8 @@ fn root(volume: &Volume, options: FilesOptions) -> Process {
 }
 
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 fn lines() -> Vec<String> {
     std::mem::take(&mut LINES.lock().unwrap())
@@ -75,6 +78,56 @@ fn damage_is_told_once_a_call_and_rules_what_follows() {
             }
         }
     }
+}
+
+/// The extent of an open file is damaged: each call that needs it is one line with the path.
+#[test]
+fn calls_on_a_damaged_open_file_are_told() {
+    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+    let (store, volume) = create(media.clone());
+    let process = root(&volume, FilesOptions::default());
+    let other = process.open("other", MAKE, 0o644).unwrap();
+    other.write(b"bytes").unwrap();
+    let bad = process.open("bad", MAKE, 0o644).unwrap();
+    bad.write(&[7; 9000]).unwrap();
+    let ino = bad.ino();
+    drop((bad, other, process, volume)); // the index of its extents, too
+    let volume = Volume::open(store.object("home").unwrap()).unwrap();
+    let log = |line: &str| TOLD.lock().unwrap().push(line.into());
+    let process = root(&volume, FilesOptions { log, ..FilesOptions::default() });
+    let [bad, other] = ["bad", "other"].map(|name| process.open(name, OpenFlags::RDWR, 0).unwrap());
+    let inodes = volume.object().prime().get() + (layout::LANES_PAGE + 2 + 2) * layout::PAGE;
+    let place = inodes + ino.0 * layout::INODE + layout::inode::INLINE + 8;
+    let section = media.section(); // its pages are guarded
+    media.store(place, media.load(place) ^ 1 << 40);
+    drop(section);
+    let mut buffer = [0; 10];
+    let calls: [(&str, &mut dyn FnMut() -> Result<()>); 9] = [
+        ("read", &mut || bad.read_at(&mut buffer, 0).map(drop)),
+        ("write", &mut || bad.write_at(&[1; 9], 0).map(drop)),
+        ("seek to data", &mut || bad.seek(Seek::Data(0)).map(drop)),
+        ("seek to a hole", &mut || bad.seek(Seek::Hole(0)).map(drop)),
+        ("set_size", &mut || bad.set_size(1)),
+        ("allocate", &mut || bad.allocate(AllocateMode::empty(), 0, 4096)),
+        ("copy_range", &mut || bad.copy_range(0, &other, 0, 9000).map(drop)),
+        ("clone_range", &mut || bad.clone_range(0, &other, 0, 4096).map(drop)),
+        ("map", &mut || bad.map(0, 4096, &MapOptions::default()).map(drop)),
+    ];
+    for (name, call) in calls {
+        assert_eq!(call().unwrap_err(), Errno::EUCLEAN, "{name}");
+        let told = std::mem::take(&mut *TOLD.lock().unwrap());
+        assert_eq!(told.len(), 1, "{name}: {told:?}");
+        for part in ["home", "EUCLEAN", &format!("inode {ino}"), if name.contains("_range") { "other" } else { "bad" }]
+        {
+            assert!(told[0].contains(part), "{name}: {part}: {}", told[0]);
+        }
+    }
+    // By its number, as a mount opens files.
+    let bad = process.open(At::file(ino), OpenFlags::empty(), 0).unwrap();
+    assert_eq!(bad.read_at(&mut buffer, 0).unwrap_err(), Errno::EUCLEAN);
+    let told = std::mem::take(&mut *TOLD.lock().unwrap()).concat();
+    assert!(told.contains("home") && told.contains(&format!("inode {ino}")) && !told.contains("``"), "{told}");
+    other.read_at(&mut buffer, 0).unwrap();
 }
 
 /// A flipped bit of the word that leads to the directory above, which could lead in a circle: a
