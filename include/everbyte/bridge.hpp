@@ -52,7 +52,8 @@ struct pool_options {
 };
 
 /* A running transaction of one pool type; `Brand` is the type of its lambda. It exists as that
- * lambda's parameter alone. */
+ * lambda's parameter alone; one that is kept, and used after the outermost lambda or by another
+ * thread, is refused: `invalid`. */
 template <class Pool, class Brand>
 class transaction;
 
@@ -150,7 +151,7 @@ struct frame {
 
  private:
   void call(std::uint64_t number) {
-    Transaction in(number);
+    Transaction& in = Transaction::of(number);
     if constexpr (std::is_void_v<R>) {
       body(in);
     } else {
@@ -206,7 +207,7 @@ class vessel {
     using function = status(const void*, std::uint64_t, typename wire<A>::raw_type..., raw*);
     raw out;
     require<everbyte_library>(
-        table<everbyte_library>::template at<function>(First + Index)(everbyte_self_.get(), in.number_, wire<A>::to(arguments)..., &out));
+        table<everbyte_library>::template at<function>(First + Index)(everbyte_self_.get(), in.number(), wire<A>::to(arguments)..., &out));
     return wire<R>::template from<everbyte_library>(out);
   }
 
@@ -330,6 +331,7 @@ class pool {
 template <class Pool, class Brand>
 class transaction {
  public:
+  transaction() = delete;
   transaction(const transaction&) = delete;
   transaction& operator=(const transaction&) = delete;
   static void* operator new(std::size_t) = delete;
@@ -356,7 +358,7 @@ class transaction {
   template <class T>
   void destroy(pointer_t<T, Pool> object) {
     using function = bridge::status(const void*, std::uint64_t, std::uint64_t);
-    bridge::require<typename Pool::library>(call<function>(6)(Pool::open_.acquire(), number_, object.offset()));
+    bridge::require<typename Pool::library>(call<function>(6)(Pool::open_.acquire(), number(), object.offset()));
   }
 
  private:
@@ -367,7 +369,11 @@ class transaction {
   template <class, class, class>
   friend class changing;
 
-  explicit transaction(std::uint64_t number) : number_(number) {}
+  /* The number of a transaction is its address: no object is there and no byte of it is read. No
+   * other one in the process has it or had it, so the library tells one that was kept from that
+   * which runs, even if both have been parameters at one place of the stack. */
+  static transaction& of(std::uint64_t number) { return *reinterpret_cast<transaction*>(number); }
+  std::uint64_t number() const { return reinterpret_cast<std::uint64_t>(this); }
 
   template <class T>
   pointer_t<T, Pool> kept(const T& value) {
@@ -375,7 +381,7 @@ class transaction {
     bridge::raw_object object = bridge::raw_of<T, Pool>(bytes);
     const void* at = nullptr;
     using function = bridge::status(const void*, std::uint64_t, const bridge::raw_object*, const void**);
-    bridge::require<typename Pool::library>(call<function>(5)(Pool::open_.acquire(), number_, &object, &at));
+    bridge::require<typename Pool::library>(call<function>(5)(Pool::open_.acquire(), number(), &object, &at));
     return pointer_t<T, Pool>(static_cast<const T*>(at));
   }
 
@@ -386,10 +392,8 @@ class transaction {
 
   void log(const void* at, std::size_t size) {
     using function = bridge::status(std::uint64_t, const void*, std::size_t);
-    bridge::require<typename Pool::library>(call<function>(7)(number_, at, size));
+    bridge::require<typename Pool::library>(call<function>(7)(number(), at, size));
   }
-
-  std::uint64_t number_;
 };
 
 /* An object that the transaction `Brand` may change: its old bytes are in the log. */

@@ -11,7 +11,7 @@ use crate::handle::require_around;
 use crate::passed::require_place;
 use crate::{Fault, Returned};
 use everbyte_media::seeded;
-use everbyte_object::raw::{self, require_opener, running_number};
+use everbyte_object::raw::{self, require_opener, running_number, with_current};
 use everbyte_object::{In, Journal, Out, PoolTag};
 use std::marker::PhantomData;
 
@@ -80,7 +80,10 @@ pub(crate) fn part<G: PoolTag, O>(
     body: impl for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> Result<O, Fault>,
 ) -> Result<O, Fault> {
     let number = if seeded("bridge-number-trusted") { running_number::<G>() } else { number };
-    let ended = raw::part::<G, _, _>(number, |j| {
+    let here = 0u8;
+    let here = (&raw const here).addr();
+    let look = |begun| require_around::<G>(begun, here); // HANDLE-6
+    let ended = raw::part::<G, _, _>(number, look, |j| {
         require_opener(j)?; // CALL-3
         body(j)
     });
@@ -90,10 +93,12 @@ pub(crate) fn part<G: PoolTag, O>(
 /// CALL-2.
 #[inline]
 pub(crate) fn require_running<G: PoolTag>(number: u64) -> Result<(), Fault> {
-    match number != 0 && number == running_number::<G>() || seeded("bridge-number-trusted") {
-        true => Ok(()),
+    let here = 0u8;
+    let here = (&raw const here).addr();
+    with_current::<G, _>(|current| match number != 0 && number == current.number() || seeded("bridge-number-trusted") {
+        true => Ok(require_around::<G>(current.place().get(), here)), // HANDLE-6
         false => Err(stale::<G>()),
-    }
+    })
 }
 
 #[cold]

@@ -15,7 +15,7 @@ use crate::calls::guarded;
 use crate::passed::RawText;
 use crate::{Fault, fault::DONE};
 use everbyte_media::{ErrorKind, seeded};
-use everbyte_object::raw::{mark, number_of};
+use everbyte_object::raw::{mark, place_of};
 use everbyte_object::{Journal, MemPool};
 use parking_lot::Mutex;
 use std::cell::{Cell, RefCell};
@@ -81,7 +81,7 @@ pub(crate) struct Leaving {
 
 /// The objects that leave in one transaction, in order.
 struct Queue {
-    number: u64,
+    of: usize,
     leaving: Vec<Leaving>,
     /// How many have left.
     gone: usize,
@@ -103,17 +103,17 @@ thread_local! {
 /// # Errors
 /// If C++ has not begun that transaction.
 pub(crate) fn note<P: MemPool>(j: &Journal<P>, leaving: Leaving) -> Result<bool, Fault> {
-    let number = number_of(j);
+    let of = place_of(j);
     QUEUES.with_borrow_mut(|queues| {
         match mark(j).get() {
             QUEUED => {}
             BEGUN => {
-                queues.push(Queue { number, leaving: Vec::new(), gone: 0, offsets: BTreeSet::new() });
+                queues.push(Queue { of, leaving: Vec::new(), gone: 0, offsets: BTreeSet::new() });
                 mark(j).set(QUEUED);
             }
             _ => return Err(Fault::invalid("an object with a destructor is destroyed inside of `txn`")),
         }
-        let queue = queues.iter_mut().find(|queue| queue.number == number).expect("it is marked so");
+        let queue = queues.iter_mut().find(|queue| queue.of == of).expect("it is marked so");
         let is_first = queue.offsets.insert(leaving.offset) || seeded("bridge-destroyed-twice");
         if is_first {
             queue.leaving.push(leaving);
@@ -124,7 +124,8 @@ pub(crate) fn note<P: MemPool>(j: &Journal<P>, leaving: Leaving) -> Result<bool,
 
 /// An outermost transaction of C++, while its lambda and the destructors run.
 pub(crate) struct Outermost<'j> {
-    number: u64,
+    /// Its place on the stack.
+    of: usize,
     mark: &'j Cell<u8>,
     place: &'j Cell<usize>,
 }
@@ -135,8 +136,9 @@ impl<'j> Outermost<'j> {
     #[inline]
     pub(crate) fn begin<P: MemPool>(j: &'j Journal<P>, place: &'j Cell<usize>, here: usize) -> Outermost<'j> {
         mark(j).set(BEGUN);
-        place.set(here.min(number_of(j) as usize));
-        Outermost { number: number_of(j), mark: mark(j), place }
+        let of = place_of(j);
+        place.set(here.min(of));
+        Outermost { of, mark: mark(j), place }
     }
 
     /// Runs the destructors of all objects that leave (DROP-3).
@@ -159,7 +161,7 @@ impl<'j> Outermost<'j> {
 
     fn next(&self) -> Option<Leaving> {
         QUEUES.with_borrow_mut(|queues| {
-            let queue = queues.iter_mut().find(|queue| queue.number == self.number)?;
+            let queue = queues.iter_mut().find(|queue| queue.of == self.of)?;
             let next = queue.leaving.get(queue.gone).copied()?;
             queue.gone += 1;
             Some(next)
@@ -172,7 +174,7 @@ impl Drop for Outermost<'_> {
     fn drop(&mut self) {
         self.place.set(0);
         if self.mark.get() == QUEUED {
-            QUEUES.with_borrow_mut(|queues| queues.retain(|queue| queue.number != self.number));
+            QUEUES.with_borrow_mut(|queues| queues.retain(|queue| queue.of != self.of));
         }
     }
 }

@@ -23,11 +23,11 @@ use crate::fault::DONE;
 use crate::foreign::{CppObject, CppType};
 use crate::passed::{RawText, require_place};
 use everbyte_media::{ErrorKind, Options, chosen, seeded};
-use everbyte_object::raw::{Raw, base_of, number_of, require_opener, with_place};
+use everbyte_object::hidden::Current;
+use everbyte_object::raw::{Raw, base_of, require_opener, with_current};
 use everbyte_object::{Journal, MemPool, Out, PBTreeMap, PMutex, PRefCell, PSafe, PString, PVec, Pool, PoolTag, Root};
 use everbyte_store::{CreateOptions, Store};
 use parking_lot::Mutex;
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::path::Path;
@@ -384,11 +384,12 @@ pub(crate) fn require_around<G: PoolTag>(begun: usize, here: usize) {
 #[inline(never)] // a frame of its own
 fn is_inside<G: PoolTag>() -> bool {
     let here = 0u8;
-    with_place::<G, _>(|number, place| {
-        if number != 0 {
-            require_around::<G>(place.get(), (&raw const here).addr());
+    with_current::<G, _>(|current| {
+        let is_inside = current.number() != 0;
+        if is_inside {
+            require_around::<G>(current.place().get(), (&raw const here).addr());
         }
-        number != 0
+        is_inside
     })
 }
 
@@ -409,17 +410,17 @@ fn end_of_jump(pool: &str) -> ! {
 pub unsafe extern "C" fn transaction<G: PoolTag>(frame: *mut c_void, body: Option<Body>) -> u32 {
     let here = 0u8;
     let here = (&raw const here).addr();
-    let run = |number, place: &Cell<usize>| {
-        let is_outermost = number == 0;
+    let run = |current: &Current| {
+        let is_outermost = current.number() == 0;
         if !is_outermost {
-            require_around::<G>(place.get(), here); // HANDLE-6
+            require_around::<G>(current.place().get(), here); // HANDLE-6
         }
         let body = body.ok_or_else(|| Fault::invalid("a transaction has a body, not a null pointer"))?;
         let ended = Out::<G>::try_transaction(|j| {
             require_opener(j)?; // CALL-3
-            let outermost = is_outermost.then(|| Outermost::begin(j, place, here));
+            let outermost = is_outermost.then(|| Outermost::begin(j, current.place(), here));
             // SAFETY: the caller's.
-            let returned = unsafe { body(frame, number_of(j)) };
+            let returned = unsafe { body(frame, current.number()) };
             if let Err(error) = require_opener(j) {
                 end_of_child(&error);
             }
@@ -431,5 +432,5 @@ pub unsafe extern "C" fn transaction<G: PoolTag>(frame: *mut c_void, body: Optio
         });
         ended.map_err(Fault::of_transaction)
     };
-    guarded(|| with_place::<G, _>(run))
+    guarded(|| with_current::<G, _>(run))
 }

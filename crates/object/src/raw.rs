@@ -2,29 +2,28 @@
 //! damage it; and, for other languages, to addresses in a pool and to the running transaction.
 
 use crate::description::described;
-use crate::transaction::running;
+use crate::transaction::running::{self, Current};
 use crate::{In, Journal, MemPool, PSafe, PoolTag, Result, Root, TryError};
 use everbyte_store::Store;
 use std::cell::Cell;
 
-/// The number of this thread's running transaction under `G`, which no other transaction has that
-/// runs at the same time; 0 if there is none.
+/// The number of this thread's running transaction under `G`, which no other transaction of the
+/// process has or had; 0 if there is none.
 pub fn running_number<G: PoolTag>() -> u64 {
-    with_place::<G, _>(|number, _| number)
+    with_current::<G, _>(Current::number)
 }
 
-/// Runs `with` on [`running_number`], and on a word of this thread that the code of another
-/// language keeps from one transaction under `G` to the next. Neither lies in the transaction,
-/// which `longjmp` may have freed. The thread's variable is read once.
+/// Runs `with` on the words that this thread keeps for its transactions under `G`. The thread's
+/// variable is read once.
 #[inline(always)]
-pub fn with_place<G: PoolTag, O>(with: impl FnOnce(u64, &Cell<usize>) -> O) -> O {
-    running::with_place::<G, _>(with)
+pub fn with_current<G: PoolTag, O>(with: impl FnOnce(&Current) -> O) -> O {
+    G::current(with)
 }
 
-/// The number of a running transaction, as [`running_number`] answers it.
+/// The place of a running transaction on its thread's stack.
 #[inline]
-pub fn number_of<P: MemPool>(j: &Journal<P>) -> u64 {
-    j.running().id()
+pub fn place_of<P: MemPool>(j: &Journal<P>) -> usize {
+    j.running().id() as usize
 }
 
 /// A byte that the code of another language keeps with an outermost transaction; 0 at its
@@ -35,18 +34,19 @@ pub fn mark<P: MemPool>(j: &Journal<P>) -> &Cell<u8> {
 }
 
 /// Runs `body` as a part of this thread's running transaction under `G`, as a transaction inside of
-/// it, if it has that number; `None`, and nothing is run, if not. The thread's variable is read
-/// once.
+/// it, if it has that number; `None`, and nothing is run, if not. `look` is as in [`inside_or`].
+/// The thread's variable is read once.
 #[inline]
 pub fn part<G: PoolTag, O, E>(
     number: u64,
+    look: impl FnOnce(usize),
     body: impl for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> Result<O, E>,
 ) -> Option<Result<O, TryError<E>>> {
-    running::part::<G, _, _>(number, |running| body(&Journal::new(running)))
+    running::part::<G, _, _>(number, look, |running| body(&Journal::new(running)))
 }
 
 /// Runs `inside` as a part of this thread's running transaction under `G`, or `outside` if there is
-/// none. `look` gets the word of [`with_place`] before the transaction is read.
+/// none. `look` gets the word [`Current::place`] before the transaction is read.
 ///
 /// # Errors
 /// [`crate::Error::Busy`] inside of a check; [`crate::Error::Panicked`] and the engine's errors, of

@@ -1,7 +1,7 @@
 // Bad days: `bad_days STORE full`, a pool without room; `exit`, a program that ends in a lambda;
 // `fork`, children outside of a lambda, in one, and at the end of a pool; `constructor`, one that
-// throws; `jump`, `jump_read`, `jump_close` and `leave`, a lambda that is left by `longjmp` and by
-// `pthread_exit`, and `after`, what those leave.
+// throws; `jump`, `jump_read`, `jump_use`, `jump_close` and `leave`, a lambda that is left by
+// `longjmp` and by `pthread_exit`, and `after`, what those leave.
 #include "archive.hpp"
 #include "shop.hpp"
 
@@ -11,6 +11,7 @@
 #include <csetjmp>
 #include <csignal>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -104,10 +105,12 @@ void a_constructor_may_throw(const shop& pool) {
 }
 
 std::jmp_buf before_the_lambda;
+std::function<void()> uses_it;
 
 [[gnu::noinline]] void jump_out(const shop::counter& counter) {
   shop::txn([&](auto& t) {
     counter.add(t, 100);
+    uses_it = [&] { counter.add(t, 1); };  // everbyte: allow(kept) its use ends the program
     std::longjmp(before_the_lambda, 1);
   });
 }
@@ -120,11 +123,12 @@ std::jmp_buf before_the_lambda;
 }
 
 // The next transaction ends the program: it would be a part of the one that was left. So do the
-// next reading and the end of the pool.
+// next reading, a use of the transaction that was left, and the end of the pool.
 void a_lambda_is_left_by_longjmp(const shop::counter& counter, const std::string& run) {
   if (setjmp(before_the_lambda) == 0) jump_out(counter);
   overwrite_the_stack();
   if (run == "jump") shop::txn([&](auto& t) { counter.add(t, 1); });
+  if (run == "jump_use") uses_it();
   if (run == "jump_read") std::exit(static_cast<int>(counter.value()));
 }
 

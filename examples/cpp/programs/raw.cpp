@@ -99,7 +99,7 @@ status ends(void* context, std::uint64_t number) noexcept {
   return done;
 }
 
-// A transaction that has ended, used where none runs. (In a later one it may be taken for that.)
+// A transaction that has ended, used where none runs, and in a later one.
 void by_an_ended_one(const all& of) {
   static const std::uint64_t value = 7;
   raw_object object{raw("node"), raw(node), &value, 8, 0};
@@ -111,6 +111,13 @@ void by_an_ended_one(const all& of) {
     invalid(at<change_function>(pool_first + 7)(wrong, of.counter, 8), "the transaction has ended");
     invalid(at<add_function>(of.type + 2)(of.counter, wrong, 1, &out), "the transaction has ended");
   }
+}
+
+status later(void* context, std::uint64_t number) noexcept {
+  const all& of = *static_cast<all*>(context);
+  REQUIRE(number != of.ended);
+  by_an_ended_one(of);
+  return done;
 }
 
 int main(int, char** words) {
@@ -153,6 +160,7 @@ int main(int, char** words) {
   auto txn = at<txn_function>(pool_first + 3);
   REQUIRE(txn(&of, &ends) == done && of.ended != 0);
   by_an_ended_one(of);
+  REQUIRE(txn(&of, &later) == done);
   using register_function = status(raw_text, raw_text, status (*)(void*) noexcept, std::uint32_t);
   invalid(at<register_function>(2)(raw("node"), raw(node), nullptr, 1), "a destructor is a function");
   at<void(raw_fault*)>(0)(nullptr);

@@ -7,7 +7,9 @@
 
 #include <any>
 #include <atomic>
+#include <coroutine>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -120,7 +122,24 @@ void calls_it(const shop::counter& counter) {
 }
 
 // Kept past the lambda.
+struct steps {
+  struct promise_type {
+    steps get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_always final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() {}
+  };
+  std::coroutine_handle<promise_type> of;
+};
+template <class Transaction>
+steps in_two_steps(Transaction& t) {
+  co_await std::suspend_always{};
+  t.make(thing{1, nullptr});
+}
 std::any anything;
+std::optional<steps> frame;
+std::optional<std::any> by_reference;
 std::function<void()> later;
 void keeps(const things& root) {
   thing* plain = nullptr;
@@ -138,6 +157,8 @@ void keeps(const things& root) {
     anything = root.mut(t);                                         //@ kept
     many.push_back(&changed->value);                                //@ kept
     later = [changed] { changed->value = 1; };                      //@ kept
+    frame = in_two_steps(t);                                        //@ volatile
+    by_reference.emplace(std::ref(t));                              //@ kept
     static auto* first = &root.mut(t)->value;                       //@ kept
     *first = 1;
   });

@@ -10,6 +10,9 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use stock::{Archive, Shop};
 
+#[path = "programs/kept.rs"]
+mod kept;
+
 #[path = "programs/crashed.rs"]
 mod crashed;
 
@@ -618,7 +621,7 @@ fn bad_days_leave_the_pool_whole() {
     for part in ["full", "exit", "fork", "constructor"] {
         succeed(&program, &store, &[part]);
     }
-    let jumps = ["jump", "jump_read", "jump_close"].map(|part| (part, "was left by `longjmp`"));
+    let jumps = ["jump", "jump_read", "jump_use", "jump_close"].map(|part| (part, "was left by `longjmp`"));
     for (part, said) in jumps.into_iter().chain([("leave", "exception not rethrown")]) {
         let ended = run(&program, &store, &[part]);
         let text = text_of(&ended);

@@ -17,13 +17,15 @@
 //!   OBJ-5  The result or the panic of a body is dropped after the end, so a panic there changes
 //!          nothing of it. A transaction that ends without a commit reverts its counts before the
 //!          engine puts anything back.
+//!   OBJ-6  No two outermost transactions of a process have the same number, whatever their threads
+//!          and tags, so that code of another language which has kept one is found out.
 //!
 //! Threads: an [`OpenPool`] is shared; a [`Running`] belongs to one thread.
 
 mod run;
 
 pub use run::Current;
-pub(crate) use run::{alone, barred, buffered, close, either, part, rooted, unrooted, with_current, with_place};
+pub(crate) use run::{alone, barred, buffered, close, either, part, rooted, unrooted, with_current};
 
 use crate::transaction::counts::{ByPlace, Changes};
 use crate::transaction::locks::Mine;
@@ -128,7 +130,7 @@ impl Running {
         }
     }
 
-    /// A number that no other transaction has that runs at the same time.
+    /// A number that no other transaction has that runs at the same time: its address.
     pub(crate) fn id(&self) -> u64 {
         (&raw const *self) as u64
     }

@@ -13,12 +13,14 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// This thread's transaction under a tag, and a word that code of another language keeps with it
-/// (`raw::with_place`).
+/// This thread's transaction under a tag, and what code of another language keeps with it
+/// (`raw::with_current`). Neither word lies in the transaction, which `longjmp` may have freed.
 pub struct Current {
     running: Cell<*const Running>,
+    /// The number of the last transaction (OBJ-6).
+    number: Cell<u64>,
     place: Cell<usize>,
 }
 
@@ -26,8 +28,39 @@ impl Current {
     /// None.
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Current {
-        Current { running: Cell::new(ptr::null()), place: Cell::new(0) }
+        Current { running: Cell::new(ptr::null()), number: Cell::new(0), place: Cell::new(0) }
     }
+
+    /// The number of the running transaction; 0 if there is none.
+    #[inline(always)]
+    pub fn number(&self) -> u64 {
+        if self.running.get().is_null() { 0 } else { self.number.get() }
+    }
+
+    /// A word that the code of another language keeps from one transaction to the next.
+    #[inline(always)]
+    pub fn place(&self) -> &Cell<usize> {
+        &self.place
+    }
+
+    /// Names a transaction, with a number of its own (OBJ-6).
+    #[inline(always)]
+    fn begin(&self, running: &Running) {
+        let last = self.number.get();
+        let last = if last % NUMBERS == 0 { more_numbers() } else { last };
+        self.number.set(last + 1);
+        self.running.set(running);
+    }
+}
+
+/// As many numbers as a thread takes at once for its transactions under a tag.
+const NUMBERS: u64 = 1 << 20;
+
+/// The last number before those that a thread takes.
+#[cold]
+fn more_numbers() -> u64 {
+    static TAKEN: AtomicU64 = AtomicU64::new(0);
+    TAKEN.fetch_add(NUMBERS, Ordering::Relaxed)
 }
 
 /// Makes a transaction the current one of its thread, and ends that (OBJ-2).
@@ -36,7 +69,7 @@ struct Named<'r, G: PoolTag>(PhantomData<(&'r Running, G)>);
 impl<'r, G: PoolTag> Named<'r, G> {
     #[inline(always)]
     fn new(running: &'r Running) -> Named<'r, G> {
-        G::current(|current| current.running.set(running));
+        G::current(|current| current.begin(running));
         Named(PhantomData)
     }
 }
@@ -46,13 +79,6 @@ impl<G: PoolTag> Drop for Named<'_, G> {
     fn drop(&mut self) {
         G::current(|current| current.running.set(ptr::null()));
     }
-}
-
-/// Runs `with` on the number of this thread's transaction under `G`, which is not read, or 0, and
-/// on the word that is kept with it.
-#[inline(always)]
-pub(crate) fn with_place<G: PoolTag, O>(with: impl FnOnce(u64, &Cell<usize>) -> O) -> O {
-    G::current(|current| with(current.running.get() as u64, &current.place))
 }
 
 /// Runs `with` on this thread's transaction under `G`, if there is one.
@@ -250,18 +276,24 @@ pub(crate) fn unrooted<G: PoolTag, O, E>(body: impl FnOnce(&Running) -> Result<O
 }
 
 /// Runs `body` as a part of the transaction of this thread under `G` that has this number; `None`
-/// if that is not the running one.
+/// if that is not the running one. `look` is as in [`either`].
 #[inline(always)]
 pub(crate) fn part<G: PoolTag, O, E>(
     number: u64,
+    look: impl FnOnce(usize),
     body: impl FnOnce(&Running) -> Result<O, E>,
 ) -> Option<Result<O, TryError<E>>> {
-    with_current::<G, _>(|current| match current {
-        Some(running) if running.id() == number => Some(match running.barred.get() {
-            true => Err(TryError::Failed(Error::Busy { pool: G::NAME })),
-            false => running.part(body),
-        }),
-        _ => None,
+    let (running, its, place) =
+        G::current(|current| (current.running.get(), current.number.get(), current.place.get()));
+    if running.is_null() || its != number {
+        return None;
+    }
+    look(place);
+    // SAFETY: as in `with_current`.
+    let running = unsafe { &*running };
+    Some(match running.barred.get() {
+        true => Err(TryError::Failed(Error::Busy { pool: G::NAME })),
+        false => running.part(body),
     })
 }
 
