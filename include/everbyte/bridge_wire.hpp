@@ -324,7 +324,7 @@ void require_destructor() {
 template <class T>
 struct wire {
   static_assert(std::is_arithmetic_v<T> || (lists_fields<T> && std::is_trivially_copyable_v<T>));
-  static constexpr std::uint32_t code = std::is_floating_point_v<T> ? 1 + sizeof(T) / 4 + sizeof(T) / 8
+  static constexpr std::uint32_t code = std::is_floating_point_v<T> ? 2 + sizeof(T) / 4
                                         : std::is_arithmetic_v<T>   ? (std::is_signed_v<T> ? 9 : 5) + std::countr_zero(sizeof(T))
                                                                     : 16;
   using raw_type = T;

@@ -161,6 +161,15 @@ void structs_of_both_languages_cross(const shop& pool) {
   REQUIRE(kept->at.north == -2.5f && kept->number == 3);
 }
 
+// A `float` is none of the other numbers.
+void floats_cross(const shop& pool) {
+  auto weights = pool.root<shop::weights>("weights");
+  REQUIRE(!weights.last());
+  shop::txn([&](auto& t) { weights.push(t, 0.5f); });
+  static_assert(std::is_same_v<decltype(weights.at(0)), float>);
+  REQUIRE(weights.at(0) == 0.5f && weights.last() == 0.5f);
+}
+
 // One template serves both pools, and each call goes to its own.
 template <class Pool>
 std::int64_t add_two(const stock::counter<Pool>& counter) {
@@ -298,6 +307,7 @@ int main(int, char** words) {
   a_transaction_belongs_to_its_thread_and_lambda(pool, counter);
   roots_have_names_and_types(pool);
   structs_of_both_languages_cross(pool);
+  floats_cross(pool);
   two_pools_are_independent(path, counter);
   a_pool_stays_open_for_its_roots(path);
   moved_objects_are_defined(path);

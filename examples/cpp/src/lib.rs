@@ -160,6 +160,7 @@ library! {
     name stock;
     pool Shop {
         Counter, Inventory, Series<f64> as prices, Series<u32> as visits, Series<Place> as places,
+        Series<f32> as weights,
         SearchTree, Btree<u64, u64, 8> as btree8, WordCount, template<K> List<K>, Tally,
         template<K, V> KvStore<K, V>, std
     }

@@ -68,6 +68,7 @@ fn headers_are_made_of_a_library_and_compared_with_it() {
             "std_vector.hpp",
             "tally.hpp",
             "visits.hpp",
+            "weights.hpp",
             "word_count.hpp"
         ]
     );

@@ -54,15 +54,18 @@ fn of(of: &str, classes: &[String], place: &str) -> Result<String, Error> {
     .into())
 }
 
+/// Types in the order of their numbers, from 1.
+const NAMES: [&str; 14] =
+    ["()", "bool", "f32", "f64", "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "str", "String"];
+/// The first words of the other ones, from 16.
+const WORDS: [&str; 9] = ["struct", "Gen", "Copied", "Hash", "Equal", "Order", "Lent", "LentPair", "Visit"];
+
 /// The number of a type in signatures: `code` of `wire` in bridge_wire.hpp. Classes that C++ gives
 /// are not told apart, nor are structs.
 fn code(of: &str) -> u32 {
     if let Some(inner) = of.strip_prefix("Option<").and_then(|of| of.strip_suffix('>')) {
         return 64 + code(inner);
     }
-    const NAMES: [&str; 14] =
-        ["()", "bool", "f32", "f64", "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "str", "String"];
-    const WORDS: [&str; 9] = ["struct", "Gen", "Copied", "Hash", "Equal", "Order", "Lent", "LentPair", "Visit"];
     let place = |of: &str, all: &[&str]| all.iter().position(|one| *one == of).map(|at| at as u32);
     let of = match of {
         "usize" => "u64",
@@ -396,4 +399,57 @@ fn method_text(one: &TypeLines, method: &MethodLine, index: usize) -> Result<Str
     Ok(format!(
         "{template}  {returned} {called}({declared}) const {{\n    return this->template {call}({passed});\n  }}\n"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use std::process::Command;
+
+    /// Both languages give each type that crosses the same number in signatures, and none to two.
+    #[test]
+    fn every_type_has_one_number_in_both_languages() {
+        let point = "struct point 16 8 { x: f64 @0; y: f64 @8 }";
+        let [declared, fields] = Declared::parse(point).unwrap().text("stock", &[]).unwrap();
+        let mut all: Vec<String> = NAMES.map(String::from).into();
+        all.extend(WORDS.map(|word| match word {
+            "struct" => point.into(),
+            "LentPair" | "Visit" => format!("{word}<0, 1>"),
+            word => format!("{word}<0>"),
+        }));
+        let has_option = |of: &&String| !["()", "bool", "str", "String"].contains(&&***of);
+        let is_value = |of: &&String| !of.contains('<') || of.starts_with("Copied");
+        let options: Vec<String> =
+            all.iter().filter(has_option).filter(is_value).map(|of| format!("Option<{of}>")).collect();
+        all.extend(options);
+        let mut numbers: Vec<u32> = all.iter().map(|of| code(of)).collect();
+        all.extend(["usize", "isize", "Option<usize>", "Option<isize>"].map(String::from));
+
+        let mut program = format!(
+            "#include <everbyte/bridge.hpp>\nstruct item {{\n  double value;\n}};\nEVERBYTE_FIELDS(item, value)\n\
+             namespace stock {{\n{declared}}}\n{fields}using stock::point;\n"
+        );
+        let classes = ["item".to_string(), "std::string".into()];
+        for one in &all {
+            let (number, of) = (code(one), of(one, &classes, one).unwrap());
+            let _ = writeln!(program, "static_assert(everbyte::bridge::wire<{of}>::code == {number}, \"{one}\");");
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!((numbers.len(), numbers[0]), (all.len() - 4, 1), "{all:?}");
+
+        let place = tempfile::tempdir().unwrap();
+        let source = place.path().join("numbers.cpp");
+        std::fs::write(&source, program).unwrap();
+        let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include");
+        for compiler in ["g++", "clang++"] {
+            let words = ["-std=c++20", "-fsyntax-only", "-I"];
+            let Ok(output) = Command::new(compiler).args(words).arg(&include).arg(&source).output() else {
+                eprintln!("skipped: no compiler `{compiler}`; ci/setup test installs it");
+                continue;
+            };
+            assert!(output.status.success(), "{compiler}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
 }
