@@ -5,7 +5,7 @@ mod common;
 
 use everbyte_heap::{Heap, Op, layout};
 use everbyte_media::{Media, museum};
-use everbyte_sim::{Explorer, Failure, Image, Order, Profile, Seen, Twin};
+use everbyte_sim::{Explorer, Failure, Image, Order, Profile, Report, Seen, Twin};
 use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
 use std::collections::BTreeSet;
 
@@ -212,8 +212,8 @@ fn a_new_zone_has_a_table_or_is_none() {
 
 /// A growth died before it stored the end, and the next process zeroed its records again and died
 /// before it flushed them. The growth of the process after that finds zeros that power takes back.
-#[test]
-fn records_that_a_dead_process_has_zeroed_stay_zeros() {
+/// `closes`: in between the store was opened and closed in good order.
+fn explore_zeroed_records(closes: bool) -> Result<Report, Box<Failure>> {
     let format = FormatOptions { log_len: 0, identity: Some([3; 16]) };
     let record = |heap: &Heap| {
         let end = heap.usage().unwrap().total / layout::CLUSTER;
@@ -229,13 +229,28 @@ fn records_that_a_dead_process_has_zeroed_stay_zeros() {
     let at = record(&open(image.media()).unwrap().1).1;
     let program = |media: Media, twin: &Twin<'_, Model>| {
         media.store(at, 0);
+        if closes {
+            Store::attach(media.clone()).unwrap().close().unwrap();
+        }
         let (store, heap) = open(media).unwrap();
-        assert!(!store.recovery().clean);
+        assert_eq!(store.recovery().clean, closes);
         allocate(twin, &heap, 0, 256 << 10);
     };
     let explorer = Explorer::new("heap-zeroed-records").profiles(&[Profile::PMEM]).total(2_000);
-    let explored = explorer.explore_twin(&image, &empty(), Order::InOrder, program, observe);
-    println!("{}", explored.unwrap_or_else(|failure| panic!("{failure}")));
+    explorer.explore_twin(&image, &empty(), Order::InOrder, program, observe)
+}
+
+#[test]
+fn records_that_a_dead_process_has_zeroed_stay_zeros() {
+    println!("{}", explore_zeroed_records(false).unwrap_or_else(|failure| panic!("{failure}")));
+}
+
+/// A close in good order says nothing of stores that the closing process did not look at.
+#[test]
+fn records_that_a_dead_process_has_zeroed_stay_zeros_after_a_close() {
+    println!("{}", explore_zeroed_records(true).unwrap_or_else(|failure| panic!("{failure}")));
+    let outcome = museum::with("store-close-hides-a-death", || explore_zeroed_records(true));
+    println!("{}", outcome.expect_err("a close that hides a death was not found"));
 }
 
 /// Operations made valid by another engine's commit word, as the versioned tree uses them: a ledger

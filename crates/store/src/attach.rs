@@ -69,6 +69,10 @@ impl Store {
         }
         words.accounted = known.max(len);
         words.opened = words.opened.max(words.closed) + 1;
+        if !clean && media.fences_settle() {
+            words.after_death = words.opened; // for later openings too: this one sees a part (STORE-8)
+        }
+        let after_death = words.after_death != 0 && !seeded("store-close-hides-a-death");
         words.write(&media);
         media.fence();
         let table = CatalogueTable::new(&superblock, &slots, trie);
@@ -81,6 +85,7 @@ impl Store {
         let keeps = media.capabilities().shared && !media.is_recorded() && !media.opened().read_only;
         parts.growth().background().keep(keeps);
         parts.set_recovery(recovery);
+        parts.set_after_death(after_death);
         Ok(Store::of(parts))
     }
 

@@ -113,8 +113,11 @@ pub mod words {
     /// Bytes of the file that were accounted for when it was opened or closed last; a file longer
     /// than this and than all its objects has grown from outside.
     pub const ACCOUNTED: u64 = 32;
+    /// Not 0, in a good copy: a process has died with stores that may be unflushed still. The count
+    /// of the opening that found it. Bare zeros until then.
+    pub const AFTER_DEATH: u64 = 40;
     /// Bytes of all words.
-    pub const LEN: u64 = 40;
+    pub const LEN: u64 = 48;
 }
 
 /// The volatile words of a shared store, behind the words of the first superblock. They are never

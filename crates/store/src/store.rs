@@ -49,6 +49,8 @@ pub(crate) struct Parts {
     backing: BackingFiles,
     sharing: Sharing,
     recovery: Recovery,
+    /// An earlier process may have died with stores that are unflushed still.
+    after_death: bool,
 }
 
 impl Drop for Parts {
@@ -85,6 +87,7 @@ impl Parts {
             backing: BackingFiles::new(media.clone(), shared()),
             sharing: Sharing::default(),
             recovery: Recovery::default(),
+            after_death: false,
             media,
             head,
             growth,
@@ -94,6 +97,10 @@ impl Parts {
 
     pub(crate) fn set_recovery(&mut self, recovery: Recovery) {
         self.recovery = recovery;
+    }
+
+    pub(crate) fn set_after_death(&mut self, after_death: bool) {
+        self.after_death = after_death;
     }
 
     pub(crate) fn media(&self) -> &Media {
@@ -260,10 +267,10 @@ impl Store {
     }
 
     /// Whether a process may have died with stores that it never flushed: the store was not closed,
-    /// or other processes may have it open, of which any may have died since. An engine then
-    /// flushes and fences the bytes that it decides by (STORE-8).
+    /// now or at an earlier opening, or other processes may have it open, of which any may have
+    /// died since. An engine then flushes and fences the bytes that it decides by (STORE-8).
     pub fn may_follow_a_death(&self) -> bool {
-        !self.recovery().clean || self.is_shared()
+        !self.recovery().clean || self.parts.after_death || self.is_shared()
     }
 
     /// Sizes and counts. Costs one look at each object.

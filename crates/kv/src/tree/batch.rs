@@ -62,6 +62,9 @@ pub(crate) struct TreeBatch<'t> {
     pub(crate) frees: Vec<Op>,
     pub(crate) drops: Vec<u64>,
     pub(crate) graves: Vec<Grave>,
+    /// Nodes of its own that it has replaced: their graves up to these places in `graves` do not
+    /// count. The address may be reserved again, so later ones may be another node's.
+    pub(crate) gone: Vec<(u64, usize)>,
     /// Graves taken from the graveyard for this version.
     pub(crate) reclaimed: Vec<Grave>,
     /// Frames taken from `digging` that were there when this batch began, and how many of those are
@@ -130,6 +133,7 @@ impl<'t> TreeBatch<'t> {
             frees: Vec::new(),
             drops: Vec::new(),
             graves: Vec::new(),
+            gone: Vec::new(),
             reclaimed: Vec::new(),
             dug: Vec::new(),
             undug,

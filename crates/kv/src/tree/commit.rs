@@ -42,6 +42,7 @@ impl TreeBatch<'_> {
         let wrote = !(self.dirty.is_clean() && self.allocated.is_empty() && frees_nothing);
         if wrote || self.reclaims {
             self.mend();
+            self.sift_graves();
             self.guarded(TreeBatch::reclaim)?;
         }
         let reclaimed = self.reclaims && !(self.dirty.is_clean() && self.frees.is_empty() && self.drops.is_empty());

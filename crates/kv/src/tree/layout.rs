@@ -327,6 +327,9 @@ const _: () = assert!(size_of::<TreePage>() == 256);
 pub(crate) const COMMIT_AT: u64 = offset_of!(TreePage, commit) as u64;
 /// Offset of the word of a clean close; it is flushed together with the commit word.
 pub(crate) const CLOSED_AT: u64 = offset_of!(TreePage, closed) as u64;
+/// In the word of a close: an earlier process may have died with stores that no later one has
+/// flushed.
+pub(crate) const AFTER_DEATH: u64 = 1 << 63;
 const _: () = assert!(COMMIT_AT.is_multiple_of(LINE) && CLOSED_AT == COMMIT_AT + 8);
 /// Offsets of the two states.
 pub(crate) const STATES_AT: [u64; 2] =

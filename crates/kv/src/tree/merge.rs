@@ -220,7 +220,7 @@ impl<'t> TreeBatch<'t> {
         for node in [&left, &right] {
             self.writer.prefetched.forget(node.at);
             if node.birth() == self.view.version {
-                self.graves.retain(|grave| grave.node != node.at);
+                self.forget_graves(node.at);
             }
         }
         let ranges = self.cut(&left, &items, false);

@@ -13,7 +13,8 @@
 //!
 //! Closing marks the version as the newest that any store belongs to, so that the next opening has
 //! nothing to void. The mark is made only by a process whose opening was complete: one that failed
-//! may not have voided what a crash cut short.
+//! may not have voided what a crash cut short. The mark also says whether any process before has
+//! died, where memory outlives one: this one may not have flushed all that it left in the caches.
 
 use crate::error::{Error, Result, damaged};
 use crate::tree::build::Items;
@@ -219,10 +220,12 @@ impl Drop for OpenTree {
         if !*self.opened.get_mut() || has_batch {
             return;
         }
-        let version = self.writer.get_mut().committed.version;
+        let writer = self.writer.get_mut();
+        let version = writer.committed.version;
+        let mark = version.get() | if writer.suspicious { AFTER_DEATH } else { 0 };
         if self.media.load(self.header + COMMIT_AT) >> 1 == version.get() {
             let _section = self.media.section();
-            self.media.store(self.header + CLOSED_AT, version.get());
+            self.media.store(self.header + CLOSED_AT, mark);
             self.media.flush(self.header + CLOSED_AT, 8);
             let _ = self.media.barrier();
         }

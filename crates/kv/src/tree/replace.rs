@@ -16,6 +16,7 @@
 use crate::error::{Error, Result};
 use crate::tree::batch::{NewRecord, Path, TreeBatch};
 use crate::tree::build::{Item, Items, fits_leaf, image, leaf_size, separator, size_for};
+use crate::tree::hash::OffsetMap;
 use crate::tree::key::TableNumber;
 use crate::tree::layout::*;
 use crate::tree::node::{Node, extend_from};
@@ -104,7 +105,7 @@ impl<'t> TreeBatch<'t> {
         self.shared.counts.rebuilds.fetch_add(1, Relaxed);
         let ranges = self.cut(&old, items, ascending);
         if old.birth() == self.view.version.get() {
-            self.graves.retain(|grave| grave.node != old.at);
+            self.forget_graves(old.at);
         }
         let is_root = path.is_empty();
         let children = if is_root && ranges.len() == 1 {
@@ -192,6 +193,26 @@ impl<'t> TreeBatch<'t> {
         }
         let count = all.list.len();
         Ok((all, 0..count))
+    }
+
+    /// The dead entries of the node at `at` go with it: none of the graves until now counts.
+    pub(crate) fn forget_graves(&mut self, at: u64) {
+        self.gone.push((at, self.graves.len()));
+    }
+
+    /// Removes the graves that count no more, all in one pass. No mark is left that has a place
+    /// among them.
+    pub(crate) fn sift_graves(&mut self) {
+        // Of several nodes at one address the last counts: its place is behind all their graves.
+        let gone: OffsetMap<usize> = self.gone.drain(..).collect();
+        if gone.is_empty() {
+            return;
+        }
+        let mut place = 0;
+        self.graves.retain(|grave| {
+            place += 1;
+            gone.get(&grave.node).is_none_or(|&until| place > until)
+        });
     }
 
     /// A node that this batch made and no longer needs is gone at once (BATCH-2).

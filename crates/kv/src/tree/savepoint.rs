@@ -44,6 +44,7 @@ pub(crate) struct SavepointMark {
     /// The length of the list of touched slots.
     touched: usize,
     graves: usize,
+    gone: usize,
     /// Blocks reserved before.
     allocated: OffsetMap<Block>,
 }
@@ -74,6 +75,7 @@ impl TreeBatch<'_> {
             gained: self.gained.clone(),
             touched: self.touched.len(),
             graves: self.graves.len(),
+            gone: self.gone.len(),
             allocated: std::mem::take(&mut self.allocated),
         });
         self.view.version = self.view.version.next();
@@ -101,6 +103,7 @@ impl TreeBatch<'_> {
         let Some(mark) = self.marks.pop() else { return };
         unless("tree-savepoint-keeps-stamps", || self.take_back(mark.touched, mark.version.next()));
         unless("tree-savepoint-keeps-graves", || self.graves.truncate(mark.graves));
+        self.gone.truncate(mark.gone);
         let allocated = std::mem::replace(&mut self.allocated, mark.allocated);
         for (_, block) in allocated {
             self.shared.heap.cancel(block);
@@ -138,7 +141,7 @@ impl TreeBatch<'_> {
     /// The stores under the newest number belong to the batch.
     pub(crate) fn keep_number(&mut self) {
         if let Some(mark) = self.marks.pop() {
-            self.allocated.extend(mark.allocated);
+            join(&mut self.allocated, mark.allocated);
         }
     }
 
@@ -147,5 +150,34 @@ impl TreeBatch<'_> {
         for mark in self.marks.drain(..) {
             unless("tree-savepoint-forgets-blocks", || self.allocated.extend(mark.allocated));
         }
+    }
+}
+
+/// Adds `others` to `blocks`; returns how many blocks that has moved: never most of them, so a
+/// batch of many numbers that each reserve little costs no more than its blocks.
+fn join(blocks: &mut OffsetMap<Block>, mut others: OffsetMap<Block>) -> usize {
+    if others.len() > blocks.len() {
+        std::mem::swap(blocks, &mut others);
+    }
+    let moved = others.len();
+    blocks.extend(others);
+    moved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everbyte_media::{Length, Offset};
+
+    #[test]
+    fn numbers_that_reserve_little_move_no_more() {
+        let mut all = OffsetMap::default();
+        let moved = (0..1000_u64).map(|number| {
+            let block = Block { at: Offset::new(number * 64), size: Length::new(64) };
+            let older = std::mem::replace(&mut all, [(number * 64, block)].into_iter().collect());
+            join(&mut all, older)
+        });
+        assert!(moved.sum::<usize>() <= 1000);
+        assert_eq!(all.len(), 1000);
     }
 }

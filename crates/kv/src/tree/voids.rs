@@ -14,8 +14,12 @@ use std::mem::offset_of;
 /// close.
 pub(crate) fn void_unfinished(shared: &OpenTree, mut voids: Voids, version: Version) -> Result<()> {
     let media = &shared.media;
-    let closed = media.load(shared.header + CLOSED_AT) == version.get();
-    shared.writer.lock().suspicious = !closed && media.fences_settle();
+    let mark = media.load(shared.header + CLOSED_AT);
+    let closed = mark & !AFTER_DEATH == version.get();
+    // A process that closed the tree in good order may have looked at little of what another one
+    // had left unflushed at its death.
+    let follows_a_death = !closed || mark & AFTER_DEATH != 0 && !seeded("tree-close-hides-a-death");
+    shared.writer.lock().suspicious = follows_a_death && media.fences_settle();
     let next = voids.0.last().map_or(version, |last| last.1.max(version)).next();
     if closed || seeded("tree-void-forgotten") {
         shared.set_voids(voids);

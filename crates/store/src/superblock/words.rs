@@ -18,6 +18,8 @@ pub(crate) struct Words {
     pub suspect: Range<u64>,
     /// Bytes of the file that are accounted for.
     pub accounted: u64,
+    /// The value of `opened` of the last opening that followed a process's death; 0: of none.
+    pub after_death: u64,
 }
 
 impl Words {
@@ -33,19 +35,30 @@ impl Words {
                 Error::from(Damage::at(SUPERBLOCKS[0] + WORDS + offset, detail).of_file(media.path()))
             })
         };
+        // Zeros without check bits: a store of which no process has died.
+        let deaths = SUPERBLOCKS.map(|page| match media.load(page + WORDS + words::AFTER_DEATH) {
+            0 => 0,
+            word => unseal(word).unwrap_or(u64::MAX) >> 16,
+        });
         let start = both(words::SUSPECT_START).into_iter().flatten().min().unwrap_or(0);
         Ok(Words {
             opened: good(words::OPENED)? >> 16,
             closed: good(words::CLOSED)? >> 16,
             suspect: start..good(words::SUSPECT_END)?,
             accounted: good(words::ACCOUNTED)?,
+            after_death: deaths[0].max(deaths[1]),
         })
     }
 
     /// The offsets of words that are bad, for `check`.
     pub(crate) fn bad(media: &Media) -> Vec<u64> {
-        let places = SUPERBLOCKS.iter().flat_map(|page| (0..words::LEN / 8).map(move |word| page + WORDS + word * 8));
-        places.filter(|&at| media.holds(at, 8) && unseal(media.load(at)).is_none()).collect()
+        let words = (0..words::LEN).step_by(8);
+        let places = SUPERBLOCKS.iter().flat_map(|page| words.clone().map(move |word| (word, page + WORDS + word)));
+        let is_bad = |&(word, at): &(u64, u64)| {
+            let is_bare = word == words::AFTER_DEATH && media.load(at) == 0;
+            !is_bare && unseal(media.load(at)).is_none()
+        };
+        places.filter(|&(_, at)| media.holds(at, 8)).filter(is_bad).map(|(_, at)| at).collect()
     }
 
     /// Stores the range of bytes from outside beside both superblocks and flushes it; no fence.
@@ -54,7 +67,7 @@ impl Words {
         for at in SUPERBLOCKS.map(|page| page + WORDS) {
             media.store(at + words::SUSPECT_START, seal(self.suspect.start));
             media.store(at + words::SUSPECT_END, seal(self.suspect.end));
-            media.flush(at, words::LEN);
+            media.flush(at, words::AFTER_DEATH);
         }
     }
 
@@ -68,7 +81,12 @@ impl Words {
             media.store(at + words::SUSPECT_START, seal(self.suspect.start));
             media.store(at + words::SUSPECT_END, seal(self.suspect.end));
             media.store(at + words::ACCOUNTED, seal(self.accounted));
-            media.flush(at, words::LEN);
+            let mut len = words::AFTER_DEATH;
+            if self.after_death != 0 {
+                media.store(at + words::AFTER_DEATH, seal(self.after_death << 16));
+                len = words::LEN;
+            }
+            media.flush(at, len);
         }
     }
 }

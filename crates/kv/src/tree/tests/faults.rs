@@ -5,6 +5,7 @@ use super::{MAIN, put};
 use crate::tree::Tree;
 use crate::tree::layout::{CLAIM_WORDS, CLAIMS_AT, NodeHeader};
 use crate::tree::node::Node;
+use everbyte_media::museum;
 use std::mem::offset_of;
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
@@ -128,4 +129,29 @@ fn a_named_version_that_cannot_be_read_holds_every_version() {
     tree.settle(batch.commit().unwrap()).unwrap();
     drop(tree);
     assert_eq!(Tree::open(object).unwrap().shared.pins.oldest(), 1);
+}
+
+/// A close in good order does not hide an earlier death: the next process, too, flushes empty slots
+/// before it fills them.
+#[test]
+fn a_close_in_good_order_does_not_hide_a_death() {
+    use crate::tree::layout::CLOSED_AT;
+    let (store, object) = super::object();
+    let suspects = |tree: Tree| tree.shared.writer.lock().suspicious;
+    assert!(!suspects(Tree::open(object.clone()).unwrap()));
+    let tree = Tree::open(object.clone()).unwrap();
+    put(&tree, &[(b"key", b"value")]);
+    drop(tree);
+    store.media().store(object.prime() + crate::tree::format::HEADER_AT + CLOSED_AT, 0); // as a process that dies
+    let voids = |tree: &Tree| tree.stats().void_ranges;
+    for _ in 0..3 {
+        let tree = Tree::open(object.clone()).unwrap();
+        assert_eq!(voids(&tree), 1, "the mark of a close still says that nothing is to be voided");
+        assert!(suspects(tree));
+    }
+    let tree = Tree::open(object.clone()).unwrap();
+    put(&tree, &[(b"key", b"other")]);
+    drop(tree);
+    let suspects = museum::with("tree-close-hides-a-death", || suspects(Tree::open(object.clone()).unwrap()));
+    assert!(!suspects, "the seeded bug does not bite");
 }

@@ -4,6 +4,8 @@ use super::{MAIN, full, object, put};
 use crate::tree::Tree;
 use crate::tree::layout::{LEDGER_WORDS, LEDGERS_AT, STATES_AT, State};
 use crate::tree::node::Node;
+use crate::tree::writer::Grave;
+use std::collections::BTreeSet;
 
 /// A batch that empties all leaves below an inner node, one by one: what a node's dead entry owns
 /// is freed before the node, whose slots the earlier grave names.
@@ -26,11 +28,48 @@ fn graves_of_a_node_come_before_the_grave_that_owns_it() {
     let inner = root.child(children[0].into());
     let numbers = (0..9000).take_while(|&number| full(&key(number)) < second);
     numbers.for_each(|number| assert!(batch.delete(MAIN, &key(number)).unwrap()));
+    batch.sift_graves();
     let child = |node: u64, index: usize| Node::open(&tree.shared.media, node).unwrap().child(index);
     let owner = batch.graves.iter().position(|grave| child(grave.node, grave.index) == inner);
     let last = batch.graves.iter().rposition(|grave| grave.node == inner);
     assert!(owner.is_some() && last.is_some() && last < owner, "{last:?} and {owner:?}");
     tree.settle(batch.commit().unwrap()).unwrap();
+    assert_eq!(tree.check(), []);
+}
+
+/// Leaves that a batch itself has made and replaces, behind savepoints and after it went back: the
+/// graves that are left name each dead entry once, in a node that is there.
+#[test]
+fn graves_of_nodes_that_a_batch_replaces_go_with_them() {
+    let tree = super::tree();
+    let key = |number: u32| number.to_be_bytes();
+    let long = |round: u8| [round; 600]; // in a block of its own, so that its dead entry has a grave
+    let mut batch = tree.batch();
+    (0..400).for_each(|number| assert!(!batch.put(MAIN, &key(number), &long(0)).unwrap()));
+    tree.settle(batch.commit().unwrap()).unwrap();
+    let mut batch = tree.batch();
+    let mut replaced = 0;
+    for round in 1..6 {
+        let savepoint = batch.savepoint().unwrap();
+        for _ in 0..2 {
+            (0..400).for_each(|number| assert!(batch.put(MAIN, &key(number), &long(round)).unwrap()));
+            replaced += batch.gone.len();
+            if round % 2 == 0 {
+                batch.roll_back(savepoint).unwrap();
+            }
+        }
+    }
+    assert!(replaced > 50, "{replaced}");
+    batch.sift_graves();
+    let dead = |grave: &Grave| Node::open(&tree.shared.media, grave.node).unwrap().end(grave.index) == grave.end;
+    assert!(batch.graves.iter().all(dead));
+    let named: BTreeSet<_> = batch.graves.iter().map(|grave| (grave.node, grave.index)).collect();
+    assert_eq!(named.len(), batch.graves.len());
+    tree.settle(batch.commit().unwrap()).unwrap();
+    assert_eq!(tree.check(), []);
+    for _ in 0..300 {
+        put(&tree, &[(&key(7), &long(9))]);
+    }
     assert_eq!(tree.check(), []);
 }
 
