@@ -158,6 +158,7 @@ mod tests {
                 .collect::<Vec<_>>()
         );
         assert!(call.verbose && !call.fake);
+        assert_eq!(read("/a:b/c:home /mnt").unwrap().store, Path::new("/a:b/c"));
         assert!(read("a:b /mnt -sfnv -t everbyte.x -o fast,ro").unwrap().words.contains(&"--options=ro".into()));
     }
 

@@ -12,15 +12,17 @@ use everbyte_media::{ErrorInfo, ErrorKind};
 use everbyte_store::Store;
 use serde_json::json;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// How long `umount` waits for the serving process to close the store.
 const CLOSING: Duration = Duration::from_secs(30);
+/// Links that lead to a mount point at most, as in the kernel.
+const LINKS: u32 = 40;
 
 pub(crate) fn mount(args: &MountArgs, words: &OpenArgs, output: &Output) -> Result<(), Failure> {
     let Some((path, name)) = args.source.rsplit_once(':').filter(|(path, name)| !path.is_empty() && !name.is_empty())
@@ -38,7 +40,8 @@ pub(crate) fn mount(args: &MountArgs, words: &OpenArgs, output: &Output) -> Resu
     let volume = Volume::open(store.object(name)?)?;
     let path = path.canonicalize().map_err(|error| Failure::system("resolve the path", path, error))?;
     let source = format!("{}:{name}", path.display());
-    let mount = Mount::new(volume, &args.directory, &source, &options)?;
+    let mut mount = Mount::new(volume, &args.directory, &source, &options)?;
+    mount.catch_signals()?;
     let control = Control::start(&path, &store, vec![(name.to_owned(), mount.volume())], fs::run_served);
     let (at, backend) = (mount.path().display().to_string(), store.media().kind().name());
     let access = if read_only { ", read-only" } else { "" };
@@ -58,7 +61,7 @@ pub(crate) fn mount(args: &MountArgs, words: &OpenArgs, output: &Output) -> Resu
 
 /// Sends later output to /dev/null, so that readers of the caller's output see its end while this
 /// process serves.
-fn detach() -> std::io::Result<()> {
+fn detach() -> io::Result<()> {
     let null = File::options().write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdout(&null)?;
     Ok(rustix::stdio::dup2_stderr(&null)?)
@@ -67,7 +70,7 @@ fn detach() -> std::io::Result<()> {
 /// Runs the same command with `--detach` in a process group of its own, until its line says that
 /// the volume is mounted.
 fn in_background(output: &Output) -> Result<(), Failure> {
-    let failed = |action: &str, error: std::io::Error| Failure::System(format!("cannot {action}: {error}"));
+    let failed = |action: &str, error: io::Error| Failure::System(format!("cannot {action}: {error}"));
     let program = std::env::current_exe().map_err(|error| failed("find this program", error))?;
     let words = std::env::args_os().skip(1).map(|word| if word == "--background" { "--detach".into() } else { word });
     let mut command = Command::new(program);
@@ -87,8 +90,7 @@ fn in_background(output: &Output) -> Result<(), Failure> {
 }
 
 pub(crate) fn umount(args: &UmountArgs, output: &Output) -> Result<(), Failure> {
-    let path = std::path::absolute(&args.directory)
-        .map_err(|error| Failure::system("resolve the path", &args.directory, error))?;
+    let path = point(&args.directory).map_err(|error| Failure::system("resolve the path", &args.directory, error))?;
     let source = everbyte_fuse::source_of(&path);
     if source.is_none() && path.exists() {
         return Err(Failure::Words(format!("{}: no volume is mounted here", path.display())));
@@ -99,6 +101,24 @@ pub(crate) fn umount(args: &UmountArgs, output: &Output) -> Result<(), Failure> 
         wait_for(&store, CLOSING)?;
     }
     output.say(format!("unmounted {}", path.display()), json!({ "unmounted": path.display().to_string() }))
+}
+
+/// A mount point as the table of mounts has it.
+fn point(path: &Path) -> io::Result<PathBuf> {
+    if let Ok(path) = path.canonicalize() {
+        return Ok(path);
+    }
+    // The root of a dead mount cannot be resolved; its parent and links to it can.
+    let mut path = std::path::absolute(path)?;
+    for _ in 0..LINKS {
+        let (Some(Ok(parent)), Some(name)) = (path.parent().map(Path::canonicalize), path.file_name()) else { break };
+        let place = parent.join(name);
+        match place.read_link() {
+            Ok(target) => path = std::path::absolute(parent.join(target))?,
+            Err(_) => return Ok(place),
+        }
+    }
+    Ok(path)
 }
 
 /// Waits until the serving process has closed the store, so that the next command can open it.

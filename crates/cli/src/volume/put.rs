@@ -229,9 +229,10 @@ impl Put<'_> {
             let entry = entry.map_err(failed)?;
             self.one(&entry.path(), ino, entry.file_name().as_bytes())?;
         }
-        self.xattrs(source, ino)?;
-        self.volume.set_attributes(ino, &times(found))?;
+        let set = self.xattrs(source, ino).and_then(|()| Ok(self.volume.set_attributes(ino, &times(found))?));
+        // Also after a failure, which may have come between two changes.
         (self.changed)(Changed::File(ino));
+        set?;
         self.copied.directories += 1;
         (self.progress)(&self.copied)?;
         Ok(())

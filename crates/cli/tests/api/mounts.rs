@@ -45,6 +45,64 @@ fn a_volume_is_mounted_and_unmounted() {
     place.good(&["fs", "fsck", "home"]);
 }
 
+/// A mount is found by each path of its directory, also when its process is dead. The name of its
+/// store has a colon.
+#[test]
+fn a_mount_is_unmounted_by_any_path() {
+    if !works() {
+        return;
+    }
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home", "--span", "64MiB"]);
+    fs::create_dir(place.path("at")).unwrap();
+    fs::create_dir(place.path("sub")).unwrap();
+    symlink("at", place.path("link")).unwrap();
+    let point = place.path("at").canonicalize().unwrap();
+    fs::rename(place.path("everbyte.store"), place.path("a:b.store")).unwrap();
+    for (path, dies) in [("sub/../at", false), ("link", false), ("at/", true), ("sub/../link/.", true)] {
+        let mut command = place.command(&["fs", "mount", "a:b.store:home", "link"]);
+        let mut daemon = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(daemon.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert!(everbyte_fuse::source_of(&point).is_some(), "{line}");
+        if dies {
+            daemon.kill().unwrap();
+            daemon.wait().unwrap();
+        }
+        assert!(place.good(&["fs", "umount", path]).contains("unmounted"));
+        assert!(everbyte_fuse::source_of(&point).is_none(), "{path}");
+        daemon.wait().unwrap();
+    }
+}
+
+/// A signal that comes before the line about the mount has left the process unmounts too.
+#[test]
+fn a_signal_at_the_start_leaves_no_mount() {
+    if !works() {
+        return;
+    }
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home", "--span", "64MiB"]);
+    fs::create_dir(place.path("at")).unwrap();
+    let (mut reader, mut writer) = std::io::pipe().unwrap();
+    rustix::fs::fcntl_setfl(&writer, rustix::fs::OFlags::NONBLOCK).unwrap();
+    while writer.write(&[b' '; 4096]).is_ok() {} // until it is full
+    rustix::fs::fcntl_setfl(&writer, rustix::fs::OFlags::empty()).unwrap();
+    let mut command = place.command(&["fs", "mount", "everbyte.store:home", "at"]);
+    let mut daemon = command.stdout(writer).spawn().unwrap();
+    drop(command);
+    while !place.path("everbyte.store.control").exists() {
+        assert!(daemon.try_wait().unwrap().is_none());
+    }
+    let id = rustix::process::Pid::from_child(&daemon);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    let mut said = String::new();
+    reader.read_to_string(&mut said).unwrap();
+    assert!(daemon.wait().unwrap().success() && said.contains("mounted"));
+    assert_eq!(fs::read_dir(place.path("at")).unwrap().count(), 0);
+    assert!(place.good(&["fs", "fsck", "home"]).contains("nothing was interrupted"));
+}
+
 #[test]
 fn mounts_that_cannot_be_are_refused() {
     if !works() {
@@ -423,7 +481,12 @@ fn a_server_outlives_its_mounts() {
     let server = Server::start(&place, &["--mount", "home=at"]);
     place.good(&["fs", "umount", "at"]); // does not wait for the server to end
     server.ask("SET a 1\r\n", "+OK\r\n");
-    assert_eq!(server.terminate(), 0);
+    let run = |program: &str, words: &[&str]| Command::new(program).args(words).arg(place.path("at")).status().unwrap();
+    for _ in 0..2 {
+        assert!(run("mount", &["-t", "tmpfs", "everbyte-test"]).success());
+    }
+    assert_eq!(server.terminate(), 0); // and `Server` takes one of them away
+    assert!(run("umount", &[]).success(), "a mount of another program stays");
     assert_eq!(place.good(&["kv", "get", "a"]), "1\n");
 }
 
