@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /* Begins an operation: a crash from here on may leave its effects. Failures show the name.
- * Returns 1; 0 for NULL. */
+ * Returns 1; 0 for NULL, with `errno` EINVAL. */
 int everbyte_crash_begin(const char *name);
 
 /* Acknowledges the operation that began last: a crash from here on must not lose it. */

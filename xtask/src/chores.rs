@@ -52,7 +52,7 @@ pub(crate) fn mutants(words: &[&str]) -> Result {
 }
 
 /// Every case of the explorer as the soak runs it: one thread for all steps, then a thread for
-/// each, with a second run of the program from every image.
+/// each, with a second run of the program from every image; then the C++ programs of tests.
 fn explore_whole() -> Result {
     for threads in ["one", "steps"] {
         println!("soak: every case, threads: {threads}");
@@ -62,7 +62,10 @@ fn explore_whole() -> Result {
         command.arg("cases").env("EVERBYTE_CRASH_THREADS", threads).env("EVERBYTE_CRASH_AGAIN", "whole");
         shell::run(&mut command)?;
     }
-    Ok(())
+    println!("soak: programs of C++");
+    let run = ["test", "--release", "--quiet", "--locked", "--package", "everbyte-examples-cpp", "--test", "programs"];
+    let mut command = cargo(&run);
+    shell::run(command.args(["--", "crashed", "explored"]).env("EVERBYTE_CRASH_AGAIN", "whole"))
 }
 
 /// Runs one bench case. Two of them have a program in C or C++, which is linked with a library as

@@ -100,6 +100,18 @@ impl From<everbyte_object::Error> for Fault {
     }
 }
 
+impl From<everbyte_media::Error> for Fault {
+    fn from(error: everbyte_media::Error) -> Fault {
+        everbyte_store::Error::from(error).into()
+    }
+}
+
+impl From<everbyte_recorded::Refused> for Fault {
+    fn from(refused: everbyte_recorded::Refused) -> Fault {
+        Fault::invalid(refused.message)
+    }
+}
+
 impl From<everbyte_store::Error> for Fault {
     fn from(error: everbyte_store::Error) -> Fault {
         Fault::of_kind(error.kind(), error.to_string())

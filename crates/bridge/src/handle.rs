@@ -210,6 +210,10 @@ fn open_pool<E: PSafe<Out<G>>, G: PoolTag>(
     media: Options,
     options: &RawOptions,
 ) -> Result<OpenRoot<E, G>, Fault> {
+    // Before the explorer, which has made the store and its pool.
+    if let Some(media) = everbyte_recorded::open::<Fault>(path)? {
+        return Ok(Out::<G>::open(&Store::attach(media)?, name)?);
+    }
     if options.create == 0 {
         return Ok(Out::<G>::open(&Store::open(path, &media)?, name)?);
     }

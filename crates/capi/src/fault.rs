@@ -209,6 +209,12 @@ impl<E: Finer> From<E> for Fault {
     }
 }
 
+impl From<everbyte_recorded::Refused> for Fault {
+    fn from(refused: everbyte_recorded::Refused) -> Fault {
+        Fault::new(refused.errno, refused.message)
+    }
+}
+
 impl From<tx::TxError<Fault>> for Fault {
     fn from(error: tx::TxError<Fault>) -> Fault {
         match error {

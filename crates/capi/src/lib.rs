@@ -11,7 +11,6 @@
 //! * `itm`: what compilers call in a `patomic` block.
 //! * `posix`: the calls of a POSIX file system on volumes.
 //! * `domain`: stores that a broker passes.
-//! * `recorded`: the recorder of a program under the crash explorer.
 //!
 //! Threads: any, unless a header says otherwise.
 
@@ -24,4 +23,3 @@ mod kv;
 mod mnemosyne;
 mod posix;
 mod process;
-mod recorded;

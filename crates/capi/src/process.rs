@@ -8,7 +8,6 @@
 use crate::domain;
 use crate::fault::{Fault, Result};
 use crate::heapo::mapped::Mapped;
-use crate::recorded;
 use everbyte_heap::Heap;
 use everbyte_media::{FlushKind, Media, Options, chosen};
 use everbyte_store::{CreateOptions, Engine, Exclusive, ObjectOpen, ObjectOptions, Store, Want};
@@ -143,8 +142,8 @@ impl Process {
             return Err(Fault::new(libc::EBUSY, format!("this process has {open} open; a process uses one store")));
         }
         let media = options()?;
-        let store = match (recorded::open(path)?, domain::socket()) {
-            (Some(store), _) => store,
+        let store = match (everbyte_recorded::open::<Fault>(path)?, domain::socket()) {
+            (Some(media), _) => Store::attach(media)?,
             (None, Some(socket)) => domain::open(&socket, path, &media)?,
             (None, None) => {
                 if !path.exists() {

@@ -165,6 +165,12 @@ impl Explorer {
         self
     }
 
+    /// At most about so many crash points of a recording are tried, drawn by seed; all unless set.
+    pub fn points(mut self, points: u64) -> Explorer {
+        self.budget.points = points;
+        self
+    }
+
     /// The profiles to explore, instead of [`Profile::BOTH`].
     pub fn profiles(mut self, profiles: &[Profile]) -> Explorer {
         self.profiles = profiles.to_vec();

@@ -1,5 +1,6 @@
 // The program that the explorer crashes: a shared object, whose functions its test calls. Its steps
 // change a pool from constructors, callbacks and destructors, and open it for the first time.
+// explored.cpp has them as a program of its own.
 #include "shop.hpp"
 
 #include <optional>
@@ -74,12 +75,13 @@ std::size_t std::hash<key>::operator()(const key& of) const {
   return of.number;
 }
 
-extern "C" void crashed_open() {
-  shop pool("of the explorer");
+void open_roots(shop pool) {
   auto all = pool.cpp_root<all_of_it>("all");
   auto table = pool.root<shop::kv_store<key, std::uint64_t>>("table");
   now.emplace(std::move(pool), all, table);
 }
+
+extern "C" void crashed_open() { open_roots(shop("of the explorer")); }
 
 extern "C" void crashed_close() { now.reset(); }
 

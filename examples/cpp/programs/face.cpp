@@ -176,6 +176,30 @@ std::int64_t add_two(const stock::counter<Pool>& counter) {
   return Pool::txn([&](auto& t) { return counter.add(t, 2); });
 }
 
+// A pool's class is all that a template over pools needs: the names of its types, its pointers, and
+// the transactions, whose type names the pool.
+template <class Pool, class Brand>
+void push_twice(everbyte::transaction<Pool, Brand>& t, const typename Pool::prices& prices, double price) {
+  prices.push(t, price), prices.push(t, price);
+}
+template <class Pool>
+void a_pool_is_its_own_traits(const Pool& pool) {
+  auto prices = pool.template root<typename Pool::prices>(std::string("prices of ") + Pool::type_name);
+  auto kept = pool.template cpp_root<point>("point of a template");
+  everbyte::pointer_t<point, Pool> made;
+  // everbyte: allow(kept) committed before it is used
+  Pool::txn([&](auto& t) {
+    push_twice(t, prices, 1.5);
+    made = t.make(point{1, 2});
+    *kept.mut(t, &point::x) += made->x;
+    t.destroy(made);
+  });
+  REQUIRE(prices.size() > 0 && prices.size() == 2 * static_cast<std::size_t>(kept->x));
+  // No vessel lies in a pool, so none has to ask in which one it does.
+  static_assert(!everbyte::psafe<typename Pool::prices, Pool>);
+  static_assert(everbyte::psafe<decltype(made), Pool>);
+}
+
 void two_pools_are_independent(const std::string& path, const shop::counter& counter) {
   archive other(path + ".archive", {.create = true});
   auto old = other.root<archive::counter>("count");
@@ -183,6 +207,7 @@ void two_pools_are_independent(const std::string& path, const shop::counter& cou
   REQUIRE(add_two(old) == before + 2);
   REQUIRE(add_two(counter) == 12);
   static_assert(!std::is_same_v<archive::prices, shop::prices>);
+  a_pool_is_its_own_traits(other);
 }
 
 void a_pool_stays_open_for_its_roots(const std::string& path) {
@@ -309,6 +334,7 @@ int main(int, char** words) {
   structs_of_both_languages_cross(pool);
   floats_cross(pool);
   two_pools_are_independent(path, counter);
+  a_pool_is_its_own_traits(pool);
   a_pool_stays_open_for_its_roots(path);
   moved_objects_are_defined(path);
   a_pool_closed_in_its_own_lambda_refuses(path);

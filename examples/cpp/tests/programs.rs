@@ -10,6 +10,12 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use stock::{Archive, Shop};
 
+#[path = "programs/explored.rs"]
+mod explored;
+
+#[path = "programs/linked.rs"]
+mod linked;
+
 #[path = "programs/kept.rs"]
 mod kept;
 
@@ -26,6 +32,11 @@ fn root() -> PathBuf {
 fn library() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.parent().expect("the directory of tests").join("libstock.so")
+}
+
+/// A soak tries what a usual run draws by seed.
+fn is_whole() -> bool {
+    std::env::var("EVERBYTE_CRASH_AGAIN").is_ok_and(|word| word == "whole")
 }
 
 /// The headers of the library.
@@ -388,34 +399,6 @@ fn trees_and_a_word_count_outlive_their_programs() {
             assert!(report.findings().is_empty(), "{source}: {:?}", report.findings());
         }
     }
-}
-
-/// Two libraries in one process, and libeverbyte where the workspace has built it.
-#[test]
-fn two_libraries_and_libeverbyte_share_a_process() {
-    let Some(mut compiler) = compiler("g++") else { return };
-    let dir = tempfile::tempdir().unwrap();
-    let headers = dir.path().join("depot");
-    std::fs::create_dir(&headers).unwrap();
-    for header in std::fs::read_dir(generated()).unwrap().map(Result::unwrap) {
-        let text = std::fs::read_to_string(header.path()).unwrap();
-        let text = text.replace("namespace stock", "namespace depot").replace("::stock::", "::depot::");
-        let text = text.replace("(stock::", "(depot::");
-        let text = text.replace("everbyte_bridge_stock", "everbyte_bridge_depot").replace("_5_stock_", "_5_depot_");
-        std::fs::write(headers.join(header.file_name()), text).unwrap();
-    }
-    let (second, everything) = (dir.path().join("libdepot.so"), library().with_file_name("libeverbyte_capi.so"));
-    std::fs::copy(library(), &second).unwrap();
-    compiler.arg("-I").arg(dir.path());
-    let (program, store) = (build(compiler, "together.cpp", dir.path()), dir.path().join("store"));
-    let mut run = command(&program, &store, &[]);
-    run.env("DEPOT", second).env("EVERBYTE_STORE", dir.path().join("words"));
-    match everything.exists() {
-        true => drop(run.arg(everything)),
-        false => eprintln!("without libeverbyte: it is not built"),
-    }
-    let output = run.output().unwrap();
-    assert!(output.status.success(), "{:?} {}", output.status, text_of(&output));
 }
 
 /// A shared object that leaves the process takes the destructors of its classes along.

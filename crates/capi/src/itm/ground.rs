@@ -7,7 +7,6 @@
 use super::die;
 use crate::mnemosyne::{self, Transactional};
 use crate::process::{self, Process};
-use crate::recorded;
 use everbyte_media::{Media, Options};
 use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
 use everbyte_tx::Redo;
@@ -90,7 +89,7 @@ impl Ground {
         };
         ground.redo.set_truncation(match std::env::var("EVERBYTE_TRUNCATION").as_deref() {
             // the explorer refuses a second thread
-            Ok("async") if recorded::is_recording() => Truncation::Synchronous,
+            Ok("async") if everbyte_recorded::is_recording() => Truncation::Synchronous,
             Err(_) | Ok("sync") => Truncation::Synchronous,
             Ok("async") => Truncation::Asynchronous,
             Ok(other) => die(format_args!("EVERBYTE_TRUNCATION is `{other}`: it can be `sync` or `async`")),

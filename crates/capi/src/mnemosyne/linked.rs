@@ -11,7 +11,6 @@ use super::sections::{self, Owner};
 use super::{elf, pdata, regions};
 use crate::fault::{Fault, Result};
 use crate::process::Process;
-use crate::recorded;
 use everbyte_mnemosyne::{Program, Regions, Variables};
 use std::ffi::{CString, OsStr, c_void};
 use std::fs::File;
@@ -101,7 +100,7 @@ unsafe fn open(start: *mut c_void, end: *mut c_void, kind: VariableKind) -> Resu
     // SAFETY: the section is the caller's to give, and `initial` is not used any more.
     let mapped = unsafe { program.media().map_over(at, addresses.len() as u64, place) }?;
     if mapped {
-        recorded::also(addresses.clone(), at)?;
+        everbyte_recorded::also(addresses.clone(), at)?;
     } else {
         let kept = program.media().read_vec(at, addresses.len());
         // SAFETY: `start..end` is writable, and no thread stores there: the caller's promise.

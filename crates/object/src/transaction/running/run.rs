@@ -46,15 +46,19 @@ impl Current {
     /// Names a transaction, with a number of its own (OBJ-6).
     #[inline(always)]
     fn begin(&self, running: &Running) {
-        let last = self.number.get();
-        let last = if last % NUMBERS == 0 { more_numbers() } else { last };
-        self.number.set(last + 1);
+        self.number.set(number_after(self.number.get()));
         self.running.set(running);
     }
 }
 
 /// As many numbers as a thread takes at once for its transactions under a tag.
 const NUMBERS: u64 = 1 << 20;
+
+/// The number after a thread's last one, which is 0 at first.
+#[inline(always)]
+fn number_after(last: u64) -> u64 {
+    1 + if last.is_multiple_of(NUMBERS) { more_numbers() } else { last }
+}
 
 /// The last number before those that a thread takes.
 #[cold]
@@ -350,5 +354,21 @@ pub(crate) fn close<G: PoolTag>(inner: &Arc<OpenPool>) {
         let _ = inner.sync(); // a failure has poisoned the media, and reopening tells what survived
         let slot = G::slot();
         slot.unbind(&mut slot.open.write());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OBJ-6, also where a thread takes more numbers.
+    #[test]
+    fn threads_have_numbers_of_their_own() {
+        let [one, other] = [0, 0].map(number_after);
+        let [last, last_of_other] = [one, other].map(|first| first + NUMBERS - 1);
+        assert!(one > 0 && other > last || one > last_of_other, "{one} {other}");
+        assert_eq!(number_after(last - 1), last);
+        let next = number_after(last);
+        assert!(next > last && next > last_of_other, "{next} after {last}");
     }
 }

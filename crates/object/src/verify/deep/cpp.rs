@@ -10,8 +10,8 @@
 //!
 //! Invariants
 //!   CPP-1  The parts of a class do not overlap: there are no more of them than it has bytes.
-//!   CPP-2  A size that a text or an object claims costs no memory, and no byte is read by it,
-//!          before it was compared with that of the block.
+//!   CPP-2  A size that a text or an object claims costs no memory, and no byte is read by it until
+//!          it has been compared with that of the block.
 
 use crate::description::described::Described;
 use crate::verify::deep::report::FaultKind;

@@ -1,5 +1,6 @@
 //! A program under the crash explorer: `crash.h`, and the recorder that writes a tape of the
-//! program's stores, flushes and fences.
+//! program's stores, flushes and fences. The libraries that C and C++ programs are linked with,
+//! libeverbyte and those of the bridge, open the program's store by [`open`].
 //!
 //! The explorer starts the program with these variables set:
 //!   EVERBYTE_RECORD           the file that the tape is written to, a line for each [`TraceLine`]
@@ -14,16 +15,35 @@
 
 mod watch;
 
-use crate::fault::{Fault, Result, answer};
-use everbyte_media::{Capabilities, OpenOptions, Recorder, TraceLine};
-use everbyte_store::Store;
+use everbyte_media::{Capabilities, Media, OpenOptions, Recorder, TraceLine};
 use parking_lot::Mutex;
 use std::ffi::{CStr, OsString, c_char, c_int, c_long};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use watch::Precision;
-pub(crate) use watch::also;
+pub use watch::also;
+
+/// The reason for which a program is not watched.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// As C programs get it.
+    pub errno: c_int,
+    /// The sentence.
+    pub message: String,
+}
+
+impl Refused {
+    fn new(errno: c_int, message: impl Into<String>) -> Refused {
+        Refused { errno, message: message.into() }
+    }
+
+    fn invalid(message: impl Into<String>) -> Refused {
+        Refused::new(libc::EINVAL, message)
+    }
+}
+
+type Result<T> = std::result::Result<T, Refused>;
 
 /// The tape of this process, from its first line on.
 static TAPE: Mutex<Option<Tape>> = Mutex::new(None);
@@ -65,7 +85,7 @@ fn requested() -> Option<OsString> {
 }
 
 /// Whether the explorer watches this process.
-pub(crate) fn is_recording() -> bool {
+pub fn is_recording() -> bool {
     requested().is_some()
 }
 
@@ -118,8 +138,14 @@ impl Recorder for Ear {
     }
 }
 
-/// Opens the store at `path` for the explorer, if the environment asks for that.
-pub(crate) fn open(path: &Path) -> Result<Option<Store>> {
+/// Opens the media of the store at `path` for the explorer, if the environment asks for that.
+///
+/// # Errors
+/// If the media cannot be opened or watched, or a variable is none of the explorer's.
+pub fn open<E>(path: &Path) -> std::result::Result<Option<Media>, E>
+where
+    E: From<Refused> + From<everbyte_media::Error>,
+{
     if requested().is_none() {
         return Ok(None);
     }
@@ -127,7 +153,7 @@ pub(crate) fn open(path: &Path) -> Result<Option<Store>> {
     let fence_settles = word("EVERBYTE_RECORD_SETTLING", &[("fence", true), ("barrier", false)])?;
     let media = OpenOptions::new(path).record(Box::new(Ear { fence_settles }))?;
     watch::start(&media, precision)?;
-    Ok(Some(Store::attach(media)?))
+    Ok(Some(media))
 }
 
 fn word<T: Copy>(variable: &str, words: &[(&str, T)]) -> Result<T> {
@@ -135,7 +161,7 @@ fn word<T: Copy>(variable: &str, words: &[(&str, T)]) -> Result<T> {
     let found = words.iter().find(|(word, _)| *word == value).map(|&(_, meaning)| meaning);
     found.ok_or_else(|| {
         let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        Fault::invalid(format!("{variable} is `{value}`, which is none of {}", words.join(", ")))
+        Refused::invalid(format!("{variable} is `{value}`, which is none of {}", words.join(", ")))
     })
 }
 
@@ -144,12 +170,16 @@ fn given(variable: &str) -> c_long {
     std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(-1)
 }
 
+/// As `crash.h` says: an operation begins.
+///
 /// # Safety
 /// `name` is a string that ends with a zero byte, or null.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn everbyte_crash_begin(name: *const c_char) -> c_int {
+pub unsafe extern "C" fn everbyte_crash_begin(name: *const c_char) -> c_int {
     if name.is_null() {
-        return answer(Err(Fault::invalid("a null pointer is no name")), 0, |()| 1);
+        // SAFETY: this thread's `errno`.
+        unsafe { *libc::__errno_location() = libc::EINVAL };
+        return 0;
     }
     // SAFETY: the caller's promise.
     let name = unsafe { CStr::from_ptr(name) };
@@ -157,22 +187,26 @@ pub(crate) unsafe extern "C" fn everbyte_crash_begin(name: *const c_char) -> c_i
     1
 }
 
+/// As `crash.h` says: the operation that began last is acknowledged.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn everbyte_crash_acked() {
+pub extern "C" fn everbyte_crash_acked() {
     note(&TraceLine::Acked);
 }
 
+/// As `crash.h` says: the recovery of a check is over.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn everbyte_crash_recovered() {
+pub extern "C" fn everbyte_crash_recovered() {
     note(&TraceLine::Recovered);
 }
 
+/// As `crash.h` says: the operations that had begun before the crash.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn everbyte_crash_seen_begun() -> c_long {
+pub extern "C" fn everbyte_crash_seen_begun() -> c_long {
     given("EVERBYTE_CRASH_BEGUN")
 }
 
+/// As `crash.h` says: those that had been acknowledged.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn everbyte_crash_seen_acked() -> c_long {
+pub extern "C" fn everbyte_crash_seen_acked() -> c_long {
     given("EVERBYTE_CRASH_ACKED")
 }

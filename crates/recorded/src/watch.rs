@@ -16,7 +16,7 @@
 //!
 //! Threads: one, which the handlers check; `WATCH` is set once and lives as long as the process.
 
-use crate::fault::{Fault, Result};
+use crate::{Refused, Result};
 use everbyte_media::Media;
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -36,7 +36,7 @@ const VIEWS_MAX: usize = 1 + 64;
 
 /// The precision of the watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Precision {
+pub(crate) enum Precision {
     /// The changed words of each page between two calls.
     Pages,
     /// Every store.
@@ -84,9 +84,12 @@ unsafe impl Send for Watch {}
 static WATCH: OnceLock<Watch> = OnceLock::new();
 
 /// Watches all memory of `media` from now on, until the process ends.
-pub(super) fn start(media: &Media, precision: Precision) -> Result<()> {
+pub(crate) fn start(media: &Media, precision: Precision) -> Result<()> {
     if precision == Precision::Stores && cfg!(not(target_arch = "x86_64")) {
-        return Err(Fault::new(libc::ENOTSUP, "stepping through a program is for x86-64; explore it with a page scan"));
+        return Err(Refused::new(
+            libc::ENOTSUP,
+            "stepping through a program is for x86-64; explore it with a page scan",
+        ));
     }
     let (aside, words) = match precision {
         Precision::Pages => (PAGES_MAX, 0),
@@ -107,7 +110,7 @@ pub(super) fn start(media: &Media, precision: Precision) -> Result<()> {
         }),
     };
     if WATCH.set(watch).is_err() {
-        return Err(Fault::new(libc::EBUSY, "this program is being watched already"));
+        return Err(Refused::new(libc::EBUSY, "this program is being watched already"));
     }
     for (signal, handler) in handlers {
         replace(signal, Some(handler));
@@ -117,23 +120,26 @@ pub(super) fn start(media: &Media, precision: Precision) -> Result<()> {
 
 /// Watches also the memory at `place`, a second mapping of the store from `at` on. Does nothing if
 /// no memory is watched.
-pub(crate) fn also(place: Range<usize>, at: u64) -> Result<()> {
+///
+/// # Errors
+/// If there are too many mappings, or the system refuses to protect it.
+pub fn also(place: Range<usize>, at: u64) -> Result<()> {
     let Some(watch) = WATCH.get() else { return Ok(()) };
     // SAFETY: as in `stored`.
     let found = unsafe { &mut *watch.found.get() };
     if found.views.len() == found.views.capacity() {
-        return Err(Fault::invalid("a program before the explorer has at most 64 sections of persistent variables"));
+        return Err(Refused::invalid("a program before the explorer has at most 64 sections of persistent variables"));
     }
     found.views.push((place.clone(), at));
     protect(place.start, place.len(), libc::PROT_READ).map_err(unwatchable)
 }
 
-fn unwatchable(error: Error) -> Fault {
-    Fault::new(libc::EIO, format!("the store's memory cannot be watched: {error}"))
+fn unwatchable(error: Error) -> Refused {
+    Refused::new(libc::EIO, format!("the store's memory cannot be watched: {error}"))
 }
 
 /// Returns the stores since the last call: offsets and bytes.
-pub(super) fn stored(each: &mut dyn FnMut(u64, &[u8])) {
+pub(crate) fn stored(each: &mut dyn FnMut(u64, &[u8])) {
     let Some(watch) = WATCH.get() else { return };
     // SAFETY: this thread's alone (see `Sync` above); no store to watched memory, so no handler,
     // comes before the end.
