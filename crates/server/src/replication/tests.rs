@@ -3,13 +3,15 @@
 
 mod link;
 
+use super::Replication;
 use super::feed::{self, Feed, Start};
 use super::frame::{Frame, Item, Plan};
 use super::kept::KeptVersions;
 use super::link::{Assembly, Patch, find_frame};
-use super::position::{History, Position, ReplicaOrigin, RunId};
+use super::position::{History, Position, Relation, ReplicaOrigin, RunId};
 use super::recent::Recent;
 use super::transfer::Walk;
+use crate::error::Error;
 use crate::keyspace::{ReplicatedTables, Tables};
 use everbyte_kv::Kv;
 use everbyte_store::{CreateOptions, Store};
@@ -259,6 +261,35 @@ fn a_replica_that_has_everything_counts_at_once() {
         feed.close();
         thread.join().unwrap();
     }
+}
+
+/// Replicas come while the store has no room for the record of the run: it is added once, and
+/// positions of the run count when there is room.
+#[test]
+fn a_run_that_could_not_be_stored_is_added_once() {
+    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let options = CreateOptions { max: 16 << 20, ..Default::default() };
+    let store = Store::create(&folder.path().join("store"), &options).unwrap();
+    let kv = Kv::open_or_create(&store, "kv").unwrap();
+    let mut replication = Replication::new(&Arc::new(Tables::open(kv.clone()).unwrap()));
+    replication.load().unwrap();
+    let mut numbers = 0u64..;
+    for size in [1 << 20, 1 << 10, 1] {
+        while kv.put(&numbers.next().unwrap().to_be_bytes(), &vec![7; size]).is_ok() {}
+    }
+    let mut attach = || replication.attach((1, 0), "127.0.0.1".into(), 1, ReplicaOrigin::Own, Duration::MAX);
+    for _ in 0..3 {
+        assert!(matches!(attach(), Err(Error::Store { .. })));
+    }
+    store.grow(64 << 20).unwrap();
+    attach().unwrap();
+
+    kv.put(b"and", b"more").unwrap();
+    let version = kv.newest_version().unwrap().get();
+    let position = Position { run: replication.run, version };
+    assert_eq!(replication.history.relation(&position, version), Relation::Past);
+    assert!(replication.acknowledge(1, position, Instant::now()));
+    assert_eq!(replication.settled_count(version), 1);
 }
 
 /// The event loop asks for figures while it has a batch, for which a feed may wait.
