@@ -263,6 +263,31 @@ fn a_replica_that_has_everything_counts_at_once() {
     }
 }
 
+/// A replica that ends its transfer to a position of another run has settled that of this store.
+#[test]
+fn a_rest_of_another_run_counts_once_it_is_acknowledged() {
+    let primary = Primary::new();
+    write(&primary.kv, 1);
+    let foreign = Position { run: RunId::random(), version: 7 };
+    let mut batch = primary.kv.batch();
+    let local = primary.tables.local().unwrap();
+    batch.table(local).unwrap().put(super::ORIGIN, &ReplicaOrigin::At(foreign).bytes()).unwrap();
+    let commit = batch.commit().unwrap();
+    primary.kv.settle(commit).unwrap();
+    let (here, cursor) = (primary.keep(), b"\0k".to_vec());
+    let origin = ReplicaOrigin::Between { target: foreign, base: None, cursor };
+    let mut replica = Replica::new(&primary, origin, Pairs::new());
+    assert_eq!(replica.feed.found(), 0);
+    replica.transfer();
+    assert_eq!((replica.plan, &replica.origin), (Some(Plan::Rest), &ReplicaOrigin::At(foreign)));
+    let end = Instant::now() + Duration::from_secs(20);
+    while replica.feed.found() != here.version {
+        assert!(Instant::now() < end, "{} is found, not {}", replica.feed.found(), here.version);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    replica.end();
+}
+
 /// Replicas come while the store has no room for the record of the run: it is added once, and
 /// positions of the run count when there is room.
 #[test]
