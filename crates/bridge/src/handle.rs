@@ -167,6 +167,7 @@ pub unsafe extern "C" fn open<E: PSafe<Out<G>>, G: PoolTag>(
     base: *mut *const u8,
 ) -> u32 {
     guarded(|| {
+        is_inside::<G>(); // HANDLE-6
         require_place(options, "a set of options")?;
         require_place(out, "a handle")?;
         require_place(base, "a base")?;

@@ -102,6 +102,8 @@ pub(crate) struct Client {
     pub replica: bool,
     /// Whether its EXEC is under way.
     pub executing: bool,
+    /// Whether a command for operators in its last EXEC has run.
+    pub acted: bool,
     /// Whether its script is under way.
     pub scripting: bool,
     /// Whether the command under way has written pushes alone, which no mode takes away.
@@ -174,6 +176,7 @@ impl Client {
             monitors: false,
             replica: false,
             executing: false,
+            acted: false,
             scripting: false,
             told: false,
             waiting: false,

@@ -620,6 +620,9 @@ impl Iterations {
                 let aim = (command.name == "exec").then(|| self.shared.replication.aim());
                 let mut call = Call { args, out, client, others: &self.clients, keys, shared: &mut self.shared };
                 let mut outcome = (command.handler)(&mut call);
+                if stands == Stands::Some && outcome.is_ok() && !client.acted {
+                    stands = Stands::Nothing; // its commands for operators were refused
+                }
                 told |= std::mem::take(&mut client.told);
                 self.shared.metrics.by_command[index].calls += 1;
                 self.shared.timed(index, command, client, &args);

@@ -1,7 +1,7 @@
 // Bad days: `bad_days STORE full`, a pool without room; `exit`, a program that ends in a lambda;
 // `fork`, children outside of a lambda, in one, and at the end of a pool; `constructor`, one that
-// throws; `jump`, `jump_read`, `jump_use`, `jump_close` and `leave`, a lambda that is left by
-// `longjmp` and by `pthread_exit`, and `after`, what those leave.
+// throws; `jump`, `jump_read`, `jump_use`, `jump_open`, `jump_close` and `leave`, a lambda that is
+// left by `longjmp` and by `pthread_exit`, and `after`, what those leave.
 #include "archive.hpp"
 #include "shop.hpp"
 
@@ -123,13 +123,14 @@ std::function<void()> uses_it;
 }
 
 // The next transaction ends the program: it would be a part of the one that was left. So do the
-// next reading, a use of the transaction that was left, and the end of the pool.
-void a_lambda_is_left_by_longjmp(const shop::counter& counter, const std::string& run) {
+// next reading, a use of the transaction that was left, the next opening and the end of the pool.
+void a_lambda_is_left_by_longjmp(const shop::counter& counter, const std::string& path, const std::string& run) {
   if (setjmp(before_the_lambda) == 0) jump_out(counter);
   overwrite_the_stack();
   if (run == "jump") shop::txn([&](auto& t) { counter.add(t, 1); });
   if (run == "jump_use") uses_it();
   if (run == "jump_read") std::exit(static_cast<int>(counter.value()));
+  if (run == "jump_open") shop second(path + ".second", {.create = true});
 }
 
 // Runs `body` in a child; answers its status.
@@ -224,7 +225,7 @@ int main(int, char** words) {
     });
   }
   if (run.starts_with("jump")) {
-    a_lambda_is_left_by_longjmp(counter, run);
+    a_lambda_is_left_by_longjmp(counter, path, run);
     return 0;
   }
   if (run == "leave") {

@@ -605,7 +605,8 @@ fn bad_days_leave_the_pool_whole() {
     for part in ["full", "exit", "fork", "constructor"] {
         succeed(&program, &store, &[part]);
     }
-    let jumps = ["jump", "jump_read", "jump_use", "jump_close"].map(|part| (part, "was left by `longjmp`"));
+    let jumps = ["jump", "jump_read", "jump_use", "jump_open", "jump_close"];
+    let jumps = jumps.map(|part| (part, "was left by `longjmp`"));
     for (part, said) in jumps.into_iter().chain([("leave", "exception not rethrown")]) {
         let ended = run(&program, &store, &[part]);
         let text = text_of(&ended);

@@ -78,6 +78,25 @@ fn a_key_that_is_not_the_place_of_its_object_is_found() {
     assert!(matches!(&*said, [one] if one.ends_with(", not at its key")), "{said:?}");
 }
 
+/// Offsets of a class's name and of an object's bytes at which no block can start.
+#[test]
+fn damaged_offsets_between_blocks_are_found() {
+    let _alone = alone();
+    let name = found(|list, number| {
+        let mut words = (512..1 << 16).map(|word| list.base.wrapping_add(8 * word).cast_mut().cast::<u64>());
+        let len = |at: *mut u64| read(at)[1];
+        let is_node = |at: &*mut u64| len(*at) == 4 && len(at.wrapping_add(3)) == NODE.len() as u64;
+        let name = words.find(is_node).expect("a class of the pool");
+        store(number, name, read(name)[0] + 1);
+    });
+    assert!(name.iter().any(|one| one.contains("name: a pointer to 0x")), "{name:?}");
+    let bytes = found(|list, number| {
+        let offset = read(list.at)[1];
+        store(number, entry(list.base, offset).wrapping_add(2), offset + 8);
+    });
+    assert!(bytes.iter().any(|one| one.contains("bytes: a pointer to 0x")), "{bytes:?}");
+}
+
 /// A class that is described in a way of its own: it is noted, and its objects are not read.
 #[test]
 fn objects_of_other_descriptions_are_noted() {

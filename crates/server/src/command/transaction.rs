@@ -239,7 +239,7 @@ pub(super) fn exec(call: &mut Call<'_, '_>) -> Outcome {
         return Ok(());
     }
     let database = call.client.database;
-    call.client.executing = true;
+    (call.client.executing, call.client.acted) = (true, false);
     let result = execute(call, &transaction);
     call.client.executing = false;
     if result.is_err() {
@@ -283,6 +283,7 @@ fn execute(call: &mut Call<'_, '_>, transaction: &Transaction) -> Outcome {
     }
     call.out.array(transaction.len());
     for (row, args) in transaction.commands() {
+        let acts = acts(CommandTable::get().rows[row]);
         // ACL-1: its rights may have changed since it was queued.
         if let Err(fail) = acl::still_permitted(call.client, call.shared, row, &args) {
             call.shared.metrics.count_error(&fail.reply());
@@ -298,7 +299,9 @@ fn execute(call: &mut Call<'_, '_>, transaction: &Transaction) -> Outcome {
             keys: &mut *call.keys,
             shared: &mut *call.shared,
         };
-        match execute_part(&mut part, row) {
+        let outcome = execute_part(&mut part, row);
+        call.client.acted |= acts && outcome.is_ok();
+        match outcome {
             // CLIENT REPLY may have said nothing; the list has a place for it.
             Ok(()) if call.out.pending() == pending => call.out.null(),
             Ok(()) => {}

@@ -46,7 +46,8 @@ pub(crate) struct Feed {
     state: Mutex<State>,
     changed: Condvar,
     waker: Option<Arc<Waker>>,
-    /// The kept version whose keys the replica had when it came; 0: it had other keys.
+    /// The kept version whose keys the replica had when it came, or at the end of the transfer that
+    /// it came in the middle of; 0: it had other keys.
     found: AtomicU64,
 }
 
@@ -67,7 +68,7 @@ impl Feed {
         Feed { state: Mutex::default(), changed: Condvar::new(), waker, found: AtomicU64::new(0) }
     }
 
-    /// The version of this store that the replica has settled, as its origin said when it came.
+    /// The version of this store that the replica has settled, by positions of other runs, too.
     pub(crate) fn found(&self) -> u64 {
         self.found.load(Relaxed)
     }
@@ -248,7 +249,20 @@ impl Feeder {
             if !self.await_acknowledgement(position) {
                 return Ok(());
             }
+            self.settles(position, target.version());
             self.base = self.target.take();
+        }
+    }
+
+    /// The replica has settled a position, whose keys are those of a version of this store: the
+    /// event loop knows which one only if the position is of a run of this store.
+    fn settles(&self, position: Position, version: u64) {
+        if position.run == self.start.run {
+            return;
+        }
+        self.feed.found.fetch_max(version, Relaxed);
+        if let Some(waker) = &self.feed.waker {
+            let _ = waker.wake(); // it fails only when the loop is gone
         }
     }
 

@@ -304,9 +304,16 @@ impl Replication {
         kv.settle(commit)
     }
 
+    /// Adds this run to the history, once: callers try again after an error.
     fn add_run(&mut self) -> everbyte_kv::Result<()> {
-        self.history.add(self.run, self.found);
-        self.store(&[(HISTORY, Some(self.history.bytes())), (FORMAT, Some(FORMAT_NOW.to_vec()))])
+        if self.history.0.last().is_some_and(|(run, _)| *run == self.run) {
+            return Ok(());
+        }
+        let mut history = self.history.clone();
+        history.add(self.run, self.found);
+        self.store(&[(HISTORY, Some(history.bytes())), (FORMAT, Some(FORMAT_NOW.to_vec()))])?;
+        self.history = history;
+        Ok(())
     }
 
     /// The kept versions; from now on there is a history.

@@ -3,13 +3,15 @@
 
 mod link;
 
+use super::Replication;
 use super::feed::{self, Feed, Start};
 use super::frame::{Frame, Item, Plan};
 use super::kept::KeptVersions;
 use super::link::{Assembly, Patch, find_frame};
-use super::position::{History, Position, ReplicaOrigin, RunId};
+use super::position::{History, Position, Relation, ReplicaOrigin, RunId};
 use super::recent::Recent;
 use super::transfer::Walk;
+use crate::error::Error;
 use crate::keyspace::{ReplicatedTables, Tables};
 use everbyte_kv::Kv;
 use everbyte_store::{CreateOptions, Store};
@@ -259,6 +261,60 @@ fn a_replica_that_has_everything_counts_at_once() {
         feed.close();
         thread.join().unwrap();
     }
+}
+
+/// A replica that ends its transfer to a position of another run has settled that of this store.
+#[test]
+fn a_rest_of_another_run_counts_once_it_is_acknowledged() {
+    let primary = Primary::new();
+    write(&primary.kv, 1);
+    let foreign = Position { run: RunId::random(), version: 7 };
+    let mut batch = primary.kv.batch();
+    let local = primary.tables.local().unwrap();
+    batch.table(local).unwrap().put(super::ORIGIN, &ReplicaOrigin::At(foreign).bytes()).unwrap();
+    let commit = batch.commit().unwrap();
+    primary.kv.settle(commit).unwrap();
+    let (here, cursor) = (primary.keep(), b"\0k".to_vec());
+    let origin = ReplicaOrigin::Between { target: foreign, base: None, cursor };
+    let mut replica = Replica::new(&primary, origin, Pairs::new());
+    assert_eq!(replica.feed.found(), 0);
+    replica.transfer();
+    assert_eq!((replica.plan, &replica.origin), (Some(Plan::Rest), &ReplicaOrigin::At(foreign)));
+    let end = Instant::now() + Duration::from_secs(20);
+    while replica.feed.found() != here.version {
+        assert!(Instant::now() < end, "{} is found, not {}", replica.feed.found(), here.version);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    replica.end();
+}
+
+/// Replicas come while the store has no room for the record of the run: it is added once, and
+/// positions of the run count when there is room.
+#[test]
+fn a_run_that_could_not_be_stored_is_added_once() {
+    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let options = CreateOptions { max: 16 << 20, ..Default::default() };
+    let store = Store::create(&folder.path().join("store"), &options).unwrap();
+    let kv = Kv::open_or_create(&store, "kv").unwrap();
+    let mut replication = Replication::new(&Arc::new(Tables::open(kv.clone()).unwrap()));
+    replication.load().unwrap();
+    let mut numbers = 0u64..;
+    for size in [1 << 20, 1 << 10, 1] {
+        while kv.put(&numbers.next().unwrap().to_be_bytes(), &vec![7; size]).is_ok() {}
+    }
+    let mut attach = || replication.attach((1, 0), "127.0.0.1".into(), 1, ReplicaOrigin::Own, Duration::MAX);
+    for _ in 0..3 {
+        assert!(matches!(attach(), Err(Error::Store { .. })));
+    }
+    store.grow(64 << 20).unwrap();
+    attach().unwrap();
+
+    kv.put(b"and", b"more").unwrap();
+    let version = kv.newest_version().unwrap().get();
+    let position = Position { run: replication.run, version };
+    assert_eq!(replication.history.relation(&position, version), Relation::Past);
+    assert!(replication.acknowledge(1, position, Instant::now()));
+    assert_eq!(replication.settled_count(version), 1);
 }
 
 /// The event loop asks for figures while it has a batch, for which a feed may wait.

@@ -164,9 +164,9 @@ fn shown(text: &str) -> &str {
 /// of its size, or to one of another owner, which could be the text of any number of classes.
 fn text<V: Copy>(walk: &HeapWalk<'_, V>, at: u64) -> String {
     let [offset, len, room] = [0, 8, 16].map(|word| walk.number(at + word, 8));
-    let is_alone = len <= room.min(TEXT) && !walk.is_met(offset);
-    let is_there = is_alone && walk.block(offset).is_ok_and(|size| size >= room);
-    let bytes = if is_there { walk.media().read_vec(walk.place(offset), len as usize) } else { Vec::new() };
+    let is_there = len <= room.min(TEXT) && walk.block(offset).is_ok_and(|size| size >= room);
+    let is_alone = is_there && !walk.is_met(offset);
+    let bytes = if is_alone { walk.media().read_vec(walk.place(offset), len as usize) } else { Vec::new() };
     String::from_utf8(bytes).unwrap_or_default()
 }
 

@@ -24,7 +24,11 @@ impl Starts {
         is_new
     }
 
+    /// Whether a block starts there: at any number, as media has it.
     pub(crate) fn contains(&self, offset: u64) -> bool {
+        if !offset.is_multiple_of(STEP) {
+            return false;
+        }
         let (word, bit) = place(offset);
         self.clusters.get(&(offset / CLUSTER)).is_some_and(|words| words[word] & bit != 0)
     }
@@ -47,6 +51,7 @@ mod tests {
         assert!(all.iter().all(|&at| !starts.contains(at) && starts.insert(at)));
         assert!(all.iter().all(|&at| starts.contains(at) && !starts.insert(at)));
         assert!(!starts.contains(48) && !starts.contains(CLUSTER * 2));
+        assert!(!starts.contains(17) && !starts.contains(u64::MAX));
         assert_eq!(starts.clusters.len(), 3);
     }
 }

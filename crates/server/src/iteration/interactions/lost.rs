@@ -125,6 +125,19 @@ fn commands_for_operators_stand() {
     assert!(!turns.ask(0, &["CONFIG GET slowlog-max-len"]).ends_with("$1\r\n9\r\n"));
 }
 
+/// An EXEC whose command for operators has failed, or is no longer permitted, has done nothing.
+#[test]
+fn a_command_for_operators_that_was_refused_has_not_run() {
+    let lost = "-ERR store: nothing was done";
+    let (_, told) = beside_a_loss(&["MULTI", "SET a 1", "CONFIG SET slowlog-max-len x"], &["EXEC"]);
+    assert!(told.starts_with(lost), "{told}");
+    let mut turns = Turns::nearly_full();
+    turns.ask(0, &["MULTI", "SET a 1", "CONFIG SET slowlog-max-len 9"]);
+    assert_eq!(turns.ask(2, &["ACL SETUSER default -config"]), "+OK\r\n");
+    let told = turns.at(0, &[(2, &["SET before 1"]), (0, &["EXEC"]), (1, &[FULL])]).swap_remove(0);
+    assert!(told.starts_with(lost), "{told}");
+}
+
 /// REPLICAOF of an EXEC that is taken back has not happened.
 #[test]
 fn a_refused_transaction_makes_no_replica() {
