@@ -8,6 +8,9 @@
 //!   MAP-3  Memory is touched through atomics of 8 bytes (and 1 byte at ragged ends), or by
 //!          instructions that take and put each word whole, so concurrent access by threads and
 //!          processes is a race of words, never undefined, and no word is ever torn.
+//!   MAP-4  Addresses are unmapped only while they are known to be ours. A file system may refuse a
+//!          mapping after the kernel has freed the addresses that it was to replace, and another
+//!          thread's mapping may have taken them: so the file system is asked first.
 //!
 //! Threads: any. Crates above validate the bytes of a racing read (sequence words, checksums).
 
@@ -109,6 +112,16 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
+    /// An error if the file system refuses such mappings of `file` (MAP-4).
+    pub(crate) fn try_mode(file: BorrowedFd<'_>, mode: Mode) -> io::Result<()> {
+        use rustix::mm::{ProtFlags, mmap, munmap};
+        let (anywhere, access) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
+        // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing.
+        let page = unsafe { mmap(anywhere, 4096, access, mode.flags(), file, 0) }?;
+        // SAFETY: exactly the page just mapped, which no code uses.
+        Ok(unsafe { munmap(page, 4096) }?)
+    }
+
     /// Maps `reserve` bytes of `file`, of which `limit` are backed, at an address of the kernel's
     /// choice.
     pub(crate) fn of_file(file: BorrowedFd<'_>, mode: Mode, reserve: u64, limit: u64) -> io::Result<Mapping> {
@@ -129,12 +142,8 @@ impl Mapping {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let place = place.as_ptr().cast();
         // SAFETY: the call replaces exactly the range just reserved, which no other code uses.
-        let base = unsafe { rustix::mm::mmap(place, reserve as usize, access, flags | MapFlags::FIXED, file, 0) };
-        let base = base.inspect_err(|_| {
-            // SAFETY: the reservation is ours and unused. A failure leaves it reserved, which is
-            // harmless.
-            let _ = unsafe { rustix::mm::munmap(place, reserve as usize) };
-        })?;
+        // After a failure the range may be another thread's (MAP-4): it is left as it is.
+        let base = unsafe { rustix::mm::mmap(place, reserve as usize, access, flags | MapFlags::FIXED, file, 0) }?;
         let base = NonNull::new(base.cast::<u8>()).expect("mmap returned null");
         let mapping = Mapping::in_one_piece(base, reserve, limit);
         if mode == Mode::Private {

@@ -140,7 +140,7 @@ pub(crate) fn repair_copies(disk: &dyn Disk, path: &Path, head: &mut Head, copie
 pub(crate) fn choose(file: &File, path: &Path, choice: BackendChoice) -> Result<BackendKind> {
     const TMPFS: u64 = 0x0102_1994;
     const HUGETLBFS: u64 = 0x9584_58f6;
-    let sync = || Mapping::of_file(file.as_fd(), Mode::SharedSync, 4096, 0).is_ok();
+    let sync = || Mapping::try_mode(file.as_fd(), Mode::SharedSync).is_ok(); // MAP-4
     match choice {
         BackendChoice::Pmem if !sync() => Err(Error::Unsupported {
             path: path.into(),
