@@ -64,6 +64,7 @@ mod sha1;
 mod slowlog;
 mod sockets;
 mod stream;
+mod supervisor;
 mod times;
 mod tls;
 mod tracking;

@@ -5,6 +5,7 @@ use crate::eviction_policy::EvictionPolicy;
 use crate::password::Password;
 use crate::tls::{PrimaryTls, TlsOptions};
 use everbyte_kv::{Clock, SystemClock};
+use std::ffi::OsString;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -172,6 +173,10 @@ pub struct Options {
     pub lend_after: u32,
     /// Whether SIGTERM and SIGINT end [`Server::run`](crate::Server::run) in good order.
     pub signals: bool,
+    /// The socket of the service manager that is told when the server serves and when it ends; an
+    /// abstract name begins with `@`. With [`Options::signals`] it is by default that of the
+    /// environment (`NOTIFY_SOCKET`).
+    pub supervisor: Option<OsString>,
     /// The clock by which keys expire.
     pub clock: Arc<dyn Clock>,
 }
@@ -234,6 +239,7 @@ impl Default for Options {
             loops: 1,
             lend_after: 16,
             signals: false,
+            supervisor: None,
             clock: Arc::new(SystemClock),
         }
     }

@@ -20,6 +20,7 @@ use crate::options::Options;
 use crate::server_state::ServerState;
 use crate::sockets::{UnixSocket, keep_alive, listen_on};
 use crate::stream::{Address, Stream};
+use crate::supervisor;
 use crate::tls::{self, Handshakes, TlsStream};
 use everbyte_kv::Kv;
 use mio::event::Event;
@@ -191,6 +192,10 @@ impl Server {
     /// no later command was accepted.
     pub fn run(mut self) -> Result<()> {
         let mut events = Events::with_capacity(1024);
+        let options = &self.iterations.shared.options;
+        let environment = || std::env::var_os("NOTIFY_SOCKET").filter(|_| options.signals);
+        let manager = options.supervisor.clone().or_else(environment);
+        supervisor::tell(manager.as_deref(), supervisor::READY);
         loop {
             let gathers = self.iterations.gathers();
             let sleeps = !self.accept_pending && !gathers && self.iterations.may_sleep();
@@ -224,6 +229,7 @@ impl Server {
             }
             let result = self.iterations.iteration();
             if result.is_err() || self.iterations.shared.stopping || self.handle.stop.load(Ordering::Acquire) {
+                supervisor::tell(manager.as_deref(), supervisor::STOPPING);
                 let result = result.and_then(|()| self.iterations.drain()).and_then(|()| self.iterations.intact());
                 self.iterations.call_home();
                 self.iterations.farewell();

@@ -8,6 +8,9 @@
 //!   MAP-3  Memory is touched through atomics of 8 bytes (and 1 byte at ragged ends), or by
 //!          instructions that take and put each word whole, so concurrent access by threads and
 //!          processes is a race of words, never undefined, and no word is ever torn.
+//!   MAP-4  Addresses are unmapped only while they are known to be ours. A file system may refuse a
+//!          mapping after the kernel has freed the addresses that it was to replace, and another
+//!          thread's mapping may have taken them: so the file system is asked first.
 //!
 //! Threads: any. Crates above validate the bytes of a racing read (sequence words, checksums).
 
@@ -109,25 +112,22 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
+    /// An error if a mapping of `file` cannot be [`Mode::SharedSync`] (MAP-4): the kernel refuses
+    /// the flag on all files but those on DAX, whatever the access. So this asks for reading, which
+    /// a file that is open for reading alone allows, too.
+    pub(crate) fn try_sync(file: BorrowedFd<'_>) -> io::Result<()> {
+        use rustix::mm::{ProtFlags, mmap, munmap};
+        let (anywhere, len) = (std::ptr::null_mut(), 4096);
+        // SAFETY: the kernel chooses a free range, whose bytes are never touched.
+        let page = unsafe { mmap(anywhere, len, ProtFlags::READ, Mode::SharedSync.flags(), file, 0) }?;
+        // SAFETY: the range was mapped above, and no reference to it exists.
+        Ok(unsafe { munmap(page, len) }?)
+    }
+
     /// Maps `reserve` bytes of `file`, of which `limit` are backed, at an address of the kernel's
     /// choice.
     pub(crate) fn of_file(file: BorrowedFd<'_>, mode: Mode, reserve: u64, limit: u64) -> io::Result<Mapping> {
         Mapping::over(Self::reserve_aligned(reserve)?, file, mode, reserve, limit)
-    }
-
-    /// Whether a mapping of `file` may be [`Mode::SharedSync`]: the kernel refuses the flag on all
-    /// files but those on DAX, whatever the access. So this asks for reading, which a file that is
-    /// open for reading alone allows, too.
-    pub(crate) fn may_sync(file: BorrowedFd<'_>) -> bool {
-        use rustix::mm::{ProtFlags, mmap, munmap};
-        let (anywhere, len) = (std::ptr::null_mut(), 4096);
-        // SAFETY: the kernel chooses a free range, whose bytes are never touched.
-        let Ok(base) = (unsafe { mmap(anywhere, len, ProtFlags::READ, Mode::SharedSync.flags(), file, 0) }) else {
-            return false;
-        };
-        // SAFETY: the range was mapped above, and no reference to it exists.
-        let _ = unsafe { munmap(base, len) };
-        true
     }
 
     /// Maps `reserve` bytes of `file`, of which `limit` are backed, at `place`, where as many are
@@ -144,12 +144,8 @@ impl Mapping {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let place = place.as_ptr().cast();
         // SAFETY: the call replaces exactly the range just reserved, which no other code uses.
-        let base = unsafe { rustix::mm::mmap(place, reserve as usize, access, flags | MapFlags::FIXED, file, 0) };
-        let base = base.inspect_err(|_| {
-            // SAFETY: the reservation is ours and unused. A failure leaves it reserved, which is
-            // harmless.
-            let _ = unsafe { rustix::mm::munmap(place, reserve as usize) };
-        })?;
+        // After a failure the range may be another thread's (MAP-4): it is left as it is.
+        let base = unsafe { rustix::mm::mmap(place, reserve as usize, access, flags | MapFlags::FIXED, file, 0) }?;
         let base = NonNull::new(base.cast::<u8>()).expect("mmap returned null");
         let mapping = Mapping::in_one_piece(base, reserve, limit);
         if mode == Mode::Private {

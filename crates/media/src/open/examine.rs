@@ -141,7 +141,7 @@ pub(crate) fn repair_copies(disk: &dyn Disk, path: &Path, head: &mut Head, copie
 pub(crate) fn choose(file: &File, path: &Path, choice: BackendChoice) -> Result<BackendKind> {
     const TMPFS: u64 = 0x0102_1994;
     const HUGETLBFS: u64 = 0x9584_58f6;
-    let sync = || Mapping::may_sync(file.as_fd());
+    let sync = || Mapping::try_sync(file.as_fd()).is_ok(); // MAP-4
     match choice {
         BackendChoice::Pmem if !sync() => Err(Error::Unsupported {
             path: path.into(),

@@ -24,14 +24,22 @@ pub(crate) fn map_file(
     if chunks.is_linear() {
         return map_linear(file, path, mode, head, len);
     }
+    try_mode(file, path, mode)?;
     let limit = len.min(head.max) & !4095;
     let place = head.bound_to().map(|address| binding::reserve(path, address, head.max)).transpose()?;
     let mapping = Mapping::of_pieces(place, file, mode, (head.max, limit), &chunks.extents(), guarded);
     mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })
 }
 
+/// An error if the file system refuses such mappings (MAP-4).
+fn try_mode(file: BorrowedFd<'_>, path: &Path, mode: Mode) -> Result<()> {
+    let answer = if mode == Mode::SharedSync { Mapping::try_sync(file) } else { Ok(()) };
+    answer.map_err(|source| Error::Io { action: "map", path: path.into(), source })
+}
+
 /// Maps a file whose offsets equal the store's.
 pub(crate) fn map_linear(file: BorrowedFd<'_>, path: &Path, mode: Mode, head: &Head, len: u64) -> Result<Mapping> {
+    try_mode(file, path, mode)?;
     let limit = len.min(head.max) & !4095;
     let mapping = match head.bound_to() {
         None => Mapping::of_file(file, mode, head.max, limit),
@@ -63,4 +71,20 @@ pub(crate) fn private_copy(
     let mapping = mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })?;
     content.put(&mapping);
     Ok((mapping, len, content.opened()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::sizes::LARGE;
+
+    /// MAP-4: unmapped, they might by then be another thread's, as after the refusal of ext4.
+    #[test]
+    fn a_mapping_that_is_refused_leaves_its_addresses() {
+        let (path, file) = (Path::new("store"), tempfile::tempfile_in("/dev/shm").unwrap());
+        let address = binding::address(LARGE, u64::from(std::process::id())).unwrap();
+        let place = binding::reserve(path, address, LARGE).unwrap();
+        assert!(Mapping::over(place, file.as_fd(), Mode::SharedSync, LARGE, 0).is_err(), "tmpfs has no MAP_SYNC");
+        assert!(matches!(binding::reserve(path, address, LARGE), Err(Error::AddressTaken { .. })));
+    }
 }

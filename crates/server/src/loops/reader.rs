@@ -105,14 +105,8 @@ impl Reader {
     pub(super) fn run(mut self, tables: &Tables) {
         let mut events = Events::with_capacity(256);
         loop {
-            let sleep = match (self.queue.is_empty(), &self.settled) {
-                (false, _) => Some(Duration::ZERO),
-                (true, Some(_)) => Some(SNAPSHOT_KEPT),
-                (true, None) if self.count > 0 || self.shared.metrics.commands > 0 => Some(TICK),
-                (true, None) => None,
-            };
             // An error is an interruption: there are no events then.
-            let polled = self.poll.poll(&mut events, sleep).is_ok();
+            let polled = self.poll.poll(&mut events, self.sleep()).is_ok();
             if self.queue.is_empty() && (!polled || events.is_empty()) {
                 self.drop_version();
             }
@@ -128,6 +122,16 @@ impl Reader {
             if !self.leaving.is_empty() {
                 self.give_back();
             }
+        }
+    }
+
+    /// How long this loop sleeps without events; `None`: until there is one.
+    fn sleep(&self) -> Option<Duration> {
+        match (self.queue.is_empty(), &self.settled) {
+            (false, _) => Some(Duration::ZERO),
+            (true, Some(_)) => Some(SNAPSHOT_KEPT),
+            (true, None) if self.count > 0 || self.shared.metrics.commands > 0 => Some(TICK),
+            (true, None) => None,
         }
     }
 
@@ -396,5 +400,64 @@ impl Reader {
             self.pool.reclaim(&mut connection.out);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use everbyte_kv::Kv;
+    use everbyte_store::{CreateOptions, Store};
+    use std::sync::mpsc::channel;
+
+    /// A loop that the test runs by hand, and the first loop's side of it.
+    struct TestReader {
+        reader: Reader,
+        to: Sender<ToReader>,
+        from: Receiver<FromReader>,
+        _first: Poll,
+        _folder: tempfile::TempDir,
+    }
+
+    impl TestReader {
+        fn new() -> TestReader {
+            let folder = tempfile::tempdir().unwrap();
+            let store = Store::create(&folder.path().join("store"), &CreateOptions::default()).unwrap();
+            let tables = Arc::new(Tables::open(Kv::open_or_create(&store, "kv").unwrap()).unwrap());
+            let shared = ServerState::over(Options::default(), ([127, 0, 0, 1], 0).into(), tables);
+            let (first, poll) = (Poll::new().unwrap(), Poll::new().unwrap());
+            let waker = Arc::new(Waker::new(first.registry(), Token(0)).unwrap());
+            let ((to, inbox), (home, from)) = (channel(), channel());
+            let reader = Reader::new(0, poll, inbox, (home, waker), shared);
+            TestReader { reader, to, from, _first: first, _folder: folder }
+        }
+    }
+
+    /// Its connections have gone back with a request that the first loop answers.
+    #[test]
+    fn a_loop_without_connections_reports_its_counters() {
+        let mut test = TestReader::new();
+        assert_eq!(test.reader.sleep(), None);
+        test.reader.shared.metrics.commands = 3;
+        assert_eq!(test.reader.sleep(), Some(TICK));
+        test.reader.tick();
+        assert!(test.from.try_recv().is_err(), "a report a second");
+        test.reader.shared.now += TICK;
+        test.reader.tick();
+        let Ok(FromReader::Report(report)) = test.from.try_recv() else { panic!("no report") };
+        assert_eq!((report.metrics.commands, test.reader.sleep()), (3, None));
+    }
+
+    /// Else the version holds space that the first loop may need.
+    #[test]
+    fn a_recall_drops_the_version() {
+        let mut test = TestReader::new();
+        test.reader.settled = Some(Settled::new(test.reader.shared.kv.snapshot()));
+        assert_eq!(test.reader.sleep(), Some(SNAPSHOT_KEPT));
+        test.to.send(ToReader::Recall).unwrap();
+        assert!(test.reader.take_messages());
+        assert!(test.reader.settled.is_none());
+        assert!(matches!(test.from.try_recv(), Ok(FromReader::Recalled(0, _, _))));
     }
 }

@@ -14,6 +14,7 @@ mod metrics;
 mod password;
 mod pending;
 mod pubsub;
+mod redis_rs;
 mod replication;
 mod sockets;
 mod tls;

@@ -4,7 +4,7 @@ use crate::common::{Client, Ours, PATIENCE, Reply, command, figure};
 use everbyte_server::{Options, Server, SoftLimit};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
@@ -197,4 +197,27 @@ fn clients_are_ended_by_filter() {
     assert_eq!(admin.call(&["CLIENT", "KILL", "ID", &own.to_string(), "SKIPME", "no"]), Reply::Integer(1));
     admin.stream.set_read_timeout(Some(PATIENCE)).unwrap();
     assert_eq!(admin.stream.read(&mut [0]).unwrap(), 0);
+}
+
+/// A service manager hears that clients are served, and that the server ends.
+#[test]
+fn the_service_manager_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("manager");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let heard = || {
+        let mut bytes = [0; 64];
+        let count = manager.recv(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes[..count]).into_owned()
+    };
+    let mut us = Ours::with(Options { supervisor: Some(path.clone().into()), ..Options::default() });
+    assert_eq!(heard(), "READY=1");
+    us.client().send(&command(&["SHUTDOWN"]));
+    us.join().unwrap();
+    assert_eq!(heard(), "STOPPING=1");
+    // One that cannot be told changes nothing.
+    drop(manager);
+    let us = Ours::with(Options { supervisor: Some(path.into()), ..Options::default() });
+    assert_eq!(us.client().call(&["PING"]), Reply::Simple("PONG".into()));
 }
