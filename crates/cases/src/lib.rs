@@ -43,6 +43,7 @@ mod heat;
 mod hkv;
 mod kv;
 mod kv_days;
+mod kv_drops;
 mod kv_hashed;
 mod kv_load;
 mod kv_optimistic;
@@ -165,6 +166,7 @@ pub fn cases() -> Vec<Case> {
         mnemosyne::CASES,
         kv::CASES,
         kv_days::CASES,
+        kv_drops::CASES,
         kv_hashed::CASES,
         kv_load::CASES,
         kv_optimistic::CASES,

@@ -365,3 +365,40 @@ fn a_load_into_a_full_store_leaves_nothing() {
     let small = Kv::create(&to, "small").unwrap();
     (0..1000_u32).for_each(|number| small.put(&number.to_be_bytes(), &[1; 400]).unwrap());
 }
+
+/// The stream is flushed before a dump says that it is whole, and an error of that is the dump's.
+#[test]
+fn a_stream_that_cannot_be_flushed_fails_the_dump() {
+    struct Unflushed;
+    impl std::io::Write for Unflushed {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Err(std::io::Error::from_raw_os_error(28))
+        }
+    }
+    let kv = Kv::create(&store(1 << 24), "kv").unwrap();
+    let error = kv.snapshot().dump(&mut Unflushed, &mut |_| {}).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+}
+
+/// Chunks of a later format in a dump of an earlier one, and heads of tables that are too long:
+/// refused though their sums are right.
+#[test]
+fn chunks_that_a_dump_cannot_have_are_refused() {
+    let (store, mut bytes) = small_with(Some("before"));
+    assert_eq!(bytes[12], 2);
+    bytes[12] = 1;
+    seal(&mut bytes[..64]);
+    let error = load(&store, &bytes).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("a kind that cannot be here"), "{error}");
+    // The first table, with a body of one byte too many.
+    let (store, mut bytes) = small();
+    let body = vec![0; (16 << 20) + 1];
+    bytes[64 + 40..64 + 48].copy_from_slice(&(body.len() as u64).to_le_bytes());
+    bytes[64 + 48..64 + 52].copy_from_slice(&crc32c::crc32c(&body).to_le_bytes());
+    seal(&mut bytes[64..128]);
+    let error = load(&store, &[&bytes[..128], &body].concat()).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("a kind that cannot be here"), "{error}");
+}

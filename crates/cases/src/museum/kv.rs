@@ -272,4 +272,22 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "kv-dead-after-restart",
         "entries that died before a restart are never listed: their blocks are not freed",
     ),
+    exhibit(
+        "tree-drops-not-replayed",
+        "kv",
+        "kv-drops",
+        "an opening frees what a ledger frees and leaves the entries that owned it: dead entries own free blocks",
+    ),
+    exhibit(
+        "tree-another-threads-drops",
+        "kv",
+        "kv-drops",
+        "slots that another thread's ledger emptied are not flushed again: a crash brings back entries without blocks",
+    ),
+    exhibit(
+        "tree-drops-reused-at-once",
+        "kv",
+        "kv-drops",
+        "the slots that a ledger emptied are forgotten: the next thread does not order them",
+    ),
 ];

@@ -113,7 +113,7 @@ impl TreeBatch<'_> {
         writer.graveyard.extend(self.graves.drain(..));
         writer.recent.clear();
         if !self.drops.is_empty() {
-            writer.recent.extend(self.drops.drain(..));
+            unless("tree-drops-reused-at-once", || writer.recent.extend(self.drops.drain(..)));
         }
         self.hand_over_poor();
         shared.counts.commits.fetch_add(1, Relaxed);

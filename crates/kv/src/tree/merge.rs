@@ -19,6 +19,9 @@
 //! An inner node that a round of mending has made itself is left to the next round, [`ROUNDS`] for
 //! a commit, and then to later commits, [`AGAIN`] places each: its dead entries would have to be
 //! sorted among those of the neighbour.
+//!
+//! Invariant MERGE-1: a node that a round of mending has made and merges again has no dead entries.
+//! It is a leaf, which the round wrote with live entries alone, and a round ends none in a leaf.
 
 use crate::error::Result;
 use crate::tree::batch::{Path, TreeBatch};
@@ -199,7 +202,8 @@ impl<'t> TreeBatch<'t> {
         let media = &self.shared.media;
         let left = below(media, &parent, parent.child(pair[0]))?;
         let right = below(media, &parent, parent.child(pair[1]))?;
-        let own = |node: &Node<'_>| node.birth() == self.view.version;
+        let version = self.view.version;
+        let own = |node: &Node<'_>| node.birth() == version;
         if !node.is_leaf() && (own(&left) || own(&right)) {
             self.poor.push(key.to_vec());
             return Ok(());
@@ -219,9 +223,7 @@ impl<'t> TreeBatch<'t> {
         }
         for node in [&left, &right] {
             self.writer.prefetched.forget(node.at);
-            if node.birth() == self.view.version {
-                self.forget_graves(node.at);
-            }
+            debug_assert!(!own(node) || !self.has_graves(node.at), "MERGE-1: {:#x}", node.at);
         }
         let ranges = self.cut(&left, &items, false);
         let children = self.write_children(&left, &items, &ranges, false)?;

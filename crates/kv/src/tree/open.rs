@@ -195,7 +195,7 @@ fn replay(shared: &OpenTree, mut state: State, chosen: usize) -> Result<()> {
         return damaged(wild, "the ledger empties a slot outside the store");
     }
     unless("tree-ledger-not-replayed", || shared.heap.apply(&ops));
-    apply_drops(shared, drops);
+    unless("tree-drops-not-replayed", || apply_drops(shared, drops));
     media.fence();
     if !words.is_empty() {
         let other = 1 - chosen;

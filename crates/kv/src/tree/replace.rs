@@ -200,6 +200,12 @@ impl<'t> TreeBatch<'t> {
         self.gone.push((at, self.graves.len()));
     }
 
+    /// Whether graves that count are of the node at `at`.
+    pub(crate) fn has_graves(&self, at: u64) -> bool {
+        let from = self.gone.iter().rev().find(|gone| gone.0 == at).map_or(0, |gone| gone.1);
+        self.graves[from..].iter().any(|grave| grave.node == at)
+    }
+
     /// Removes the graves that count no more, all in one pass. No mark is left that has a place
     /// among them.
     pub(crate) fn sift_graves(&mut self) {

@@ -282,3 +282,50 @@ fn a_version_is_opened_when_its_name_is_settled() {
     opening.join().unwrap();
     naming.unwrap().join().unwrap().unwrap();
 }
+
+/// A dump leaves out a name that goes meanwhile: nothing holds its version any more.
+#[test]
+fn a_dump_leaves_out_a_name_whose_removal_is_under_way() {
+    let (_folder, disk, kv) = gated();
+    kv.put(b"key", b"1").unwrap();
+    kv.name_version("gone").unwrap();
+    disk.gate.lock().0 = true;
+    let remover = std::thread::Builder::new().name("everbyte-settle".into());
+    let removing = remover.spawn({
+        let kv = kv.clone();
+        move || kv.remove_version("gone")
+    });
+    disk.wait_for_a_sync();
+    assert_eq!(kv.versions().unwrap().len(), 1, "the newest settled version has the name");
+    let dumped = kv.dump(&mut Vec::new(), &mut |_| {});
+    disk.open();
+    removing.unwrap().join().unwrap().unwrap();
+    let dumped = dumped.unwrap();
+    assert_eq!((dumped.versions, dumped.entries), (0, 1));
+}
+
+/// As [`a_version_is_opened_when_its_name_is_settled`], by a batch that is under way.
+#[test]
+fn a_batch_opens_a_version_when_its_name_is_settled() {
+    let (_folder, disk, kv) = gated();
+    kv.put(b"key", b"1").unwrap();
+    disk.gate.lock().0 = true;
+    let namer = std::thread::Builder::new().name("everbyte-settle".into());
+    let naming = namer.spawn({
+        let kv = kv.clone();
+        move || kv.name_version("new").map(drop)
+    });
+    disk.wait_for_a_sync();
+    let batch = kv.batch();
+    let opening = std::thread::spawn(move || {
+        (0..1000).for_each(|_| std::thread::yield_now());
+        disk.open();
+    });
+    let version = batch.open_version("new").unwrap();
+    let named = kv.snapshot().version();
+    assert!(named > version.version(), "the newest settled version is the one with the name");
+    assert_eq!(version.get(b"key").unwrap().as_deref(), Some(&b"1"[..]));
+    batch.abort();
+    opening.join().unwrap();
+    naming.unwrap().join().unwrap().unwrap();
+}

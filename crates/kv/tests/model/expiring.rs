@@ -253,3 +253,16 @@ fn an_entry_lasts_no_shorter_than_it_was_told() {
         assert_eq!(table.deadline(b"key").unwrap(), deadline, "until {micros} us later");
     }
 }
+
+/// The longest duration ends, if late: its entry is in the index, unlike one without a deadline.
+#[test]
+fn the_longest_duration_is_a_deadline() {
+    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let (kv, clock) = (Kv::create(&store, "kv").unwrap(), ManualClock::default());
+    let table = ExpiringTable::open_or_create(&kv, "t", clock.clone()).unwrap();
+    clock.set(time(1000));
+    table.put_for(b"late", b"", Duration::MAX).unwrap();
+    assert_eq!(table.deadline(b"late").unwrap(), Some(Some(time(u64::MAX - 1))));
+    assert_eq!(kv.open_table("t.expiry").unwrap().len().unwrap(), 1);
+}

@@ -334,3 +334,18 @@ fn writes_in_a_deleted_range_are_there_again_behind_a_savepoint() {
     assert_eq!([value(b"b"), value(b"c")], [Some(b"mine".to_vec()), Some(b"mine".to_vec())]);
     assert_eq!((value(b"d"), value(b"f")), (None, Some(b"old".to_vec())));
 }
+
+/// A count to which a write of the transaction's own adds depends on the key of that write.
+#[test]
+fn a_count_beside_own_writes_reads_their_keys() {
+    // As many keys as before, but the one that the transaction deletes is there now.
+    let count = |tx: &mut Transaction, _: &KvTable| {
+        tx.delete(b"c").unwrap();
+        assert_eq!(tx.len().unwrap(), 3);
+    };
+    let others = |kv: &Kv, _: &KvTable| {
+        kv.put(b"c", b"new").unwrap();
+        assert!(kv.delete(b"d").unwrap());
+    };
+    assert_eq!(conflict(count, others), main_key(b"c"));
+}

@@ -161,6 +161,7 @@ fn golden_encodings() {
     golden(None::<u8>, &[0], "None");
     golden(Reverse("a".to_string()), &[0x9e, 0xff, 0xff], "Reverse(\"a\")");
     golden((), &[], "()");
+    golden((7_u8,), &[7], "(7,)");
     golden(Kind::Nothing, &[0], "Nothing");
     golden(Kind::Pair { left: 1, right: None }, &[2, 0x80, 1, 0], "Pair { left: 1, right: None }");
     let inner = Inner { name: "n".into(), flag: true, rest: vec![0] };

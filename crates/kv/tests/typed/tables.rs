@@ -197,3 +197,64 @@ fn dropped_typed_tables_let_go_of_their_store() {
     let store = Store::open(&path, &Default::default()).unwrap();
     assert_eq!(Kv::open(&store, "kv").unwrap().open_typed::<u8, u8>("t").unwrap().get(&1).unwrap(), Some(2));
 }
+
+/// A field, a variant or an element more at the end makes another type, in both directions.
+#[test]
+fn a_type_with_one_part_more_is_another() {
+    #[derive(Typed)]
+    enum Kind {
+        One,
+    }
+    mod more {
+        #[derive(everbyte_kv::Typed)]
+        pub(super) struct User {
+            pub(super) name: String,
+            pub(super) age: u32,
+            pub(super) city: String,
+        }
+        #[derive(everbyte_kv::Typed)]
+        pub(super) enum Kind {
+            One,
+            Two,
+        }
+    }
+    fn differ<One: Typed, Other: Typed>(kv: &Kv, at: &str) {
+        for turn in 0..2 {
+            let refused = match turn {
+                0 => {
+                    kv.create_typed::<u8, One>("t").unwrap();
+                    kv.open_typed::<u8, Other>("t").map(drop)
+                }
+                _ => {
+                    kv.create_typed::<u8, Other>("t").unwrap();
+                    kv.open_typed::<u8, One>("t").map(drop)
+                }
+            };
+            assert!(matches!(refused, Err(Error::OtherType { detail, .. }) if detail.at == at));
+            kv.drop_table("t").unwrap();
+        }
+    }
+    with_kv(|kv| {
+        differ::<User, more::User>(kv, "value");
+        differ::<Kind, more::Kind>(kv, "value");
+        differ::<[u8; 2], [u8; 3]>(kv, "value");
+        differ::<(u8, User), (u8, more::User)>(kv, "value.1");
+    });
+    let _ = (Kind::One, more::Kind::One, more::Kind::Two);
+    let more::User { .. } = more::User { name: String::new(), age: 0, city: String::new() };
+}
+
+/// A tuple of first fields is a prefix of whole fields: the end of its last string counts.
+#[test]
+fn a_tuple_of_first_fields_is_no_prefix_of_a_longer_string() {
+    with_kv(|kv| {
+        let table: TypedTable<(String, u8), ()> = kv.create_typed("t").unwrap();
+        for (word, number) in [("a", 1), ("a", 2), ("ab", 1), ("", 9)] {
+            table.put(&(word.into(), number), &()).unwrap();
+        }
+        let of = |word: &str| {
+            table.prefix(&(word.to_string(),)).unwrap().map(|entry| entry.unwrap().0.1).collect::<Vec<_>>()
+        };
+        assert_eq!((of("a"), of("ab"), of("")), (vec![1, 2], vec![1], vec![9]));
+    });
+}
