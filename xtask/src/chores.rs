@@ -146,10 +146,13 @@ pub(crate) fn soak(words: &[&str]) -> Result {
         shell::run(tests.env("EVERBYTE_SOAK", "50").env("EVERBYTE_ROUND", rounds.to_string()))?;
         let engines = ["everbyte-kv", "everbyte-heap", "everbyte-tx", "everbyte-hkv", "everbyte-log", "everbyte-fs"];
         let packages: Vec<&str> = engines.iter().flat_map(|engine| ["--package", engine]).collect();
-        let programs = ["--test", "swarm", "--test", "chains", "--test", "model"];
+        let programs = ["--test", "swarm", "--test", "chains", "--test", "model", "--test", "io"];
         let seed = rounds.to_string();
         let mut tests = cargo(&[&["test", "--release", "--quiet", "--locked"][..], &packages, &programs].concat());
-        shell::run(tests.env("EVERBYTE_SOAK", "500").env("EVERBYTE_ROUND", seed))?;
+        shell::run(tests.env("EVERBYTE_SOAK", "500").env("EVERBYTE_ROUND", &seed))?;
+        let calls = ["--package", "everbyte-posix", "--test", "kernel"];
+        let mut tests = cargo(&[&["test", "--release", "--quiet", "--locked"][..], &calls].concat());
+        shell::run(tests.env("EVERBYTE_SOAK", "100").env("EVERBYTE_ROUND", seed))?;
     }
     println!("soak: {rounds} rounds, nothing lost");
     Ok(())

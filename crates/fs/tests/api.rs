@@ -1,6 +1,8 @@
 //! Promises of docs/semantics/volume.md that need no crash.
 
-use everbyte_fs::{Allocate, Error, FileKind, Ino, NewFile, Rename, SetXattr, Usage, Volume, VolumeOptions, model};
+use everbyte_fs::{
+    Allocate, Error, FileKind, Ino, LINKS_MAX, NewFile, Rename, SetXattr, Usage, Volume, VolumeOptions, layout, model,
+};
 use everbyte_media::{Media, Options};
 use everbyte_store::{FormatOptions, Store};
 
@@ -347,6 +349,100 @@ fn threads_in_directories_of_their_own() {
     let volume = Volume::open(object).unwrap();
     assert_eq!(model::read(&volume).unwrap(), before);
     assert_eq!(volume.usage().free_pages, free);
+}
+
+/// A file and a directory with as many links as they may have get no more, whichever call adds one.
+#[test]
+fn links_have_a_limit() {
+    let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+    let store = Store::format(media.clone(), &FormatOptions::default()).unwrap();
+    let options = VolumeOptions { span: Some(8 << 20), lanes: 1, ..VolumeOptions::default() };
+    let volume = Volume::create(&store, "volume", &options).unwrap();
+    let make = |parent, name: &str, new| volume.make(parent, name.as_bytes(), new).unwrap();
+    let file = make(Ino::ROOT, "file", &FILE);
+    let full = make(Ino::ROOT, "full", &DIRECTORY);
+    let inside = make(full, "inside", &FILE);
+    let moved = make(Ino::ROOT, "moved", &DIRECTORY);
+    let inodes = volume.object().prime().get() + (layout::LANES_PAGE + 1 + 2) * layout::PAGE;
+    let set_links = |ino: Ino, links: u64| {
+        let at = inodes + ino.0 * layout::INODE + layout::inode::LINKS;
+        let section = media.section(); // its pages are guarded
+        assert_eq!(media.load(at), volume.attributes(ino).unwrap().links);
+        media.store(at, links);
+        drop(section);
+    };
+    let refused = |outcome: everbyte_fs::Result<()>, of: Ino| {
+        assert!(matches!(outcome, Err(Error::TooManyLinks { ino, .. }) if ino == of), "{outcome:?}");
+    };
+    set_links(file, LINKS_MAX - 1);
+    volume.link(file, Ino::ROOT, b"last").unwrap();
+    refused(volume.link(file, Ino::ROOT, b"more"), file);
+    set_links(full, LINKS_MAX - 1);
+    make(full, "last", &DIRECTORY);
+    refused(volume.make(full, b"more", &DIRECTORY).map(drop), full);
+    refused(volume.rename(Ino::ROOT, b"moved", full, b"more", Rename::Replace), full);
+    refused(volume.rename(Ino::ROOT, b"moved", full, b"inside", Rename::Exchange), full);
+    refused(volume.rename(full, b"inside", Ino::ROOT, b"moved", Rename::Exchange), full);
+    assert_eq!(
+        (volume.lookup(Ino::ROOT, b"moved").unwrap(), volume.lookup(full, b"inside").unwrap()),
+        (Some(moved), Some(inside))
+    );
+    // Files are no links of their directory, and a directory inside of it is none more.
+    make(full, "other", &FILE);
+    volume.rename(full, b"last", full, b"renamed", Rename::Replace).unwrap();
+    set_links(file, 2);
+    set_links(full, 3);
+    assert_eq!(volume.check(), []);
+}
+
+/// Pages that were allocated behind the end go with a size that stays, and keep ranges from moving
+/// them beyond the largest size.
+#[test]
+fn pages_behind_the_end_follow_the_size_and_the_ranges() {
+    let (_store, volume) = volume(8 << 20);
+    let file = volume.make(Ino::ROOT, b"file", &FILE).unwrap();
+    volume.append(file, &[1; 5000]).unwrap();
+    let used = || volume.usage().pages - volume.usage().free_pages;
+    let before = used();
+    volume.allocate(file, 0, 40_000, Allocate::KeepSize).unwrap();
+    assert_eq!(used(), before + 8);
+    volume.resize(file, 5000).unwrap();
+    assert_eq!(used(), before);
+    volume.allocate(file, everbyte_fs::FILE_MAX - 4096, 4096, Allocate::KeepSize).unwrap();
+    assert!(matches!(volume.insert(file, 0, 4096), Err(Error::TooLarge { .. })));
+    volume.resize(file, 5000).unwrap();
+    volume.insert(file, 0, 4096).unwrap();
+    assert_eq!((used(), volume.check()), (before, vec![]));
+}
+
+/// Volumes of one store grow side by side, are opened together, and one of them is removed.
+#[test]
+fn volumes_of_one_store_are_apart() {
+    let media = Media::anonymous(128 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let names = ["home", "mail", "spool"];
+    let make = |name: &str| {
+        let options = VolumeOptions { span: Some(32 << 20), ..VolumeOptions::default() };
+        let volume = Volume::create(&store, name, &options).unwrap();
+        for round in 0..60 {
+            let file = volume.make(Ino::ROOT, format!("{name} {round}").as_bytes(), &FILE).unwrap();
+            volume.append(file, &model::bytes(100_000, name.len() as u8 + round)).unwrap();
+        }
+        model::read(&volume).unwrap()
+    };
+    let before: Vec<_> = std::thread::scope(|scope| {
+        let running = names.map(|name| scope.spawn(move || make(name)));
+        running.map(|thread| thread.join().unwrap()).into()
+    });
+    let open = |name: &str| Volume::open(store.object(name).unwrap()).unwrap();
+    let uuids = names.map(|name| open(name).uuid());
+    assert!(uuids[0] != uuids[1] && uuids[1] != uuids[2]);
+    store.remove_object("mail").unwrap();
+    for (name, before) in names.iter().zip(before).filter(|(name, _)| **name != "mail") {
+        let volume = open(name);
+        assert_eq!((model::read(&volume).unwrap(), volume.check()), (before, vec![]), "{name}");
+    }
+    assert!(store.object("mail").is_err());
 }
 
 /// Threads that move directories into each other, and make and remove files in them, never make a

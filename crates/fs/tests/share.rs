@@ -60,6 +60,11 @@ fn each_side_of_a_clone_goes_its_own_way() {
         |volume, ino| volume.write(ino, 40_000, &[9; 30]),
         |volume, ino| volume.resize(ino, 10_000),
         |volume, ino| volume.resize(ino, 10_000).and_then(|()| volume.resize(ino, 20_000)),
+        // The other side has bytes behind the end, in the page of the end.
+        |volume, ino| volume.resize(ino, 10_000).and_then(|()| volume.allocate(ino, 16_384, 9000, Allocate::Zero)),
+        |volume, ino| volume.resize(ino, 10_000).and_then(|()| volume.allocate(ino, 16_384, 9000, Allocate::Grow)),
+        |volume, ino| volume.resize(ino, 10_000).and_then(|()| volume.write(ino, 30_000, &[9; 30])),
+        |volume, ino| volume.resize(ino, 10_000).and_then(|()| volume.copy_range(ino, 0, ino, 30_000, 90).map(drop)),
         |volume, ino| volume.resize(ino, 20_001),
         |volume, ino| volume.resize(ino, 50_000),
         |volume, ino| volume.resize(ino, 0),

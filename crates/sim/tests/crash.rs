@@ -174,6 +174,26 @@ fn a_swapped_publish_is_found() {
 }
 
 /// A record whose length and bytes share a fence: the length may survive alone.
+/// Of the 4096 images of twelve undecided words one is wrong.
+#[test]
+fn each_image_of_twelve_undecided_words_is_tried() {
+    const WRONG: u64 = 0b1010_0110_1001;
+    let explored = Explorer::new("twelve").profiles(&[Profile::PMEM]).explore(
+        &Image::zeroed(4096),
+        |media, oracle| {
+            let op = oracle.begin("store".to_string());
+            (0..12).for_each(|word| persist(&media, word * 64, 1));
+            media.fence();
+            oracle.acked(op);
+        },
+        |media, _| {
+            let words: u64 = (0..12).map(|word| media.load(word * 64) << word).sum();
+            if words == WRONG { Err("this one".into()) } else { Ok(()) }
+        },
+    );
+    assert!(found(explored).to_string().contains("this one"));
+}
+
 #[test]
 fn a_torn_length_is_found_unless_lines_stay_in_order() {
     let program = |media: Media, _: &Oracle| {

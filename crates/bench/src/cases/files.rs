@@ -11,20 +11,17 @@ use super::files_latencies as latencies;
 use super::files_mapped;
 use super::files_synced as synced;
 use super::files_systems::{Calls, Files, Ours};
+use super::files_threads;
 use crate::harness::{Bench, Runner, Unit};
 use crate::host;
-use crate::report::Bar;
 use everbyte_media::{Counts, Media};
 use everbyte_posix::AllocateMode;
 use everbyte_workload::Random;
 use std::hint::black_box;
 use std::path::Path;
-use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-const PAGE: u64 = 4096;
-/// The runner of two threads that have a volume each.
-const APART: &str = "a volume each";
+pub(super) const PAGE: u64 = 4096;
 
 /// Directories that hold the files of a remounted volume.
 const FOLDERS: u64 = 100;
@@ -43,12 +40,12 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     names(bench, &ours, &rivals)?;
     found(bench, &ours, &rivals)?;
     logged(bench, &ours)?;
-    threads(bench, &ours, &rivals)?;
+    files_threads::threads(bench, &ours, &rivals)?;
     files_mapped::accesses(bench, &ours, &rivals)?;
     latencies::run(bench, &ours, &rivals)?;
     drop(ours);
     files_mapped::aging(bench, folder.path())?;
-    volumes(bench, folder.path())?;
+    files_threads::volumes(bench, folder.path())?;
     remounts(bench, folder.path())?;
     synced::run(bench, disk.path())?;
     latencies::run_on_disk(bench, disk.path())?;
@@ -83,23 +80,24 @@ pub(super) fn filled<F: Files>(files: &F, name: &str, len: u64) -> Result<F::Fil
     Ok(file)
 }
 
+/// The calls of an access.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Access {
+pub(super) enum Access {
     Read,
     Write,
     Settled,
 }
 
-/// A runner of reads or writes of `size` bytes in a file.
-fn access<'a, F: Files>(
+/// Reads or writes so many parts of `size` bytes of a file.
+pub(super) fn accesses<'a, F: Files>(
     files: &'a F,
     file: &'a F::File,
     (len, size): (u64, u64),
     access: Access,
     random: bool,
-) -> Runner<'a> {
+) -> impl FnMut(u64) + 'a {
     let (mut offset, mut bytes) = (offsets(len, size, random), vec![b'y'; size as usize]);
-    Runner::new(files.name(), move |count| {
+    move |count| {
         for _ in 0..count {
             let at = offset();
             match access {
@@ -113,7 +111,18 @@ fn access<'a, F: Files>(
             }
             black_box(&bytes);
         }
-    })
+    }
+}
+
+/// A runner of [`accesses`].
+fn access<'a, F: Files>(
+    files: &'a F,
+    file: &'a F::File,
+    (len, size): (u64, u64),
+    how: Access,
+    random: bool,
+) -> Runner<'a> {
+    Runner::new(files.name(), accesses(files, file, (len, size), how, random))
 }
 
 fn bytes(bench: &mut Bench<'_>, ours: &Ours, rivals: &[Calls]) -> Result {
@@ -289,109 +298,6 @@ fn logged(bench: &mut Bench<'_>, ours: &Ours) -> Result {
         if bench.wants(metric) {
             bench.report(metric, Unit::Bytes, vec![(ours.name().into(), vec![bytes])], None);
         }
-    }
-    Ok(())
-}
-
-/// The operations of one thread, in a directory and on a file of its own.
-#[derive(Clone, Copy)]
-enum Work {
-    Read,
-    Write,
-    Create,
-}
-
-/// A directory and a file for each thread.
-struct Shares<F: Files>(Vec<(F::File, F::File)>, u64);
-
-fn shares<F: Files>(files: &F, len: u64) -> Result<Shares<F>> {
-    let share = |thread: u64| -> Result<(F::File, F::File)> {
-        let directory = files.make_directory(files.root(), &format!("thread-{thread}"))?;
-        Ok((directory, filled(files, &format!("of-thread-{thread}"), len)?))
-    };
-    Ok(Shares((0..2).map(share).collect::<Result<_>>()?, len))
-}
-
-/// A runner with a thread for each system of the list. Its operations are those of all threads
-/// together.
-fn together<'a, F: Files>(systems: Vec<(&'a F, &'a Shares<F>)>, work: Work) -> Runner<'a> {
-    let names: Vec<String> = (0..50_000).map(|index| format!("message-{index:06}")).collect();
-    let threads = systems.len();
-    Runner::timed(systems[0].0.name(), move |count| {
-        let (each, barrier) = (count.div_ceil(threads as u64), Barrier::new(threads));
-        let one = |thread: usize| {
-            host::pin(thread);
-            let (files, shares) = systems[thread];
-            let (directory, file) = &shares.0[thread];
-            let (mut offset, mut bytes) = (offsets(shares.1, PAGE, true), vec![b'y'; PAGE as usize]);
-            let names = &names[..each.min(50_000) as usize];
-            barrier.wait();
-            let start = Instant::now();
-            match work {
-                Work::Read => (0..each).for_each(|_| {
-                    files.read(file, offset(), &mut bytes).expect("a read");
-                }),
-                Work::Write => (0..each).for_each(|_| files.write(file, offset(), &bytes).expect("a write")),
-                Work::Create => names.iter().for_each(|name| files.create(directory, name).expect("a new file")),
-            }
-            let took = start.elapsed();
-            if matches!(work, Work::Create) {
-                names.iter().for_each(|name| files.unlink(directory, name).expect("a file that was made"));
-            }
-            took
-        };
-        std::thread::scope(|scope| {
-            let one = &one;
-            let running: Vec<_> = (0..threads).map(|thread| scope.spawn(move || one(thread))).collect();
-            running.into_iter().map(|thread| thread.join().expect("it does its work")).max().unwrap_or_default()
-        })
-    })
-}
-
-fn threads(bench: &mut Bench<'_>, ours: &Ours, rivals: &[Calls]) -> Result {
-    let metrics = [("read", Work::Read), ("write", Work::Write), ("create", Work::Create)];
-    let is_wanted =
-        |(name, _): &(&str, Work)| [1, 2].iter().any(|count| bench.wants(&format!("threads_{count}_{name}")));
-    if !metrics.iter().any(is_wanted) {
-        return Ok(());
-    }
-    // In the caches of a core: two threads would share the memory's bandwidth otherwise.
-    let len = bench.plan.pick(512 << 10, 512 << 10, 64 << 10);
-    let mine = shares(ours, len)?;
-    let theirs = rivals.iter().map(|calls| shares(calls, len)).collect::<Result<Vec<_>>>()?;
-    for (name, work) in metrics {
-        for threads in [1, 2] {
-            let most = if matches!(work, Work::Create) { bench.plan.pick(20_000, 10_000, 20) } else { 0 };
-            let mut runners = vec![together(vec![(ours, &mine); threads], work)];
-            let theirs = rivals.iter().zip(&theirs);
-            runners.extend(theirs.map(|(calls, shares)| together(vec![(calls, shares); threads], work)));
-            bench.metric(&format!("threads_{threads}_{name}"), Unit::PerSecond, most, runners);
-        }
-    }
-    Ok(())
-}
-
-/// Two threads on one volume, against two on volumes of their own in stores of their own, which
-/// share nothing but the machine, as two processes would.
-fn volumes(bench: &mut Bench<'_>, folder: &Path) -> Result {
-    let metrics = [("read", Work::Read), ("write", Work::Write), ("create", Work::Create)];
-    if !metrics.iter().any(|(name, _)| bench.wants(&format!("volumes_2_{name}"))) {
-        return Ok(());
-    }
-    let len = bench.plan.pick(512 << 10, 512 << 10, 64 << 10);
-    let make = |name: &str| -> Result<(Ours, Shares<Ours>)> {
-        let ours = Ours::create(&folder.join(name))?;
-        let shares = shares(&ours, len)?;
-        Ok((ours, shares))
-    };
-    let both = [make("first")?, make("second")?];
-    let (one, its) = make("shared")?;
-    for (name, work) in metrics {
-        let most = if matches!(work, Work::Create) { bench.plan.pick(20_000, 10_000, 20) } else { 0 };
-        let shared = together(vec![(&one, &its); 2], work);
-        let apart = together(both.iter().map(|(ours, shares)| (ours, shares)).collect(), work).named(APART);
-        bench.bars = vec![Bar::new(APART, 0.95)];
-        bench.metric(&format!("volumes_2_{name}"), Unit::PerSecond, most, vec![shared, apart]);
     }
     Ok(())
 }

@@ -25,10 +25,10 @@ const HOW: [(&str, MapPages, bool); 3] =
     [("", MapPages::Small, false), ("_populated", MapPages::Small, true), ("_2m", MapPages::Large, true)];
 
 /// The random offsets of accesses to a file.
-struct Offsets(Random, u64, u64);
+pub(super) struct Offsets(Random, u64, u64);
 
 impl Offsets {
-    fn new(len: u64, size: u64) -> Offsets {
+    pub(super) fn new(len: u64, size: u64) -> Offsets {
         Offsets(Random::new(9), len / size, size)
     }
 
@@ -38,7 +38,7 @@ impl Offsets {
 }
 
 /// Something mapped.
-trait Mapped {
+pub(super) trait Mapped {
     fn read(&self, at: u64, into: &mut [u8]) -> Result;
     fn write(&self, at: u64, bytes: &[u8]) -> Result;
     fn settle(&self) -> Result;
@@ -77,7 +77,13 @@ impl Mapped for MappedFile {
 }
 
 /// Does `count` accesses; the time that they took.
-fn access(map: &dyn Mapped, offsets: &mut Offsets, bytes: &mut [u8], writes: bool, count: u64) -> Result<Duration> {
+pub(super) fn access(
+    map: &dyn Mapped,
+    offsets: &mut Offsets,
+    bytes: &mut [u8],
+    writes: bool,
+    count: u64,
+) -> Result<Duration> {
     let mut unsettled = 0;
     let start = Instant::now();
     for _ in 0..count {

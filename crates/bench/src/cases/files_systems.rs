@@ -2,7 +2,9 @@
 //! through their system calls, with the same operations.
 
 use super::Result;
-use everbyte_fs::{OpenVolume, Volume, VolumeOptions};
+use super::files_mapped::Mapped;
+use everbyte_bench_rivals::MappedFile;
+use everbyte_fs::{MapOptions, OpenVolume, Volume, VolumeOptions};
 use everbyte_media::Options;
 use everbyte_posix::{Files as VolumeInUse, FilesOptions, OpenFile, OpenFlags, Process, RenameFlags, User};
 use everbyte_store::{CreateOptions, Store};
@@ -49,6 +51,8 @@ pub(super) trait Files: Sync {
     fn cut(&self, file: &Self::File) -> Result;
     /// The number of names in a directory.
     fn list(&self, directory: &Self::File) -> Result<usize>;
+    /// A whole file of `len` bytes, its pages mapped ahead.
+    fn map(&self, file: &Self::File, len: u64) -> Result<Box<dyn Mapped>>;
 }
 
 /// A volume in a store, used through the library of POSIX calls by one process, root.
@@ -189,6 +193,11 @@ impl Files for Ours {
             cookie = last.next;
             count += entries.len(); // with `.` and `..`
         }
+    }
+
+    fn map(&self, file: &OpenFile, len: u64) -> Result<Box<dyn Mapped>> {
+        let options = MapOptions { writable: true, populate: true, ..MapOptions::default() };
+        Ok(Box::new(self.volume().map(file.ino(), 0, len, &options)?))
     }
 }
 
@@ -351,5 +360,9 @@ impl Files for Calls {
             count += usize::from(!matches!(entry?.file_name().to_bytes(), b"." | b".."));
         }
         Ok(count)
+    }
+
+    fn map(&self, file: &OwnedFd, _len: u64) -> Result<Box<dyn Mapped>> {
+        Ok(Box::new(MappedFile::of(file.try_clone()?, true)?))
     }
 }

@@ -8,6 +8,7 @@ mod files_latencies;
 mod files_mapped;
 mod files_synced;
 mod files_systems;
+mod files_threads;
 mod files_windows;
 mod forms;
 mod heap;
@@ -150,6 +151,7 @@ pub fn hidden(words: &[String]) -> Option<Result> {
     match words.split_first()? {
         (word, rest) if word == reopen::VICTIM => Some(reopen::victim(rest)),
         (word, rest) if word == space::RESIDENT => Some(space::resident(rest)),
+        (word, rest) if word == files_threads::WORKER => Some(files_threads::worker(rest)),
         (word, rest) if word == mount_systems::DAEMON => Some(mount_systems::daemon(rest)),
         (word, rest) if word == mount_null::SERVER => Some(mount_null::server(rest)),
         (word, rest) if word == serve::SERVER => Some(serve::server(rest)),

@@ -25,8 +25,9 @@ fn new_files() -> (Store, Files) {
     (store, Files::new(volume, FilesOptions::default()))
 }
 
-/// Seeds of a run: a few, more in a soak.
+/// Seeds of a run: a few; more in a soak, others in each of its rounds.
 fn seeds() -> std::ops::Range<u64> {
-    let rounds = std::env::var("EVERBYTE_SOAK").ok().and_then(|rounds| rounds.parse().ok());
-    0..rounds.unwrap_or(6)
+    let count = everbyte_workload::soak().unwrap_or(6);
+    let first = everbyte_workload::round() * count;
+    first..first + count
 }
