@@ -95,9 +95,13 @@ pub(crate) fn part<G: PoolTag, O>(
 pub(crate) fn require_running<G: PoolTag>(number: u64) -> Result<(), Fault> {
     let here = 0u8;
     let here = (&raw const here).addr();
-    with_current::<G, _>(|current| match number != 0 && number == current.number() || seeded("bridge-number-trusted") {
-        true => Ok(require_around::<G>(current.place().get(), here)), // HANDLE-6
-        false => Err(stale::<G>()),
+    with_current::<G, _>(|current| {
+        let is_running = number != 0 && number == current.number() || seeded("bridge-number-trusted");
+        if !is_running {
+            return Err(stale::<G>());
+        }
+        require_around::<G>(current.place().get(), here); // HANDLE-6
+        Ok(())
     })
 }
 

@@ -177,8 +177,10 @@ fn given(variable: &str) -> c_long {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn everbyte_crash_begin(name: *const c_char) -> c_int {
     if name.is_null() {
+        // SAFETY: it has no conditions.
+        let errno = unsafe { libc::__errno_location() };
         // SAFETY: this thread's `errno`.
-        unsafe { *libc::__errno_location() = libc::EINVAL };
+        unsafe { errno.write(libc::EINVAL) };
         return 0;
     }
     // SAFETY: the caller's promise.

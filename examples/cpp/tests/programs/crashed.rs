@@ -258,7 +258,7 @@ fn explore(program: Program, explorer: &Explorer, has_bug: bool) -> Result<Repor
 
 /// A quarter of the crash points, and all in a soak.
 fn explorer() -> Explorer {
-    let explorer = Explorer::new("bridge-program").total(40).floor(2).images(2).exhaustive_words(1).depth(1);
+    let explorer = Explorer::new("bridge-program").total(40).floor(2).images(2).exhaustive_words(1).depth(1).once();
     if is_whole() { explorer } else { explorer.points(26) }
 }
 

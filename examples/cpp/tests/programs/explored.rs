@@ -21,7 +21,7 @@ fn stand(program: &Path, part: &str) -> PathBuf {
 
 /// Each image is a process: few of them, and more in a soak.
 fn explorer() -> Explorer {
-    let explorer = Explorer::new("bridge-explored").images(2).exhaustive_words(1).depth(1);
+    let explorer = Explorer::new("bridge-explored").images(2).exhaustive_words(1).depth(1).once();
     if is_whole() { explorer.total(2000) } else { explorer.total(12).floor(2).points(6).unshrunk() }
 }
 
