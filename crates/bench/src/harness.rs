@@ -60,6 +60,8 @@ pub enum Unit {
     Inserts,
     /// Of a hundred; more is better.
     Percent,
+    /// So many times another figure; less is better.
+    Times,
 }
 
 impl Unit {
@@ -73,6 +75,7 @@ impl Unit {
             Unit::Milliseconds => "ms",
             Unit::Inserts => "inserts",
             Unit::Percent => "percent",
+            Unit::Times => "times",
         }
     }
 
@@ -88,7 +91,7 @@ impl Unit {
             Unit::Microseconds => seconds * 1e6,
             Unit::Milliseconds => seconds * 1e3,
             Unit::PerSecond => 1.0 / seconds,
-            Unit::Bytes | Unit::Inserts | Unit::Percent => operations as f64,
+            Unit::Bytes | Unit::Inserts | Unit::Percent | Unit::Times => operations as f64,
         }
     }
 }

@@ -14,6 +14,10 @@ mod forms;
 mod heap;
 mod hkv;
 mod kv;
+mod kv_bytes;
+mod kv_large;
+mod kv_sizes;
+mod kv_tails;
 mod layers;
 mod log;
 mod mount;
@@ -113,6 +117,22 @@ pub const ALL: &[BenchCase] = &[
         run: kv::run,
     },
     BenchCase {
+        name: "kv-sizes",
+        about: "puts and gets with keys of 8 and 24 bytes and values from 8 bytes to 4 KiB",
+        run: kv_sizes::run,
+    },
+    BenchCase {
+        name: "kv-tails",
+        about: "single puts by their times, and a writer beside readers",
+        run: kv_tails::run,
+    },
+    BenchCase { name: "kv-bytes", about: "bytes sent to the disk for a durable put", run: kv_bytes::run },
+    BenchCase {
+        name: "kv-large",
+        about: "20 million pairs, in pieces of at most ten minutes that go on where the last one stopped",
+        run: kv_large::run,
+    },
+    BenchCase {
         name: "layers",
         about: "the ordered store, the same without flushes and fences, and a plain B+-tree",
         run: layers::run,
@@ -150,6 +170,7 @@ pub const ALL: &[BenchCase] = &[
 pub fn hidden(words: &[String]) -> Option<Result> {
     match words.split_first()? {
         (word, rest) if word == reopen::VICTIM => Some(reopen::victim(rest)),
+        (word, rest) if word == kv_tails::READS_MEMORY => Some(kv_tails::reads_memory(rest)),
         (word, rest) if word == space::RESIDENT => Some(space::resident(rest)),
         (word, rest) if word == files_threads::WORKER => Some(files_threads::worker(rest)),
         (word, rest) if word == mount_systems::DAEMON => Some(mount_systems::daemon(rest)),

@@ -38,7 +38,7 @@ pub(super) fn victim(words: &[String]) -> Result {
 }
 
 /// Milliseconds from opening to the first value.
-fn first_value(name: &str, folder: &Path, number: u64) -> Result<(f64, Box<dyn KvRival>)> {
+pub(super) fn first_value(name: &str, folder: &Path, number: u64) -> Result<(f64, Box<dyn KvRival>)> {
     let start = Instant::now();
     let kv = ours::open(name, folder)?;
     let mut found = Vec::new();
@@ -49,7 +49,7 @@ fn first_value(name: &str, folder: &Path, number: u64) -> Result<(f64, Box<dyn K
 }
 
 /// Lets another process load, unless one did before, and put for a while, and kills it.
-fn kill(name: &str, folder: &Path, keys: u64) -> Result {
+pub(super) fn kill(name: &str, folder: &Path, keys: u64) -> Result {
     let words = [VICTIM, name, &folder.to_string_lossy(), &keys.to_string()].map(String::from);
     let mut child = Command::new(std::env::current_exe()?).args(words).stdout(Stdio::piped()).spawn()?;
     let mut line = String::new();

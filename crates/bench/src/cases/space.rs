@@ -1,13 +1,15 @@
 //! `space`: bytes that a store takes on its file system, loaded, loaded in the order of the keys,
 //! and after every value was replaced once; the pairs a second of the ordered load, which is one
-//! bulk load of ours and the transactions of puts of each rival. Ours also after ten times as many
-//! random overwrites, on memory and on a disk, and the memory that takes there.
+//! bulk load of ours and the transactions of puts of each rival. Ours also after all that can be
+//! given back was, and after ten times as many random overwrites, on memory and on a disk, and the
+//! memory that takes there.
 
 use super::Result;
 use super::kv::load;
 use crate::harness::{Bench, Unit};
 use crate::ours;
 use crate::pairs::{KEY, VALUE, key, value};
+use crate::report::Bar;
 use everbyte_bench_rivals::KV;
 use everbyte_workload::Random;
 use std::os::unix::fs::MetadataExt;
@@ -55,11 +57,13 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
         let output = Command::new(std::env::current_exe()?).args(words).output()?;
         let said = String::from_utf8(output.stdout)?;
         let figures: Vec<f64> = said.split_whitespace().map(str::parse).collect::<std::result::Result<_, _>>()?;
-        let [loaded, overwritten, resident] = figures[..] else {
+        let [loaded, reclaimed, overwritten, resident] = figures[..] else {
             return Err(
                 format!("the store that was to be overwritten: {}", String::from_utf8_lossy(&output.stderr)).into()
             );
         };
+        bench.report("reclaimed", Unit::Bytes, both("loaded", loaded, reclaimed), None);
+        bench.bars = vec![Bar::new("loaded", 1.0 / 1.3)];
         bench.report("overwritten_10x", Unit::Bytes, both("loaded", loaded, overwritten), None);
         bench.report("resident_10x", Unit::Bytes, both("loaded", loaded, resident), None);
     }
@@ -104,8 +108,8 @@ fn both(name: &str, against: f64, ours: f64) -> Vec<(String, Vec<f64>)> {
 /// needs is resident then.
 pub(super) const RESIDENT: &str = "__resident";
 
-/// Loads and overwrites: `FOLDER KEYS`. Prints the bytes allocated before and after, and the most
-/// that was resident.
+/// Loads and overwrites: `FOLDER KEYS`. Prints the bytes allocated when loaded, when nothing more
+/// could be given back, and when overwritten, and the most that was resident.
 ///
 /// # Errors
 /// Bad words, or what the store says.
@@ -128,11 +132,14 @@ pub(super) fn resident(words: &[String]) -> Result {
     };
     put(&mut (0..keys).map(|number| (number, 0)))?;
     let loaded = allocated(folder)?;
+    while kv.kv().reclaim()? {}
+    kv.store.trim()?;
+    let reclaimed = allocated(folder)?;
     let mut random = Random::new(11);
     put(&mut (1..=10 * keys).map(|version| (random.below(keys), version)))?;
     let status = std::fs::read_to_string("/proc/self/status")?;
     let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
     let most: u64 = most.ok_or("no VmHWM in /proc/self/status")?.trim().parse()?;
-    println!("{loaded} {} {}", allocated(folder)?, most << 10);
+    println!("{loaded} {reclaimed} {} {}", allocated(folder)?, most << 10);
     Ok(())
 }
