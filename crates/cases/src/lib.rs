@@ -24,6 +24,7 @@
 mod backup;
 mod cold;
 mod creation;
+mod deaths;
 mod disk;
 mod fs;
 mod fs_bounds;
@@ -181,6 +182,7 @@ pub fn cases() -> Vec<Case> {
         server_import::CASES,
         server_import_follow::CASES,
         server_replica::CASES,
+        deaths::CASES,
     ]
     .concat()
 }

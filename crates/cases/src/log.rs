@@ -254,7 +254,7 @@ fn ring(explorer: Explorer, form: Form) -> Result<Report, Box<Failure>> {
                     },
                 );
             }
-            let first = left.last().map_or(0, |record| (record[0] << 1 >> 33) + 1);
+            let first = left.last().map_or(0, |record| ((record[0] << 1 >> 33) + 1).next_multiple_of(2));
             for number in first..first + 10 {
                 let record = record(number);
                 let kept = record.clone();

@@ -9,7 +9,8 @@
 //!
 //! A second run follows the death of a process, too, where memory outlives it: what the dead one
 //! stored and did not flush stays undecided through that run, and only images behind its first
-//! acknowledgement are tried.
+//! acknowledgement are tried. Where all starts are deaths, those before it are tried, too, each of
+//! which may also be an image of what the dead process had promised.
 //!
 //! Starts are drawn by seed: some crash points, and of each the settled image, the one with all
 //! stores, and samples.
@@ -36,6 +37,8 @@ pub(crate) struct Again<'a> {
     pub points: u64,
     /// Images of a second run, about.
     pub total: u64,
+    /// Only deaths are starts: before each store, not before each fence alone.
+    pub deaths: bool,
 }
 
 /// Which images a second run starts from.
@@ -60,6 +63,7 @@ impl Drop for End<'_> {
 impl Again<'_> {
     pub(crate) fn starts(&self, points: u64) -> Starts {
         match self.runs {
+            runs if self.deaths => Starts { point_every: points.div_ceil(runs.max(1)).max(1), image_every: 1 },
             0 => Starts { point_every: 1, image_every: 4 },
             runs => {
                 let point_every = (points * 3).div_ceil(runs).max(1);

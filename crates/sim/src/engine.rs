@@ -141,6 +141,8 @@ pub(crate) struct ImageEngine<'e> {
     recovery_every: (u64, u64),
     /// The recording is of a program's second run.
     second: bool,
+    /// That run follows the death of a process.
+    heir: bool,
 }
 
 impl<'e> ImageEngine<'e> {
@@ -178,6 +180,7 @@ impl<'e> ImageEngine<'e> {
             starts,
             recovery_every: (1, budget.recovery_every.max(1)),
             second: false,
+            heir: false,
         }
     }
 
@@ -225,21 +228,22 @@ impl<'e> ImageEngine<'e> {
     }
 
     fn share(&mut self) -> Budget {
-        let mut points = 0;
+        let (mut points, mut places) = (0, 0);
         let _ = walk::<(), ()>(
             self.recording,
-            self.settling,
-            self.tear,
+            (self.settling, self.tear, self.stores()),
             &mut (),
             |_, _, _| {},
             |_, _| 0,
             |_, point| {
-                points += u64::from(point.event >= self.from);
+                places += u64::from(point.event >= self.from);
+                points += u64::from(point.event >= self.from && !point.death_only);
                 ControlFlow::Continue(())
             },
         );
         self.point_every = points.div_ceil(self.budget.points.max(1)).max(1);
-        self.starts = self.again.map_or(Starts::default(), |again| again.starts(points));
+        self.starts =
+            self.again.map_or(Starts::default(), |again| again.starts(if again.deaths { places } else { points }));
         let fair = (self.budget.total / points.div_ceil(self.point_every).max(1)) as usize;
         let images = self.budget.images.min(fair.max(if self.second { 4 } else { self.budget.floor }));
         let exhaustive = self.budget.exhaustive.min((fair as u64 * 4).max(images as u64));
@@ -253,10 +257,20 @@ impl<'e> ImageEngine<'e> {
 
     fn walk<B>(&mut self, mut visit: impl FnMut(&mut Self, Point) -> ControlFlow<B>) -> ControlFlow<B> {
         self.stage.reset();
-        let (recording, settling, tear) = (self.recording, self.settling, self.tear);
+        let (recording, how) = (self.recording, (self.settling, self.tear, self.stores()));
         let settle = |engine: &mut Self, word, value| engine.settle(word, value);
         let read = |engine: &Self, word| engine.stage.read(word);
-        walk(recording, settling, tear, self, settle, read, &mut visit)
+        walk(recording, how, self, settle, read, &mut visit)
+    }
+
+    /// Whether processes die before each store, not before fences alone.
+    fn stores(&self) -> bool {
+        self.again.is_some_and(|again| again.deaths) && self.mortal()
+    }
+
+    /// Whether processes die and memory stays.
+    fn mortal(&self) -> bool {
+        self.budget.deaths && self.settling == Settling::Fence && self.tear != Tear::Stores
     }
 
     /// Calls `body` at the point before `event`, with the stage as it is there.
@@ -278,6 +292,7 @@ impl<'e> ImageEngine<'e> {
             acked: Arc::clone(&self.acked),
             acked_count: point.acked,
             died: false,
+            heir: self.heir,
             tape: self.stage.tape.clone(),
         }
     }
@@ -287,16 +302,26 @@ impl<'e> ImageEngine<'e> {
         if let Some(found) = self.found.take() {
             return Some(found);
         }
-        let menu = menu(&point, budget.exhaustive, budget.images, budget.seed);
-        self.tried.points += 1;
-        self.tried.whole += u64::from(menu.all);
-        self.tried.possible += menu.possible;
         let mut trials = Vec::new();
-        if budget.deaths && self.settling == Settling::Fence && self.tear != Tear::Stores && !point.units.is_empty() {
+        if self.mortal() && !point.units.is_empty() {
             let choice = Recipe::Everything.choice(&point.units);
-            self.admit(&point, Trial { choice, holes: false, death: true }, &mut trials);
+            let trial = Trial { choice, holes: false, death: true };
+            if !point.death_only || self.starts_again(&point, &trial) {
+                self.admit(&point, trial, &mut trials);
+            }
         }
-        for (index, recipe) in menu.recipes.into_iter().enumerate() {
+        let mut recipes = Vec::new();
+        if !point.death_only {
+            let menu = menu(&point, budget.exhaustive, budget.images, budget.seed);
+            self.tried.points += 1;
+            self.tried.whole += u64::from(menu.all);
+            self.tried.possible += menu.possible;
+            recipes = menu.recipes;
+            if self.from > 0 && !menu.all {
+                recipes.insert(2, Recipe::Since(self.from)); // the dead process's stores are lost
+            }
+        }
+        for (index, recipe) in recipes.into_iter().enumerate() {
             let choice = recipe.choice(&point.units);
             if !point.later_holes.is_empty() && index < 32 {
                 self.admit(&point, Trial { choice: choice.clone(), holes: true, death: false }, &mut trials);
@@ -476,8 +501,10 @@ impl<'e> ImageEngine<'e> {
             // dead process had promised: recovery is explored below.
             let both = self.recording.followed(point.event, &next);
             let again = self.again.expect("it ran");
-            if let Some(from) = both.events.iter().position(|event| matches!(event, Event::Acked(_))) {
-                explored = self.stage.start_over(|stage| self.inside_second(again, &both, from, stage, chain))?;
+            let acked = || both.events.iter().position(|event| matches!(event, Event::Acked(_)));
+            if let Some(from) = Some(point.event).filter(|_| again.deaths).or_else(acked) {
+                let second = |stage| self.inside_second(again, &both, Some(from), stage, chain);
+                explored = self.stage.start_over(second)?;
             }
             drop(end);
             if !chain.is_empty() {
@@ -534,7 +561,7 @@ impl<'e> ImageEngine<'e> {
     /// of it that `chain` names.
     fn second_run(&self, again: &Again<'_>, seen: &crate::Seen, chain: &[Deviation]) -> Result<u64, Vec<u8>> {
         let (_end, recording) = self.rerun(again, seen)?;
-        self.inside_second(again, &recording, 0, self.stage.inner(), chain)
+        self.inside_second(again, &recording, None, self.stage.inner(), chain)
     }
 
     /// Records the program on the image that the stage shows.
@@ -546,12 +573,13 @@ impl<'e> ImageEngine<'e> {
         Ok((end, recording))
     }
 
-    /// Explores a second run from that event on, or tries the one image of it that `chain` names.
+    /// Explores a second run, or tries the one image of it that `chain` names: one that follows a
+    /// death from that event on.
     fn inside_second(
         &self,
         again: &Again<'_>,
         recording: &Recording,
-        from: usize,
+        heir_from: Option<usize>,
         stage: Stage,
         chain: &[Deviation],
     ) -> Result<u64, Vec<u8>> {
@@ -567,8 +595,8 @@ impl<'e> ImageEngine<'e> {
             ..self.budget.clone()
         };
         let engine = ImageEngine::new(recording, (self.settling, self.tear), &budget, again.check, stage);
-        let mut inner = engine.starting_at(from);
-        inner.second = true;
+        let mut inner = engine.starting_at(heir_from.unwrap_or(0));
+        (inner.second, inner.heir) = (true, heir_from.is_some());
         let found = match chain {
             [] => inner.explore(),
             chain => inner.replay(chain).map_err(|text| format!("\0{text}").into_bytes())?,
@@ -583,7 +611,11 @@ impl<'e> ImageEngine<'e> {
 
     fn starts_again(&self, point: &Point, trial: &Trial) -> bool {
         let Starts { mut point_every, image_every } = self.starts;
-        if trial.death {
+        let deaths = self.again.is_some_and(|again| again.deaths);
+        if deaths && !trial.death {
+            return false;
+        }
+        if trial.death && !deaths {
             point_every = point_every.div_ceil(2); // one image of each point
         }
         if point_every == 0

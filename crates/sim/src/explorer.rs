@@ -64,6 +64,8 @@ enum Second {
     /// So many runs, and so many images of each.
     Some(u64, u64),
     Whole,
+    /// Every death of a process, and some images of each second run.
+    Deaths,
 }
 
 /// Tries the crash images of a program. A builder: set what differs, then [`Explorer::run`].
@@ -74,6 +76,7 @@ pub struct Explorer {
     scanning: bool,
     threads: Threads,
     second: Second,
+    deaths: bool,
     budget: Budget,
     replay: Option<String>,
     command: Option<String>,
@@ -95,8 +98,11 @@ impl Explorer {
             Some("steps") => Threads::PerStep,
             _ => Threads::One,
         };
-        let second =
-            if variable("EVERBYTE_CRASH_AGAIN").as_deref() == Some("whole") { Second::Whole } else { Second::None };
+        let (second, deaths) = match variable("EVERBYTE_CRASH_AGAIN").as_deref() {
+            Some("whole") => (Second::Whole, false),
+            Some("deaths") => (Second::Deaths, true),
+            _ => (Second::None, false),
+        };
         let ours = variable("EVERBYTE_CRASH_CASE").is_none_or(|case| case == name);
         let replay = variable("EVERBYTE_CRASH_IMAGE").filter(|_| ours);
         let budget = Budget {
@@ -122,6 +128,7 @@ impl Explorer {
             scanning: false,
             threads,
             second,
+            deaths,
             budget,
             replay,
             command: None,
@@ -218,10 +225,18 @@ impl Explorer {
     /// program then starts from any state that a crash leaves: it asks
     /// [`Twin::model`](crate::Twin::model) for it. `runs` images of a recording are such starts,
     /// about `images` of each second run are tried; `EVERBYTE_CRASH_AGAIN=whole` tries all starts
-    /// and 600 images.
+    /// and 600 images, and `EVERBYTE_CRASH_AGAIN=deaths` those of [`Explorer::after_deaths`].
     pub fn again(mut self, runs: u64, images: u64) -> Explorer {
-        self.second = if self.second == Second::Whole { Second::Whole } else { Second::Some(runs, images) };
+        if let Second::None | Second::Some(..) = self.second {
+            self.second = Second::Some(runs, images);
+        }
         self
+    }
+
+    /// As [`Explorer::again`], with starts of one kind: a process dies before any of its stores and
+    /// memory stays, another one goes on with it, and then power fails. The soak tries all starts.
+    pub fn after_deaths(self, runs: u64, images: u64) -> Explorer {
+        Explorer { deaths: true, ..self.again(runs, images) }
     }
 
     /// No second run: for programs that start from one state only.
@@ -320,10 +335,14 @@ impl Explorer {
         let again = memory.and_then(|(begin, end)| {
             let (runs, points, images, total) = match second {
                 Second::None => return None,
+                Second::Some(runs, images) if self.deaths => (runs.max(1), images.div_ceil(8), 8, images),
                 Second::Some(runs, images) => (runs.max(1), images.div_ceil(6), 6, images),
+                Second::Whole if self.deaths => (u64::MAX, u64::MAX, 30, 600),
                 Second::Whole => (0, u64::MAX, 60, 600),
+                Second::Deaths => (u64::MAX, 30, 12, 360),
             };
-            Some(Again { begin, program, check, end, threads: self.mode(), runs, images, points, total })
+            let deaths = self.deaths;
+            Some(Again { begin, program, check, end, threads: self.mode(), runs, images, points, total, deaths })
         });
         let mut report = Report {
             name: self.name.clone(),

@@ -76,6 +76,8 @@ pub struct Seen {
     pub(crate) acked: Arc<Vec<usize>>,
     pub(crate) acked_count: usize,
     pub(crate) died: bool,
+    /// The run began with what a dead process had left.
+    pub(crate) heir: bool,
     pub(crate) tape: Tape,
 }
 

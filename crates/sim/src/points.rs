@@ -72,14 +72,17 @@ pub(crate) struct Point {
     /// Holes punched after the crash point but before its epoch was settled: they show all the
     /// same.
     pub later_holes: Vec<(u64, u64)>,
+    /// No fence is next: a process may die here, and images of a power failure are those of the next
+    /// point.
+    pub death_only: bool,
 }
 
 /// Walks the crash points in order. `settle(word, value)` is told each change of the settled image,
-/// `read(word)` asks for it, and `visit` sees each point and the settled image as it is there.
+/// `read(word)` asks for it, and `visit` sees each point and the settled image as it is there. With
+/// `stores`, it sees the places before stores, too.
 pub(crate) fn walk<S, B>(
     recording: &Recording,
-    settling: Settling,
-    tear: Tear,
+    (settling, tear, stores): (Settling, Tear, bool),
     state: &mut S,
     settle: impl Fn(&mut S, u64, u64),
     read: impl Fn(&S, u64) -> u64,
@@ -95,8 +98,10 @@ pub(crate) fn walk<S, B>(
             Event::Begin(_) | Event::Acked(_) => tear == Tear::Stores && !open.units.is_empty(),
             _ => false,
         };
-        if boundary {
-            visit(state, promises.point(index, epoch, open.list(), len, begun))?;
+        let is_store = matches!(event, Event::Store { words, .. } if !words.is_empty());
+        if boundary || stores && is_store && !open.units.is_empty() {
+            let point = promises.point(index, epoch, open.list(), len, begun);
+            visit(state, Point { death_only: !boundary, ..point })?;
         }
         match event {
             Event::Store { words, .. } => {
@@ -261,6 +266,7 @@ impl Promises<'_> {
             Event::Punch { at, len } => Some((*at, *len)),
             _ => None,
         });
-        Point { event, epoch, units, len, begun, acked: self.acked[settled], later_holes: later_holes.collect() }
+        let (acked, later_holes) = (self.acked[settled], later_holes.collect());
+        Point { event, epoch, units, len, begun, acked, later_holes, death_only: false }
     }
 }

@@ -24,6 +24,8 @@ pub(crate) enum Recipe {
     LineAlone(u64),
     /// All stores of events up to this one.
     UpTo(usize),
+    /// All units that have a store of this event or a later one, nothing of the others.
+    Since(usize),
     /// This unit stops early, the others have everything or nothing.
     Earlier {
         unit: usize,
@@ -99,6 +101,9 @@ impl Recipe {
             Recipe::LineMissing(line) => each(&|_, unit, all| if unit.at & !63 == line { 0 } else { all }),
             Recipe::LineAlone(line) => each(&|_, unit, all| if unit.at & !63 == line { all } else { 0 }),
             Recipe::UpTo(event) => each(&|_, unit, _| unit.stores.partition_point(|store| store.event <= event) as u32),
+            Recipe::Since(event) => each(&|_, unit, all| {
+                if unit.stores.last().is_some_and(|store| store.event >= event) { all } else { 0 }
+            }),
             Recipe::Earlier { unit: stops, count, others } => each(&|index, _, all| match index == stops {
                 true => count,
                 false => all * u32::from(others),

@@ -478,6 +478,47 @@ fn a_second_run_that_builds_on_what_a_dead_process_never_flushed_is_found() {
     assert!(failure.image.contains("d+g") && failure.message.contains("no state of the model"), "{failure}");
 }
 
+/// The death comes between two stores that share a fence: only the search that is for deaths alone
+/// goes there.
+#[test]
+fn a_death_between_two_stores_of_one_fence_is_found() {
+    let explored = |explorer: Explorer, adopts: bool| {
+        explorer.profiles(&[Profile::PMEM]).explore_twin(
+            &Image::zeroed(4096),
+            &[0_u64; 2],
+            Order::InOrder,
+            |media, twin| {
+                let is_half = media.load(0) == 1 && media.load(64) == 0;
+                if !twin.is_second() {
+                    let pair = |model: &mut [u64; 2]| model[0] = 1;
+                    twin.step("a pair", pair, || {
+                        [0, 64].iter().for_each(|at| persist(&media, *at, 1));
+                        media.barrier().unwrap();
+                    });
+                } else if is_half {
+                    if adopts {
+                        media.reflush(0, 8);
+                        media.fence();
+                    }
+                    let note = |model: &mut [u64; 2]| model[1] = 1;
+                    twin.step("a note of the half", note, || {
+                        persist(&media, 128, 1);
+                        media.barrier().unwrap();
+                    });
+                }
+            },
+            |media, _| match [0, 64, 128].map(|at| media.load(at)) {
+                [0, _, 1] => Err("a note without the half".into()),
+                [half, other, note] => Ok([half & other, note]),
+            },
+        )
+    };
+    explored(Explorer::new("halves").again(u64::MAX, 200), false).unwrap();
+    explored(Explorer::new("halves").after_deaths(u64::MAX, 200), true).unwrap();
+    let failure = found(explored(Explorer::new("halves").after_deaths(u64::MAX, 200), false));
+    assert!(failure.message.contains("a note without the half"), "{failure}");
+}
+
 /// Group commit: the mark of one thread, settled by another, settles the first one's stores and no
 /// later ones.
 #[test]

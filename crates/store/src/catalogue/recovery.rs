@@ -67,11 +67,12 @@ impl LockedCatalogue<'_> {
         for (slot, at) in pending {
             self.table().add_pending(slot, at);
             let found = record::read(media, &self.superblock(), at);
-            if let Some(entry) = found.entry() {
-                media.reflush(at, size_of::<Record>() as u64);
-                if !media.is_hole(entry.span.at(), PRIME_LEN) {
-                    reflush_header(media, entry);
-                }
+            // A free record, too: the next object writes into it.
+            media.reflush(at, size_of::<Record>() as u64);
+            if let Some(entry) = found.entry()
+                && !media.is_hole(entry.span.at(), PRIME_LEN)
+            {
+                reflush_header(media, entry);
             }
             media.fence(); // STORE-8
             self.recover_slot(&found, backing, recovery);

@@ -56,6 +56,8 @@ impl LockedCatalogue<'_> {
     fn finish_rename(&mut self, new: &Entry) -> Result<()> {
         let (media, superblock) = (self.media(), self.superblock());
         let old = record::entry_of(media, &superblock, new.replaces).filter(|old| old.id == new.id);
+        // A crash after step 3: opening has found the old record free already, and listed it.
+        let is_listed = old.as_ref().is_some_and(|old| media.load(old.at) == STATE_FREE);
         if let Some(old) = &old {
             if let Some((trie, _)) = self.trie() {
                 trie.remove(old.at, old.name.as_bytes())?; // 3
@@ -66,7 +68,7 @@ impl LockedCatalogue<'_> {
         record::set_state(media, new.at, STATE_LIVE); // 4
         media.fence();
         self.table().end_change(new.at);
-        if let Some(old) = &old {
+        if let Some(old) = old.as_ref().filter(|_| !is_listed) {
             self.table().forget_name(&superblock, old);
         }
         Ok(())

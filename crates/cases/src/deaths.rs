@@ -1,0 +1,60 @@
+//! Cases of other files with a death between two generations: a process dies before one of its
+//! stores and leaves words in the caches alone, another process opens the store on the same memory
+//! and goes on, and then power fails. The second process must have flushed each word of the dead
+//! one that its own changes rest on.
+//!
+//! A further case needs no program of its own: one line in [`CASES`] names an existing case whose
+//! program runs on any state that a crash leaves.
+
+use crate::{Case, find};
+use everbyte_sim::{Explorer, Failure, Profile, Report};
+
+pub(crate) const CASES: &[Case] = &[
+    case("store-rename-dead", "store", "the death of a process that moves and makes objects", |explorer| {
+        explore("store-names-rename", explorer, 40, 60)
+    }),
+    case("store-names-dead", "store", "the death of a process in a name space that takes over", |explorer| {
+        explore("store-names-begin", explorer, 40, 60)
+    }),
+    case("store-extend-dead", "store", "the death of a process whose object grows", |explorer| {
+        explore("store-extend", explorer, 40, 60)
+    }),
+    case("log-ring-dead", "log", "the death of a process that appends to a ring and truncates it", |explorer| {
+        explore("log-ring-torn", explorer, 40, 60)
+    }),
+    case("tx-redo-dead", "tx", "the death of a process between commits and truncations of its logs", |explorer| {
+        explore("tx-redo-logs", explorer, 40, 60)
+    }),
+    case("heap-growth-dead", "heap", "the death of a process whose heap takes more clusters", |explorer| {
+        explore("heap-growth", explorer, 40, 60)
+    }),
+    case("hkv-splits-dead", "hkv", "the death of a process that splits nodes of a tree", |explorer| {
+        explore("hkv-tree-splits", explorer, 40, 60)
+    }),
+    case("mnemosyne-regions-dead", "mnemosyne", "the death of a process that maps and unmaps regions", |explorer| {
+        explore("mnemosyne-regions", explorer, 40, 60)
+    }),
+    case("store-cold-dead", "store", "the death of a process whose object has cold clusters", |explorer| {
+        explore("store-cold", explorer, 40, 60)
+    }),
+];
+
+/// Images of power failures in the first generation: the case of that name tries them.
+const FIRST: u64 = 40;
+
+const fn case(
+    name: &'static str,
+    crate_name: &'static str,
+    about: &'static str,
+    program: fn(Explorer) -> Result<Report, Box<Failure>>,
+) -> Case {
+    Case { name, crate_name, about, total: FIRST, program }
+}
+
+/// The case `name` with so many deaths, and so many images of each second run. Memory outlives a
+/// process on `pmem` alone.
+fn explore(name: &str, explorer: Explorer, deaths: u64, images: u64) -> Result<Report, Box<Failure>> {
+    let case = find(name).expect("a case of this crate");
+    let explorer = explorer.total(FIRST).floor(2).recovery(1 << 40, 1).after_deaths(deaths, images);
+    (case.program)(explorer.profiles(&[Profile::PMEM]))
+}
