@@ -6,6 +6,7 @@
 //! of the volume, ends the thread.
 
 use crate::shared_files::SharedFiles;
+use everbyte_posix::Files;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
@@ -30,7 +31,7 @@ impl Committer {
         let thread = spawn(move || {
             while is_going.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
                 // A failure is logged; all later changes fail with it.
-                if !matches!(files.with_work(|files| files.sync()), Some(Ok(()))) {
+                if !matches!(files.with_work(Files::settle), Some(Ok(()))) {
                     return;
                 }
             }
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
     use everbyte_fs::{Volume, VolumeOptions};
     use everbyte_media::{BackendChoice, Media, Options};
-    use everbyte_posix::{Files, FilesOptions, OpenFlags, User};
+    use everbyte_posix::{FilesOptions, OpenFlags, User};
     use everbyte_store::{CreateOptions, FormatOptions, Store};
 
     const OFTEN: Option<Duration> = Some(Duration::from_millis(1));
@@ -86,7 +87,7 @@ mod tests {
         }
         drop(committer);
         let after = syncs();
-        files.sync().unwrap();
+        files.settle().unwrap();
         assert_eq!(syncs(), after, "nothing has changed");
         std::fs::copy(&path, &copy).unwrap();
         files.close().unwrap();

@@ -146,7 +146,7 @@ impl Mount {
 /// Ends the process although programs hold files open: whatever they wrote is durable.
 fn leave(path: &Path, files: &SharedFiles, read_only: bool) -> ! {
     eprintln!("{}: programs hold files open; they cannot use them any more", path.display());
-    let synced = if read_only { Ok(()) } else { files.sync() };
+    let synced = if read_only { Ok(()) } else { files.settle() };
     if let Err(error) = &synced {
         eprintln!("{}: {error}", path.display());
     }

@@ -74,7 +74,7 @@ impl Serving {
             Err(RecvTimeoutError::Timeout) => {
                 eprintln!("{}: programs hold files open; they cannot use them any more", self.path.display());
                 if !self.read_only {
-                    self.files.sync()?;
+                    self.files.settle()?;
                 }
                 Ok(false)
             }

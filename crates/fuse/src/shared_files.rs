@@ -49,8 +49,9 @@ impl SharedFiles {
         })
     }
 
-    pub(crate) fn sync(&self) -> Result<()> {
-        Ok(self.files.read().as_ref().map_or(Ok(()), Files::sync)?)
+    /// Makes durable what has returned, also when damage has ended all calls.
+    pub(crate) fn settle(&self) -> Result<()> {
+        Ok(self.files.read().as_ref().map_or(Ok(()), Files::settle)?)
     }
 }
 

@@ -18,6 +18,7 @@ use crate::layout::{Block, BlockKind, head, of_record_word, record_word};
 use crate::trie::{End, Trie, child_at};
 use crate::{Records, Result};
 use everbyte_media::seeded;
+use everbyte_space::CLUSTER;
 use std::collections::HashSet;
 
 impl<R: Records> Trie<R> {
@@ -73,6 +74,11 @@ impl<R: Records> Trie<R> {
         let list: Vec<u64> =
             (0..head::INTENT_WORDS as usize).map(|index| self.media.load(self.intent_at(index))).collect();
         self.media.reflush(self.intent_at(0), head::INTENT_WORDS * 8);
+        if self.reflushes {
+            // STORE-8: no list names the division of a cluster, which is fenced before the next one is
+            // added. Its bits are reached by the list.
+            self.media.reflush(self.slab_at(self.backed - CLUSTER), 8);
+        }
         if list.iter().all(|&word| word == 0) {
             return Ok(());
         }

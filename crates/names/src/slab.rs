@@ -80,7 +80,7 @@ impl<R: Records> Trie<R> {
         }
     }
 
-    fn slab_at(&self, cluster: u64) -> u64 {
+    pub(crate) fn slab_at(&self, cluster: u64) -> u64 {
         if cluster == self.start { cluster + PRIME_LEN } else { cluster }
     }
 

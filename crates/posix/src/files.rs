@@ -168,6 +168,21 @@ impl Files {
         self.sync_for(b"/")
     }
 
+    /// [`Files::sync`] for the owner of the volume: changes that returned before damage was met
+    /// become durable also when [`OnDamage::Stop`] has ended all calls since.
+    ///
+    /// # Errors
+    /// As [`Files::sync`].
+    pub fn settle(&self) -> Result<()> {
+        let settled = self.volume().settle().map_err(Error::from);
+        if let Err(error) = &settled
+            && error.is_failure()
+        {
+            self.failed(b"/", error);
+        }
+        settled
+    }
+
     /// [`Files::sync`] as a call on the file of a path.
     pub(crate) fn sync_for(&self, path: &[u8]) -> Result<()> {
         self.logged(path, || Ok(self.volume().settle()?))

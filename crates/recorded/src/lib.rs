@@ -71,7 +71,8 @@ fn note(heard: &TraceLine) {
     let mut slot = TAPE.lock();
     if slot.is_none() {
         let Some(path) = requested() else { return };
-        let file = File::create(&path).unwrap_or_else(|error| give_up(&error));
+        // One tape for each run: a second library or program would write over the first one's.
+        let file = File::create_new(&path).unwrap_or_else(|error| give_up(&error));
         *slot = Some(Tape { file: BufWriter::new(file), fences: 0 });
     }
     if let Some(tape) = &mut *slot {

@@ -472,6 +472,8 @@ impl Explorer {
             Some(command) => command.clone(),
             None => format!("EVERBYTE_CRASH_CASE='{}' {}", self.name, test_command()),
         };
+        let deaths = if self.second == Second::Deaths { "EVERBYTE_CRASH_AGAIN=deaths " } else { "" };
+        let command = deaths.to_owned() + &command;
         let command = command.replace("{image}", &image).replace("{seed}", &self.budget.seed.to_string());
         Box::new(Failure {
             name: self.name.clone(),

@@ -72,8 +72,8 @@ pub(crate) struct Point {
     /// Holes punched after the crash point but before its epoch was settled: they show all the
     /// same.
     pub later_holes: Vec<(u64, u64)>,
-    /// No fence is next: a process may die here, and images of a power failure are those of the next
-    /// point.
+    /// No fence is next: a process may die here, and images of a power failure are those of the
+    /// next point.
     pub death_only: bool,
 }
 

@@ -173,7 +173,6 @@ fn a_swapped_publish_is_found() {
     assert!(failure.message.contains("tail 1 over data 0"), "{failure}");
 }
 
-/// A record whose length and bytes share a fence: the length may survive alone.
 /// Of the 4096 images of twelve undecided words one is wrong.
 #[test]
 fn each_image_of_twelve_undecided_words_is_tried() {
@@ -194,6 +193,7 @@ fn each_image_of_twelve_undecided_words_is_tried() {
     assert!(found(explored).to_string().contains("this one"));
 }
 
+/// A record whose length and bytes share a fence: the length may survive alone.
 #[test]
 fn a_torn_length_is_found_unless_lines_stay_in_order() {
     let program = |media: Media, _: &Oracle| {

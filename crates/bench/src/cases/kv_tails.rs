@@ -28,6 +28,8 @@ const ALONE: &str = "alone";
 pub(super) fn reads_memory(words: &[String]) -> Result {
     let [bytes, cpu] = words else { return Err("BYTES CPU".into()) };
     host::pin(cpu.parse()?);
+    // A bench that is killed takes this process along.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let memory = vec![1_u64; bytes.parse::<usize>()? / 8];
     let (mut random, mut sum) = (Random::new(1), 1);
     println!("reads");

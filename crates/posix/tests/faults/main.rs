@@ -75,6 +75,9 @@ fn damage_is_told_once_a_call_and_rules_what_follows() {
             OnDamage::Stop => {
                 assert_eq!(reads.unwrap_err(), Errno::EIO);
                 assert_eq!(writes.unwrap_err(), Errno::EIO);
+                let files = process.files();
+                assert_eq!(files.sync().unwrap_err(), Errno::EIO);
+                files.settle().unwrap(); // what had returned before
             }
         }
     }

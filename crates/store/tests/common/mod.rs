@@ -20,15 +20,21 @@ pub(crate) fn copy_sparsely(source: &Path, target: &Path) {
 /// Stores to a media in the order of their making: each place and its new bytes.
 pub(crate) type Stores = Vec<(u64, Vec<u8>)>;
 
-/// A recorder that keeps the stores, and how many there were at each fence, for processes that die
-/// between any two of them.
-struct Tape(Arc<Mutex<Stores>>, Arc<Mutex<Vec<usize>>>);
+/// The offset and the length of each flush.
+pub(crate) type Flushes = Vec<(u64, u64)>;
+
+/// A recorder that keeps the stores, how many there were at each fence, for processes that die
+/// between any two of them, and the flushes.
+#[derive(Default)]
+struct Tape(Arc<Mutex<Stores>>, Arc<Mutex<Vec<usize>>>, Arc<Mutex<Flushes>>);
 
 impl Recorder for Tape {
     fn store(&mut self, at: u64, bytes: &[u8]) {
         self.0.lock().unwrap().push((at, bytes.to_vec()));
     }
-    fn flush(&mut self, _: u64, _: u64) {}
+    fn flush(&mut self, at: u64, len: u64) {
+        self.2.lock().unwrap().push((at, len));
+    }
     fn fence(&mut self) {
         self.1.lock().unwrap().push(self.0.lock().unwrap().len());
     }
@@ -45,16 +51,25 @@ impl Recorder for Tape {
 
 /// The stores of `body` to a media of this content.
 pub(crate) fn record(max: u64, image: &[u8], body: impl FnOnce(Media)) -> Stores {
-    let stores = Arc::default();
-    body(Media::recorded(max, image, Box::new(Tape(Arc::clone(&stores), Arc::default()))).unwrap());
-    let stores = stores.lock().unwrap();
-    stores.clone()
+    let tape = Tape::default();
+    let stores = Arc::clone(&tape.0);
+    body(Media::recorded(max, image, Box::new(tape)).unwrap());
+    stores.lock().unwrap().clone()
+}
+
+/// The flushes of `body` on a media of this content.
+pub(crate) fn record_flushes(max: u64, image: &[u8], body: impl FnOnce(Media)) -> Flushes {
+    let tape = Tape::default();
+    let flushes = Arc::clone(&tape.2);
+    body(Media::recorded(max, image, Box::new(tape)).unwrap());
+    flushes.lock().unwrap().clone()
 }
 
 /// [`record`], each store with the number of fences before it.
 pub(crate) fn record_with_fences(max: u64, image: &[u8], body: impl FnOnce(Media)) -> Vec<(u64, Vec<u8>, usize)> {
-    let (stores, fences) = (Arc::default(), Arc::default());
-    body(Media::recorded(max, image, Box::new(Tape(Arc::clone(&stores), Arc::clone(&fences)))).unwrap());
+    let tape = Tape::default();
+    let (stores, fences) = (Arc::clone(&tape.0), Arc::clone(&tape.1));
+    body(Media::recorded(max, image, Box::new(tape)).unwrap());
     let (stores, fences) = (stores.lock().unwrap(), fences.lock().unwrap());
     let before = |index: usize| fences.partition_point(|&fence: &usize| fence <= index);
     stores.iter().cloned().enumerate().map(|(index, (at, bytes))| (at, bytes, before(index))).collect()

@@ -1,9 +1,9 @@
 //! The name space across two crashes: a second program runs on the image that recovery left of the
 //! first, and dies too.
 
-use crate::common::{after, record};
+use crate::common::{after, record, record_flushes};
 use everbyte_media::{Media, museum::with};
-use everbyte_names::layout::{HEAD_MAGIC, head};
+use everbyte_names::layout::{HEAD_MAGIC, head, of_slab_word};
 use everbyte_store::{Error, FormatOptions, Object, ObjectOptions, Store};
 
 const MAX: u64 = 64 << 20;
@@ -188,4 +188,24 @@ fn check_reports_a_list_that_is_not_empty() {
         let findings: Vec<String> = store.check().iter().map(ToString::to_string).collect();
         assert!(findings.len() == 1 && findings[0].contains("change of form is not empty"), "{findings:?}");
     });
+}
+
+/// STORE-8: a process died between the division of a cluster of blocks and its flush. The opening
+/// flushes it, though it makes no name: a later one, after a close in good order, would not.
+#[test]
+fn the_division_that_a_dead_process_has_left_is_flushed_by_the_opening() {
+    let image = beyond_the_table();
+    let stores = record(MAX, &image, |media| {
+        let store = Store::attach(media).unwrap();
+        (0..300).for_each(|number| make(&store, &format!("m{number}")));
+    });
+    let is_division = |(at, bytes): &(u64, Vec<u8>)| {
+        let word = bytes.as_slice().try_into().map(u64::from_le_bytes);
+        at % 4096 == 0 && word.is_ok_and(|word| of_slab_word(word).is_some())
+    };
+    let divided = stores.iter().position(is_division).expect("300 records need another cluster");
+    let at = stores[divided].0;
+    let image = after(&image, &stores[..=divided]);
+    let flushes = record_flushes(MAX, &image, |media| Store::attach(media).unwrap().close().unwrap());
+    assert!(flushes.iter().any(|&(from, len)| (from..from + len).contains(&at)), "{at:#x} of {flushes:x?}");
 }
