@@ -1,12 +1,12 @@
 //! Every test of continuous integration, step by step, with the time each took.
 //!
 //! Steps: formatting; lints as errors; tidy; all tests of the workspace, with the crash explorer,
-//! the museum, the fuzz corpora and each bench in miniature among them; the Python package; the
-//! emulated persistent-memory machine. The first failure does not stop the steps after it, so one
-//! run tells everything.
+//! the museum, the fuzz corpora and each bench in miniature among them; redis-py on the server; the
+//! Python package; the emulated persistent-memory machine. The first failure does not stop the
+//! steps after it, so one run tells everything.
 
 use crate::shell::{self, Result, cargo};
-use crate::{dax, python, tidy};
+use crate::{clients, dax, python, tidy};
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::time::Instant;
@@ -18,6 +18,7 @@ const STEPS: &[Step] = &[
     ("lint", |_| lint()),
     ("tidy", |_| tidy::run(&[])),
     ("test", test),
+    ("clients", |tally| redis_py(tally.programs_built)),
     ("python", |_| python::run(&[])),
     ("dax", |_| dax::run(&[])),
 ];
@@ -27,6 +28,8 @@ const STEPS: &[Step] = &[
 struct Tally {
     passed: u64,
     failed: u64,
+    /// The tests of this run have built the programs of the workspace.
+    programs_built: bool,
 }
 
 /// Runs the named steps, or all.
@@ -86,7 +89,17 @@ fn test(tally: &mut Tally) -> Result {
     }
     let _ = std::io::stdout().flush();
     let status = child.wait().map_err(|error| format!("cargo test: {error}"))?;
+    tally.programs_built = tally.passed > 0; // no test runs before all are built
     if status.success() { Ok(()) } else { Err(format!("cargo test failed ({status})")) }
+}
+
+/// The client that needs nothing but Python, which `ci/setup` installs: the others are run by
+/// `cargo xtask clients`.
+fn redis_py(programs_built: bool) -> Result {
+    if !programs_built {
+        clients::build()?;
+    }
+    clients::run_rows(&["redis-py"])
 }
 
 /// The number before `word` in a `test result:` line.

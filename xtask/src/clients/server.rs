@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// Builds `everbyte`, unless the tests of this run have built it.
-pub(super) fn build() -> Result {
+pub(crate) fn build() -> Result {
     if std::env::var_os("EVERBYTE_PROGRAMS_BUILT").is_some() {
         return Ok(());
     }

@@ -2,7 +2,7 @@
 //! and pauses of clients, expired keys, and what is taken back. `rights` has key rights by the
 //! words of requests, `replies` the output limit, `words` option words and numbers at their bounds,
 //! `lost` the replies of iterations that are taken back, `pauses` pauses of several reasons, and
-//! `times` deadlines and times of deliveries.
+//! `times` deadlines and times of deliveries, `settings` CONFIG REWRITE and CLIENT REPLY.
 
 mod data_bound;
 mod durability;
@@ -11,6 +11,7 @@ mod pauses;
 mod pending;
 mod replies;
 mod rights;
+mod settings;
 mod times;
 mod versions;
 mod words;
@@ -303,4 +304,29 @@ fn no_wait_is_too_short() {
     assert_eq!(turns.at(0, &[(0, &["BLPOP q 0.005"])])[0], "");
     assert_eq!(turns.at(5, &[])[0], "", "its whole time may not be over yet");
     assert_eq!(turns.at(6, &[])[0], "*-1\r\n");
+}
+
+/// A key that SWAPDB brings to a database is a change for a client that watches it there.
+#[test]
+fn a_watched_key_that_an_exchange_brings_has_changed() {
+    let mut turns = Turns::new();
+    turns.ask(0, &["SET k 1"]);
+    turns.ask(1, &["SELECT 1", "WATCH k"]);
+    turns.ask(2, &["WATCH k"]);
+    turns.ask(0, &["SWAPDB 0 1"]);
+    for client in [1, 2] {
+        assert!(turns.ask(client, &["MULTI", "PING", "EXEC"]).ends_with("*-1\r\n"), "client {client}");
+    }
+}
+
+/// CLIENT CACHING YES counts for the whole transaction behind it, and no longer.
+#[test]
+fn an_opt_in_counts_for_a_whole_transaction() {
+    let mut turns = Turns::new();
+    turns.ask(0, &["HELLO 3", "CLIENT TRACKING ON OPTIN", "CLIENT CACHING YES", "MULTI", "GET a", "GET b", "EXEC"]);
+    turns.ask(0, &["GET c"]);
+    for (key, told) in [("a", true), ("b", true), ("c", false)] {
+        let replies = turns.at(0, &[(1, &[&format!("SET {key} 1")])]);
+        assert_eq!(replies[0].contains("invalidate"), told, "{key}: {replies:?}");
+    }
 }

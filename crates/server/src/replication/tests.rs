@@ -363,3 +363,17 @@ fn versions_of_replicas_that_stay_away_lose_their_names() {
     assert_eq!((primary.kept.away_count(), primary.kv.versions().unwrap().len()), (0, 0));
     assert!(matches!(primary.kept.find(&position, &primary.history), super::kept::Found::Nothing(_)));
 }
+
+/// Of too many replicas that are away those that left first are copied whole.
+#[test]
+fn the_replicas_that_left_first_are_forgotten_first() {
+    let primary = Primary::new();
+    let keep = |round| {
+        write(&primary.kv, round);
+        primary.keep()
+    };
+    let positions: Vec<Position> = (0..20).map(keep).collect();
+    let found = |position| matches!(primary.kept.find(position, &primary.history), super::kept::Found::At(_));
+    let kept: Vec<bool> = positions.iter().map(found).collect();
+    assert!(!kept[0] && kept[10..].iter().all(|kept| *kept), "{kept:?}");
+}

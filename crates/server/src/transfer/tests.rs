@@ -280,6 +280,7 @@ fn short_manifests_are_damaged() {
         ("file one seq 1 type\n".to_string(), false),
         ("file one seq 1 type ix\n".to_string(), false),
         (format!("{line}fi"), false),
+        (format!("{line}{line}"), false),
     ] {
         std::fs::write(&path, &text).unwrap();
         let options = ImportOptions { clear: true, ..ImportOptions::default() };
@@ -289,6 +290,20 @@ fn short_manifests_are_damaged() {
             Err(error) => assert!(!whole && matches!(error.fault, ImportFault::Damaged { .. }), "{text:?}: {error}"),
         }
     }
+}
+
+/// Hints of a cluster and of an eviction policy are passed over, and keys whose deadlines have
+/// passed are left out.
+#[test]
+fn hints_are_passed_over_and_expired_keys_left_out() {
+    let (kv, folder) = store();
+    let path = folder.path().join("dump.rdb");
+    let (slot, used) = ([0xf4, 5, 1, 0], [0xf8, 7, 0xf9, 9]);
+    let expired = [&[0xfc][..], &1000_u64.to_le_bytes(), b"\0\x04gone\x01x"].concat();
+    std::fs::write(&path, rdb(&[&slot[..], &expired, &used, b"\0\x01a\x011"].concat())).unwrap();
+    let done = import(&kv, &ImportSource::File(path), &ImportOptions::default(), &mut |_| true).unwrap();
+    assert_eq!((done.keys, done.expired), (1, 1));
+    assert_eq!((kv.len(), kv.get(b"a").unwrap()), (1, Some(b"1".to_vec())));
 }
 
 fn libraries(kv: &Kv) -> Vec<Vec<u8>> {

@@ -67,6 +67,25 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
     found
 }
 
+/// A client whose command a pause postpones is blocked, as one that waits for an element.
+#[test]
+fn clients_that_a_pause_postpones_are_blocked() {
+    let (us, address) = start();
+    let (mut control, mut writer, mut taker) = (us.client(), us.client(), us.client());
+    taker.send(&command(&["BLPOP", "q", "0"]));
+    let blocked = || samples(&scrape(address))["everbyte_blocked_clients"];
+    while blocked() < 1.0 {}
+    control.call(&["CLIENT", "PAUSE", "10000000", "WRITE"]);
+    writer.send(&command(&["SET", "k", "v"]));
+    let end = Instant::now() + PATIENCE;
+    while blocked() < 2.0 {
+        assert!(Instant::now() < end, "the postponed client is counted");
+    }
+    control.call(&["CLIENT", "UNPAUSE"]);
+    assert_eq!(writer.reply(), Reply::Simple("OK".into()));
+    assert_eq!(blocked(), 1.0);
+}
+
 /// Each family has its meaning and type, histograms add up, and the numbers are those of INFO.
 #[test]
 fn figures_are_told_in_the_format_of_prometheus_and_equal_those_of_info() {

@@ -241,6 +241,45 @@ fn a_replica_has_replicas_and_no_circle_closes() {
     await_that("a server follows itself", || info(&nodes[0], "replica_error").contains("this server itself"));
 }
 
+/// TB09: the middle of a chain goes away. The end of it serves its keys until the middle is back,
+/// which sends the difference, or until it has another primary, and then has all that was
+/// acknowledged.
+#[test]
+fn the_end_of_a_chain_serves_while_its_middle_is_away() {
+    let (top, mut middle, end) = (Node::start(), Node::start(), Node::start());
+    let mut client = top.client();
+    (0..2).for_each(|round| fill(&mut client, round));
+    middle.follow(&top);
+    settle_on(&top, "1");
+    end.follow(&middle);
+    await_that("the end has it", || contents(&end.kv) == contents(&top.kv));
+    let (mut reader, mut acknowledged) = (end.client(), contents(&top.kv));
+    for round in 2..4 {
+        middle.stop();
+        await_that("the link is down", || info(&end, "master_link_status") == "down");
+        fill(&mut client, round);
+        assert_eq!(client.call(&["SET", "round", &round.to_string()]), Reply::Simple("OK".into()));
+        let old = if round == 2 { Reply::Null } else { bulk("2") };
+        assert_eq!(reader.call(&["GET", "round"]), old);
+        assert_eq!(reader.call(&["LRANGE", "list", "0", "0"]).list(), [bulk("0")]);
+        assert!(matches!(reader.call(&["SET", "round", "x"]), Reply::Error(_)));
+        assert_eq!(contents(&end.kv), acknowledged);
+        if round == 2 {
+            middle.run();
+        } else {
+            end.follow(&top);
+        }
+        await_reply(&end, &["GET", "round"], bulk(&round.to_string()));
+        await_that("the end catches up", || contents(&end.kv) == contents(&top.kv));
+        acknowledged = contents(&top.kv);
+        assert!(round == 3 || info(&end, "replica_plan") == "difference");
+    }
+    // The middle is back, and has what it missed.
+    middle.run();
+    settle_on(&top, "2");
+    assert_eq!(contents(&middle.kv), contents(&top.kv));
+}
+
 /// TB10: FAILOVER hands over without a whole copy, and a primary that comes back with writes that
 /// its replica never had is copied whole.
 #[test]

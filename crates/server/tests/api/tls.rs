@@ -198,6 +198,8 @@ fn certificates_are_changed_by_config_set() {
     let set = plain.call(&["CONFIG", "SET", "tls-cert-file", &certificate, "tls-key-file", &key]);
     assert_eq!(set, Reply::Simple("OK".into()));
     assert!(ask(&mut connect(us.address, None), &command(&["PING"])).is_err(), "no client here trusts it");
+    let shown = plain.call(&["CONFIG", "GET", "tls-cert-file"]);
+    assert_eq!(shown, Reply::List(vec![bulk("tls-cert-file"), bulk(&certificate)]));
     // A server without TLS has none to change.
     let refused = Ours::start().client().call(&["CONFIG", "SET", "tls-cert-file", &certificate]);
     assert!(matches!(&refused, Reply::Error(text) if text.contains("tls-port")), "{refused:?}");

@@ -5,3 +5,4 @@ mod common;
 
 mod disks;
 mod histories;
+mod saves;

@@ -1,9 +1,9 @@
-//! Lists: the side that is moved, and pops that are refused. Values are short, as other tests count
-//! the bytes fetched out of blocks.
+//! Lists: the side that is moved, pops that are refused, and the cost of either end.
 
 use super::Desk;
 use crate::keyspace::{Collection, Keyspace, ValueType};
 use crate::options::Options;
+use everbyte_kv::raw::Raw as _;
 
 fn list(desk: &mut Desk, key: &[u8]) -> (Collection, Vec<Vec<u8>>) {
     let tables = std::sync::Arc::clone(&desk.shared.tables);
@@ -75,5 +75,50 @@ fn a_refused_pop_removes_nothing() {
     for words in [&[&b"LPOP"[..], b"m"][..], &[b"LMOVE", b"m", b"l", b"LEFT", b"LEFT"], &[b"RPOPLPUSH", b"m", b"m"]] {
         assert!(desk.iteration(&[words])[0].is_err());
         assert_eq!((list(&mut desk, b"m").1.len(), list(&mut desk, b"l").1.len()), (1, 3));
+    }
+}
+
+/// A command at an end of a list costs as much on a long list as on a short one: counted in bytes
+/// fetched out of blocks, where each element lies, and in lines that were stored.
+#[test]
+fn the_ends_of_a_long_list_cost_as_little_as_those_of_a_short_one() {
+    const ELEMENT: usize = 600;
+    // The widest reply below, and an element's neighbours.
+    const FEW: u64 = 8 * ELEMENT as u64;
+    // A path of nodes, each written anew, of some 64 lines a node; a walk would store 40,000.
+    const LINES: u64 = 1000;
+    let mut desk = Desk::new(Options::default());
+    let element = [b'e'; ELEMENT];
+    for (key, count) in [(&b"short"[..], 20), (b"long", 20_000)] {
+        let words: Vec<&[u8]> = [&b"RPUSH"[..], key].into_iter().chain((0..count).map(|_| &element[..])).collect();
+        assert_eq!(desk.iteration(&[&words]), [Ok(())]);
+        desk.out.send(&mut std::io::sink()).unwrap();
+        for words in [
+            &[&b"LINDEX"[..], key, b"0"][..],
+            &[b"LINDEX", key, b"-1"],
+            &[b"LINDEX", key, b"10"],
+            &[b"LRANGE", key, b"0", b"3"],
+            &[b"LRANGE", key, b"-4", b"-1"],
+            &[b"LPUSH", key, &element],
+            &[b"RPUSH", key, &element],
+            &[b"LSET", key, b"-1", &element],
+            &[b"LPOP", key],
+            &[b"RPOP", key, b"2"],
+            &[b"LINSERT", key, b"BEFORE", &element, &element],
+            &[b"LREM", key, b"1", &element],
+            &[b"LTRIM", key, b"1", b"-2"],
+            &[b"LPOS", key, &element],
+            &[b"LMOVE", key, key, b"LEFT", b"RIGHT"],
+            &[b"LLEN", key],
+        ] {
+            let lines = |desk: &Desk| desk.shared.kv.store().media().counts().lines;
+            let (fetched, stored) = (everbyte_kv::fetched(), lines(&desk));
+            assert_eq!(desk.iteration(&[words]), [Ok(())]);
+            let (fetched, stored) = (everbyte_kv::fetched() - fetched, lines(&desk) - stored);
+            desk.out.send(&mut std::io::sink()).unwrap();
+            let text = String::from_utf8_lossy(words[0]);
+            assert!(fetched <= FEW, "{text} of {count} elements fetched {fetched} bytes");
+            assert!(stored <= LINES, "{text} of {count} elements stored {stored} lines");
+        }
     }
 }

@@ -275,3 +275,30 @@ fn evictions_that_a_failed_sweep_takes_back_are_not_told() {
     }
     assert!(told > 0, "they are evicted in the end");
 }
+
+/// Keys without a deadline stay under the volatile policies, also those that lost their deadlines
+/// since they were sampled.
+#[test]
+fn keys_without_a_deadline_stay_under_volatile_policies() {
+    use EvictionPolicy::{VolatileLfu, VolatileLru, VolatileRandom, VolatileTtl};
+    for policy in [VolatileLru, VolatileLfu, VolatileRandom, VolatileTtl] {
+        let mut turns = bounded(1 << 30, policy);
+        let lines = |form: &dyn Fn(usize) -> String| (0..30).map(form).collect::<Vec<_>>();
+        let mut ask = |lines: Vec<String>| turns.ask(0, &lines.iter().map(String::as_str).collect::<Vec<_>>());
+        ask(lines(&|number| format!("SET d{number} v PXAT 9000000000000")));
+        ask(lines(&|number| format!("SET k{number} v")));
+        let persist = lines(&|number| format!("PERSIST d{number}"));
+        let all = format!("EXISTS {}", lines(&|number| format!("k{number}")).join(" "));
+        let used = figure(&mut turns, "used_memory_dataset");
+        turns.ask(0, &[&format!("CONFIG SET maxmemory {}", used - 1)]);
+        turns.ask(0, &["PING"]);
+        let evicted = figure(&mut turns, "evicted_keys");
+        assert!((1..30).contains(&evicted), "{policy:?}: {evicted}");
+        turns.ask(0, &["CONFIG SET maxmemory 1gb"]);
+        turns.ask(0, &persist.iter().map(String::as_str).collect::<Vec<_>>());
+        turns.ask(0, &["CONFIG SET maxmemory 1"]);
+        turns.ask(0, &["PING"]);
+        assert_eq!(turns.ask(0, &[&all]), ":30\r\n", "{policy:?}");
+        assert_eq!(figure(&mut turns, "evicted_keys"), evicted, "{policy:?}");
+    }
+}

@@ -79,3 +79,20 @@ fn a_loaded_file_ends_listeners_of_the_default_user() {
     }
     assert!(turns.at(0, &[(0, &["PUBLISH a m"])])[1].contains("message"));
 }
+
+/// Rules of one selector add up, a command that is taken away is so with all its first words, and a
+/// refusal is that of the selector that got furthest.
+#[test]
+fn rules_add_up_and_the_furthest_selector_tells() {
+    let mut turns = Turns::new();
+    let rules = "ACL SETUSER u on nopass %R~k %W~k +get +set +select|1 -select +select|0";
+    assert_eq!(turns.ask(0, &[rules, "ACL SETUSER v on nopass +get ~a (+set ~b)"]), "+OK\r\n+OK\r\n");
+    let found = turns.ask(1, &["AUTH u p", "SET k 1", "GET k", "SELECT 1", "SELECT 0"]);
+    let lines: Vec<&str> = found.lines().collect();
+    assert_eq!(lines[..4], ["+OK", "+OK", "$1", "1"], "{found}");
+    assert!(lines[4].starts_with("-NOPERM") && lines[5] == "+OK", "{found}");
+    let found = turns.ask(2, &["AUTH v p", "GET c", "SET c 1", "DEL c"]);
+    let lines: Vec<&str> = found.lines().collect();
+    assert!(lines[1].contains("keys") && lines[2].contains("keys"), "{found}");
+    assert!(lines[3].contains("'del' command"), "{found}");
+}
