@@ -39,9 +39,11 @@ impl Kv {
     /// # let dir = tempfile::tempdir()?;
     /// # let store = everbyte_store::Store::create(&dir.path().join("s"), &Default::default())?;
     /// # let kv = everbyte_kv::Kv::open_or_create(&store, "kv")?;
+    /// let mut batch = kv.batch();
     /// for number in 0..1000_u32 {
-    ///     kv.put(&number.wrapping_mul(0x9E37_79B1).to_be_bytes(), b"value")?;
+    ///     batch.put(&number.wrapping_mul(0x9E37_79B1).to_be_bytes(), b"value")?;
     /// }
+    /// kv.settle(batch.commit()?)?;
     /// let mut seen = 0;
     /// let done = kv.compact(&mut |entries| seen += entries)?;
     /// assert!(done.after < done.before && seen == 1000);
