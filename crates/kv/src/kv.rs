@@ -5,7 +5,7 @@ use crate::catalogue::{self, Tables};
 use crate::range::{self, Bounds};
 use crate::reads::reads;
 use crate::tree::{Commit, Stats, TableNumber, Tree};
-use crate::{Error, KvTable, Result, Snapshot};
+use crate::{Clock, Error, KvTable, Result, Snapshot};
 use everbyte_store::Error::NoSpan;
 use everbyte_store::raw::AsStore;
 use everbyte_store::{Engine, Finding, Object, ObjectOptions, Store};
@@ -298,6 +298,11 @@ impl Kv {
     /// [`Error::Expired`] from then on. Versions with names are not concerned.
     pub fn set_reader_limit(&self, commits: Option<NonZeroU64>) {
         self.tree.set_reader_limit(commits.map_or(0, NonZeroU64::get));
+    }
+
+    /// Sets the clock by which [`Stats::oldest_age`] is told; until then, the machine's.
+    pub fn set_clock(&self, clock: impl Clock + 'static) {
+        self.tree.set_clock(Arc::new(clock));
     }
 
     /// Gives space back: one step, as a commit does it, for a table that is not written to. Returns

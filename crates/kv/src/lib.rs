@@ -30,6 +30,7 @@
 
 mod batch;
 mod catalogue;
+mod compact;
 mod dump;
 mod error;
 mod hashed;
@@ -52,6 +53,7 @@ mod versions;
 
 pub use batch::{Batch, BatchTable, Savepoint};
 pub use catalogue::TABLE_NAME_MAX;
+pub use compact::Compacted;
 pub use dump::Dumped;
 pub use error::{Error, Result};
 pub use everbyte_kv_derive::Typed;

@@ -456,7 +456,11 @@ impl<'t> TreeBatch<'t> {
     /// Whether what ended at `end` is seen by no reader any more (TREE-2).
     pub(crate) fn past(&mut self, end: Version) -> bool {
         if end > self.writer.horizon && !self.horizon_fresh {
-            self.writer.horizon = self.shared.pins.oldest();
+            let oldest = self.shared.pins.oldest();
+            if oldest == self.writer.horizon {
+                self.shared.held.note_once(oldest, self.shared.pins.published().version.get());
+            }
+            self.writer.horizon = oldest;
             self.horizon_fresh = true;
         }
         end <= self.writer.horizon

@@ -42,6 +42,7 @@ use crate::tree::number::Version;
 use crate::tree::pins::{Pins, Published, Ticket};
 use crate::tree::version::{Held, View, Voids};
 use crate::tree::writer::Writer;
+use crate::ttl::Clock;
 use arc_swap::ArcSwap;
 use everbyte_heap::Heap;
 use everbyte_media::lock_order::{RankedMutex, rank};
@@ -51,6 +52,7 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Versions that may be committed and not settled.
 pub(super) const UNSETTLED_MAX: u64 = 256;
@@ -74,6 +76,8 @@ pub(crate) struct OpenTree {
     /// Committed and not yet known to be settled, oldest first.
     pub pending: Mutex<VecDeque<Published>>,
     pub counts: Tally,
+    /// Since when the oldest version in use holds space back.
+    pub held: crate::tree::age::Held,
     /// Distinguishes the commits of this opened tree from those of another.
     pub number: u64,
     /// The thread that has a batch ([`crate::tree::thread`]).
@@ -105,6 +109,10 @@ pub struct Stats {
     pub version: Version,
     /// The oldest version some reader still pins.
     pub oldest: u64,
+    /// For how long that version has kept the space of newer ones from coming back, since a commit
+    /// or a call of this function noticed it. 0: no reader is behind the newest version. By the
+    /// clock of [`crate::Kv::set_clock`].
+    pub oldest_age: Duration,
     /// Versions committed.
     pub commits: u64,
     /// Nodes replaced by one or two new ones.
@@ -252,6 +260,11 @@ impl Tree {
         self.shared.pins.set_limit(commits);
     }
 
+    /// Sets the clock of [`Stats::oldest_age`].
+    pub(crate) fn set_clock(&self, clock: Arc<dyn Clock>) {
+        self.shared.held.set_clock(clock);
+    }
+
     /// Equal for all handles of one opened tree.
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
@@ -276,11 +289,13 @@ impl Tree {
 
     /// Figures.
     pub(crate) fn stats(&self) -> Stats {
+        let oldest = self.shared.pins.oldest();
         let (seen, counts) = (self.shared.pins.published(), &self.shared.counts);
         Stats {
             keys: seen.keys.main,
             version: seen.version,
-            oldest: self.shared.pins.oldest(),
+            oldest,
+            oldest_age: self.shared.held.note(oldest, seen.version.get()),
             commits: counts.commits.load(Relaxed),
             rebuilds: counts.rebuilds.load(Relaxed),
             splits: counts.splits.load(Relaxed),

@@ -105,7 +105,7 @@ impl<'t> TreeBatch<'t> {
 
     /// Puts `children` in the place of the subtrees to which both ways lead, and of what is between
     /// them.
-    fn graft(&mut self, left: &Path<'t>, right: &Path<'t>, mut children: Vec<Child>) -> Result<()> {
+    pub(crate) fn graft(&mut self, left: &Path<'t>, right: &Path<'t>, mut children: Vec<Child>) -> Result<()> {
         let root = Node::open(&self.shared.media, self.root)?;
         let mut visible = Vec::new();
         for (&(node, index), &(other, last)) in left.iter().zip(right).rev() {
@@ -158,7 +158,7 @@ impl<'t> TreeBatch<'t> {
 
     /// Writes all live entries of a level as nodes. A single one from the root's level on is a new
     /// root.
-    fn write_level(&mut self, root: &Node<'_>, level: u8, items: &Items) -> Result<Vec<Child>> {
+    pub(crate) fn write_level(&mut self, root: &Node<'_>, level: u8, items: &Items) -> Result<Vec<Child>> {
         let ranges = filled(items, INNER_FILL, NODE_MAX / 4, &|_, _| true);
         if let [range] = &*ranges
             && level >= root.level
@@ -186,7 +186,12 @@ fn place_of(node: &Node<'_>, visible: &[u16], index: usize) -> Result<usize> {
 
 /// Nodes of at most so many entries and bytes: each but the last two as full as it may be, and the
 /// last two of equal size if the last one would have less than a quarter.
-fn filled(items: &Items, most: usize, most_bytes: usize, fits: &dyn Fn(usize, usize) -> bool) -> Vec<Range<usize>> {
+pub(crate) fn filled(
+    items: &Items,
+    most: usize,
+    most_bytes: usize,
+    fits: &dyn Fn(usize, usize) -> bool,
+) -> Vec<Range<usize>> {
     let len = |index: usize| items.list[index].record.len();
     let fit = |count: usize, bytes: usize| count == 1 || (count <= most && bytes <= most_bytes && fits(count, bytes));
     let (mut ranges, mut start, mut bytes) = (Vec::new(), 0, 0);

@@ -10,19 +10,21 @@
 //! - [`TreeSnapshot`] and [`Cursor`]: reading a version that stays
 //!
 //! The map: `layout` (bytes on media), `node` (reading), `walk` and `cursor` (in key order),
-//! `build` (writing whole nodes), `batch`, `slots`, `replace`, `merge`, `load` and
+//! `build` (writing whole nodes), `batch`, `slots`, `replace`, `merge`, `load`, `compact` and
 //! `delete_range` (what writes do),
 //! `commit` and `undo` (the end of a batch), `savepoint`, `ledger` (what follows a commit),
 //! `writer` (kept between batches), `reclaim` (what becomes of the dead), `format`, `open`,
 //! `voids`, `scrub` (how a tree begins, after a crash too), `check`, `salvage` (what is left of a
 //! damaged one). Format: docs/formats/tree.md.
 
+mod age;
 mod batch;
 mod build;
 mod changes;
 mod check;
 mod claims;
 mod commit;
+mod compact;
 mod cursor;
 mod delete_range;
 mod dirty;

@@ -148,6 +148,7 @@ fn open(object: Object, volatile: bool) -> Result<Tree> {
         writer: RankedMutex::new(writer),
         pending: Mutex::new(VecDeque::new()),
         counts: Tally::default(),
+        held: Default::default(),
         number: TREES.fetch_add(1, Relaxed),
         holder: AtomicU64::new(crate::tree::thread::NONE),
         opened: AtomicBool::new(seeded("tree-failed-opening-closes")),

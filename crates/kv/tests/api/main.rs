@@ -1,5 +1,7 @@
 //! Calls of the key-value store and their results.
 
+mod age;
+mod compact;
 mod given_up;
 mod longest;
 mod max;

@@ -60,6 +60,9 @@ pub(crate) fn run(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     kv.remove_version("monday")?; // its space comes back with later commits, or by `reclaim`
     assert!(kv.contains(b"visits")?);
 
+    let done = kv.compact(&mut |entries| println!("{entries} more"))?;
+    println!("{} bytes became {}", done.before, done.after);
+
     let words = kv.open_or_create_table("words")?;
     let mut batch = kv.batch();
     batch.table(&words)?.load((0..10_000_u32).map(|n| (n.to_be_bytes(), b"a value")))?;
