@@ -11,19 +11,19 @@ use everbyte_sim::{Explorer, Failure, Profile, Report};
 
 pub(crate) const CASES: &[Case] = &[
     case("store-rename-dead", "store", "the death of a process that moves and makes objects", |explorer| {
-        explore("store-names-rename", explorer, 40, 60)
+        explore("store-names-rename", explorer, ALL, 60)
     }),
     case("store-names-dead", "store", "the death of a process in a name space that takes over", |explorer| {
         explore("store-names-begin", explorer, 40, 60)
     }),
     case("store-extend-dead", "store", "the death of a process whose object grows", |explorer| {
-        explore("store-extend", explorer, 40, 60)
+        explore("store-extend", explorer, ALL, 60)
     }),
     case("log-ring-dead", "log", "the death of a process that appends to a ring and truncates it", |explorer| {
         explore("log-ring-torn", explorer, 40, 60)
     }),
     case("tx-redo-dead", "tx", "the death of a process between commits and truncations of its logs", |explorer| {
-        explore("tx-redo-logs", explorer, 40, 60)
+        explore("tx-redo-logs", explorer, 100, 60)
     }),
     case("heap-growth-dead", "heap", "the death of a process whose heap takes more clusters", |explorer| {
         explore("heap-growth", explorer, 40, 60)
@@ -35,12 +35,18 @@ pub(crate) const CASES: &[Case] = &[
         explore("mnemosyne-regions", explorer, 40, 60)
     }),
     case("store-cold-dead", "store", "the death of a process whose object has cold clusters", |explorer| {
-        explore("store-cold", explorer, 40, 60)
+        explore("store-cold", explorer, ALL, 60)
+    }),
+    case("store-trim-dead", "store", "the death of a process that trims an object", |explorer| {
+        explore("store-trim", explorer, ALL, 60)
     }),
 ];
 
 /// Images of power failures in the first generation: the case of that name tries them.
 const FIRST: u64 = 40;
+
+/// A death before each store.
+const ALL: u64 = u64::MAX;
 
 const fn case(
     name: &'static str,
@@ -51,10 +57,14 @@ const fn case(
     Case { name, crate_name, about, total: FIRST, program }
 }
 
-/// The case `name` with so many deaths, and so many images of each second run. Memory outlives a
-/// process on `pmem` alone.
+/// The case `name` with so many deaths, and so many images of each second run.
 fn explore(name: &str, explorer: Explorer, deaths: u64, images: u64) -> Result<Report, Box<Failure>> {
     let case = find(name).expect("a case of this crate");
-    let explorer = explorer.total(FIRST).floor(2).recovery(1 << 40, 1).after_deaths(deaths, images);
-    (case.program)(explorer.profiles(&[Profile::PMEM]))
+    (case.program)(starts(explorer, deaths, images))
+}
+
+/// Few images of a first run, and so many deaths in it. Memory outlives a process on `pmem` alone.
+pub(crate) fn starts(explorer: Explorer, deaths: u64, images: u64) -> Explorer {
+    let explorer = explorer.total(FIRST).floor(2).recovery(1 << 40, 1);
+    explorer.after_deaths(deaths, images).profiles(&[Profile::PMEM])
 }

@@ -240,6 +240,12 @@ impl Case {
         self.run(if is_soak() { explorer } else { part })
     }
 
+    /// Explores second runs after so many deaths, and so many images of each; see
+    /// [`Explorer::after_deaths`].
+    pub fn explore_deaths(&self, deaths: u64, images: u64) -> Report {
+        self.run(deaths::starts(self.explorer(), deaths, images))
+    }
+
     fn run(&self, explorer: Explorer) -> Report {
         let command = format!("everbyte crash {} --seed {{seed}} --image '{{image}}'", self.name);
         Report::new(self.name, self.crate_name, (self.program)(explorer.command(command)))

@@ -6,6 +6,8 @@
 //! survivors.
 //! `everbyte-cases cases [PART...]`: explores every case, or those whose names have one of the
 //! parts in them.
+//! `everbyte-cases deaths DEATHS IMAGES CASE...`: explores each case with so many deaths of a
+//! process, spread over its stores, and so many images of each run that follows one.
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +23,7 @@ fn main() -> ExitCode {
         ["museum", "--json", parts @ ..] => visit(true, parts),
         ["museum", parts @ ..] => visit(false, parts),
         ["cases", parts @ ..] => explore(parts),
+        ["deaths", deaths, images, names @ ..] => dead(deaths, images, names),
         ["mutant", size, call, file, line, names @ ..] => chore::one(size, call, file, line, names),
         ["reach", case] => chore::reach(case),
         ["control", case, total] => chore::control(case, total),
@@ -67,6 +70,17 @@ fn explore(parts: &[&str]) -> ExitCode {
     let mut failed = false;
     for case in cases().into_iter().filter(|case| wanted(case.name, parts)) {
         let report = case.explore(&Settings::default());
+        println!("{report}");
+        failed |= !report.passed();
+    }
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn dead(deaths: &str, images: &str, names: &[&str]) -> ExitCode {
+    let (Ok(deaths), Ok(images)) = (deaths.parse(), images.parse()) else { return ExitCode::from(2) };
+    let mut failed = false;
+    for case in names.iter().filter_map(|name| everbyte_cases::find(name)) {
+        let report = case.explore_deaths(deaths, images);
         println!("{report}");
         failed |= !report.passed();
     }
