@@ -43,6 +43,7 @@ mod heap;
 mod heat;
 mod hkv;
 mod kv;
+mod kv_compact;
 mod kv_days;
 mod kv_drops;
 mod kv_hashed;
@@ -176,6 +177,7 @@ pub fn cases() -> Vec<Case> {
         kv_ttl::CASES,
         kv_typed::CASES,
         kv_versions::CASES,
+        kv_compact::CASES,
         backup::CASES,
         merge::CASES,
         server::CASES,

@@ -277,6 +277,8 @@ pub(crate) enum KvCommand {
     /// Saves all entries of a damaged key-value store that are readable to a new one, and lists the
     /// losses; exit code 1 if there are any
     Repair(KvRepairArgs),
+    /// Gives back all space that the tables do not need, and tells how much
+    Compact,
     /// Lists the tables that have names
     Tables,
     /// Removes a table with all its keys

@@ -109,6 +109,12 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "an inner node is split at an entry that has ended: keys that its neighbour took over are searched on the wrong side",
     ),
     exhibit(
+        "tree-compact-keeps-leaf",
+        "kv",
+        "kv-compact",
+        "a leaf that a compaction wrote anew keeps its entry in the old node: nothing frees the leaf",
+    ),
+    exhibit(
         "tree-abort-keeps-numbers",
         "kv",
         "kv-savepoints",

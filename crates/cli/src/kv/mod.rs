@@ -1,5 +1,6 @@
 //! `everbyte kv ..`: the ordered key-value store inside a store, without a server.
 
+mod compact;
 mod dump;
 mod exchange;
 mod expiring;
@@ -43,6 +44,7 @@ pub(crate) fn run(args: KvArgs, output: &Output) -> Result<(), Failure> {
         KvCommand::Dump(args) => dump::dump(&place, &args, output),
         KvCommand::Load(args) => dump::load(&place, &args, output),
         KvCommand::Repair(args) => repair::run(&place, &args, output),
+        KvCommand::Compact => compact::compact(&place, output),
         KvCommand::Tables => tables::list(&place, output),
         KvCommand::DropTable { name } => tables::drop_table(&place, &name, output),
         KvCommand::Versions => versions::list(&place, output),

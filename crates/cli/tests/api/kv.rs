@@ -124,6 +124,9 @@ fn tables_with_names_and_versions_with_names() {
     place.good(&["kv", "drop-table", "stock"]);
     assert_eq!(place.good(&["kv", "tables", "--json"]), "{\"tables\":[]}\n");
     place.good(&["kv", "forget", "monday"]);
+    let said: serde_json::Value = serde_json::from_str(&place.good(&["kv", "compact", "--json"])).unwrap();
+    assert!(said["entries"].as_u64() > Some(0) && said["bytes_after"].as_u64() <= said["bytes_before"].as_u64());
+    assert!(place.good(&["kv", "compact"]).contains("entries: 0 leaves"), "there is no more to do");
     place.bad(&["kv", "restore", "monday"], 1, &["no version", "monday"]);
     place.good(&["check"]);
 }
@@ -270,9 +273,14 @@ fn reading_alone_changes_nothing() {
     for words in [&["put", "k", "w"][..], &["incr", "n"], &["cas", "k", "--expected", "v"], &["import", "out.tsv"]] {
         place.bad(&[&["kv", "--read-only"], words].concat(), 2, &["--read-only"]);
     }
-    for words in
-        [&["del", "k"][..], &["name", "tuesday"], &["forget", "monday"], &["drop-table", "s"], &["expire", "--in", "s"]]
-    {
+    for words in [
+        &["del", "k"][..],
+        &["name", "tuesday"],
+        &["forget", "monday"],
+        &["drop-table", "s"],
+        &["expire", "--in", "s"],
+        &["compact"],
+    ] {
         place.bad(&[&["kv", "--read-only"], words].concat(), 5, &["read-only"]);
     }
     assert!(std::fs::read(place.path("everbyte.store")).unwrap() == before, "the file has changed");

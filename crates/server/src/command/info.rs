@@ -163,6 +163,7 @@ fn persistence(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     line(text, "store_syncs", counts.syncs);
     line(text, "tree_version", tree.version);
     line(text, "tree_oldest_version", tree.oldest);
+    line(text, "tree_oldest_age_seconds", tree.oldest_age.as_secs());
     line(text, "tree_commits", tree.commits);
     line(text, "tree_fetched_bytes", everbyte_kv::fetched());
     let metrics = &shared.metrics;

@@ -173,7 +173,7 @@ fn commands(text: &mut Text, commands: &[CommandFigures]) {
 fn store(text: &mut Text, kv: &Kv) {
     let (info, media, tree) = (kv.store().info(), kv.store().media().counts(), kv.stats());
     let (gauge, counter) = (FamilyKind::Gauge, FamilyKind::Counter);
-    let rows: [(&str, FamilyKind, &str, u64); 14] = [
+    let rows: [(&str, FamilyKind, &str, u64); 15] = [
         ("store_max_bytes", gauge, "Declared maximum of the store.", info.max),
         ("store_used_bytes", gauge, "Bytes of clusters that objects of the store have.", info.backed),
         ("store_free_bytes", gauge, "The rest of the declared maximum.", info.max.saturating_sub(info.backed)),
@@ -186,6 +186,7 @@ fn store(text: &mut Text, kv: &Kv) {
         ("media_log_bytes_total", counter, "Bytes appended to the log of the backend `file`.", media.log_bytes),
         ("tree_version", gauge, "The newest settled version.", tree.version.get()),
         ("tree_oldest_version", gauge, "The oldest version that a reader holds.", tree.oldest),
+        ("tree_oldest_age_seconds", gauge, "For how long that version has held space back.", tree.oldest_age.as_secs()),
         ("tree_commits_total", counter, "Versions committed.", tree.commits),
         (
             "tree_fetched_bytes_total",
