@@ -35,7 +35,7 @@ fn compact(explorer: Explorer) -> Result<Report, Box<Failure>> {
                     },
                 );
                 // The first write to a full leaf, and half of the leaves thinned out.
-                let gone = move |key: &u8| key % 2 > 0 && key / 30 == round;
+                let gone = move |key: &u8| !key.is_multiple_of(2) && key / 30 == round;
                 let change = move |all: &mut All| {
                     let pairs = all.get_mut("").expect("always there");
                     (0..KEYS).filter(gone).for_each(|key| drop(pairs.remove(&vec![key])));
@@ -56,5 +56,5 @@ fn compact(explorer: Explorer) -> Result<Report, Box<Failure>> {
 }
 
 fn pair(key: u8) -> Vec<u8> {
-    value(key, if key % 16 == 0 { 900 } else { 480 })
+    value(key, if key.is_multiple_of(16) { 900 } else { 480 })
 }
