@@ -2,7 +2,7 @@
 
 use crate::{Error, Kv, Result};
 
-/// What [`Kv::compact`] has done.
+/// The figures of one [`Kv::compact`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compacted {
     /// Entries that it has looked at; some of them twice, where nodes were merged meanwhile.

@@ -75,8 +75,8 @@ impl<R: Records> Trie<R> {
             (0..head::INTENT_WORDS as usize).map(|index| self.media.load(self.intent_at(index))).collect();
         self.media.reflush(self.intent_at(0), head::INTENT_WORDS * 8);
         if self.reflushes {
-            // STORE-8: no list names the division of a cluster, which is fenced before the next one is
-            // added. Its bits are reached by the list.
+            // STORE-8: no list names the division of a cluster, which is fenced before the next one
+            // is added. Its bits are reached by the list.
             self.media.reflush(self.slab_at(self.backed - CLUSTER), 8);
         }
         if list.iter().all(|&word| word == 0) {

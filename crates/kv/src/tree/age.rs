@@ -10,37 +10,37 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// The oldest version, if it holds space back, and since when.
-pub(crate) struct Held(Mutex<Inner>);
+pub(crate) struct Held(Mutex<Noted>);
 
-struct Inner {
+struct Noted {
     clock: Arc<dyn Clock>,
-    noted: Option<(u64, SystemTime)>,
+    oldest: Option<(u64, SystemTime)>,
 }
 
 impl Default for Held {
     fn default() -> Held {
-        Held(Mutex::new(Inner { clock: Arc::new(SystemClock), noted: None }))
+        Held(Mutex::new(Noted { clock: Arc::new(SystemClock), oldest: None }))
     }
 }
 
 impl Held {
     /// Times noted until now do not count: they are another clock's.
     pub(crate) fn set_clock(&self, clock: Arc<dyn Clock>) {
-        *self.0.lock() = Inner { clock, noted: None };
+        *self.0.lock() = Noted { clock, oldest: None };
     }
 
     /// Notes that `oldest` is the oldest version in use; returns since how long, 0 if it is the
     /// newest one too, or the clock has gone back.
     pub(crate) fn note(&self, oldest: u64, newest: u64) -> Duration {
-        let mut inner = self.0.lock();
+        let mut noted = self.0.lock();
         if oldest >= newest {
-            inner.noted = None;
+            noted.oldest = None;
             return Duration::ZERO;
         }
-        match inner.noted {
-            Some((version, since)) if version == oldest => inner.clock.now().duration_since(since).unwrap_or_default(),
+        match noted.oldest {
+            Some((version, since)) if version == oldest => noted.clock.now().duration_since(since).unwrap_or_default(),
             _ => {
-                inner.noted = Some((oldest, inner.clock.now()));
+                noted.oldest = Some((oldest, noted.clock.now()));
                 Duration::ZERO
             }
         }
@@ -48,7 +48,7 @@ impl Held {
 
     /// As [`Held::note`], without the time now.
     pub(crate) fn note_once(&self, oldest: u64, newest: u64) {
-        let is_noted = self.0.lock().noted.is_some_and(|(version, _)| version == oldest);
+        let is_noted = self.0.lock().oldest.is_some_and(|(version, _)| version == oldest);
         if !is_noted {
             self.note(oldest, newest);
         }
