@@ -39,7 +39,9 @@ fn damage_lanes(media: &Media, start: u64) {
     }
 }
 
+/// The lanes, too: the second repair has work.
 fn damage_head(media: &Media, start: u64) {
+    damage_lanes(media, start);
     media.store(start + layout::HEAD_COPY_AT + 24, 5);
 }
 
@@ -96,5 +98,5 @@ fn a_damaged_lane_whose_repair_is_interrupted_undoes_no_finished_change() {
 #[test]
 fn a_repair_settles_the_head_that_a_dead_repair_wrote() {
     let explorer = Explorer::new("fs-head-adopted").total(40).floor(2).recovery(1 << 40, 1);
-    explore(&explorer.after_deaths(u64::MAX, 8).profiles(&[Profile::PMEM]), damage_head);
+    explore(&explorer.after_deaths(u64::MAX, 24).profiles(&[Profile::PMEM]), damage_head);
 }
