@@ -3,7 +3,7 @@
 //! Threads: a thread takes the first lane that is free, beginning with one of its own choice.
 
 use crate::Result;
-use crate::layout::{LANE_LEN, LANES_PAGE, PAGE};
+use crate::layout::{LANE_LEN, LANES_PAGE, LINE, PAGE};
 use crate::parts::{Apart, thread_number};
 use everbyte_log::Journal;
 use everbyte_media::Media;
@@ -29,8 +29,28 @@ impl Lanes {
     }
 
     /// Writes one empty lane; flushed, no fence.
-    pub(crate) fn format_one(media: &Media, start: u64, index: u32, salt: u64) -> Result<()> {
+    fn format_one(media: &Media, start: u64, index: u32, salt: u64) -> Result<()> {
         Ok(Journal::format(media, range(start, index), salt ^ u64::from(index))?)
+    }
+
+    /// Makes a damaged lane empty; flushed, no fence.
+    ///
+    /// The lane counts its generations anew and keeps its salt: a record of the lane's first
+    /// generations would be valid again, so that none may outlive the new header.
+    pub(crate) fn renew(media: &Media, start: u64, index: u32, salt: u64) -> Result<()> {
+        let Range { start: at, end } = range(start, index);
+        {
+            let _section = media.section();
+            media.zero(at, end - at);
+            media.flush(at, end - at);
+            media.fence();
+        }
+        Lanes::format_one(media, start, index, salt)
+    }
+
+    /// Flushes again the headers of lanes that a repair that died may have made empty.
+    pub(crate) fn reflush(media: &Media, start: u64, count: u32) {
+        (0..count).for_each(|index| media.reflush(range(start, index).start, LINE));
     }
 
     /// Undoes the change that a crash interrupted in one lane.

@@ -20,6 +20,7 @@
 use crate::extents::{Extents, Pages};
 use crate::format::first_free;
 use crate::free_pages::FreePages;
+use crate::lanes::Lanes;
 use crate::layout::{
     FILE_MAX, GROUP_PAGES, Head, INLINE, INODE, Inode, LINE, PAGE, STATE_GIANT, STATE_INLINE, STATE_LARGE,
     STATE_PROJECT, STATE_SNAPSHOT, State, inode,
@@ -90,6 +91,7 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
     };
     sums::each_page(pages, &mut each, &mut |_| ());
     if object.store().may_follow_a_death() {
+        Lanes::reflush(media, pages.start, head.lanes);
         if !seeded("fs-group-unadopted") {
             words.iter().for_each(|page| media.reflush(pages.start + page * PAGE, PAGE));
         }

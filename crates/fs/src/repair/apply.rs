@@ -5,7 +5,7 @@ use crate::change::Change;
 use crate::extents::Pages;
 use crate::free_pages::FreePages;
 use crate::lanes::Lanes;
-use crate::layout::PAGE;
+use crate::layout::{HEAD_AT, HEAD_COPY_AT, Head, PAGE};
 use crate::shared_pages::SharedPages;
 use crate::space::Space;
 use crate::{Error, Result, recover, saved};
@@ -18,6 +18,11 @@ pub(super) fn damaged_lanes(object: &Object, count: u32) -> Result<Vec<u32>> {
     let start = object.prime().get();
     let allowed = start..object.backed().get();
     let mut damaged = Vec::new();
+    if object.store().may_follow_a_death() {
+        // A repair that died may have left whole heads and lanes in the caches alone.
+        [HEAD_AT, HEAD_COPY_AT].iter().for_each(|at| object.media().reflush(start + at, size_of::<Head>() as u64));
+        Lanes::reflush(object.media(), start, count); // FS-13
+    }
     for index in 0..count {
         if Lanes::undo(object.media(), start, index, &allowed).is_err() {
             damaged.push(index);
@@ -50,7 +55,7 @@ impl VolumeRepair {
         }
         let salt = u64::from_le_bytes(self.head.uuid[..8].try_into().expect("eight bytes"));
         for &lane in &self.lanes {
-            Lanes::format_one(media, start, lane, salt)?;
+            Lanes::renew(media, start, lane, salt)?;
         }
         media.fence();
         let (lanes, _) = Lanes::recover(media, start, self.head.lanes, &(start..self.object.backed().get()))?;
