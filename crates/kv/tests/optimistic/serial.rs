@@ -82,19 +82,40 @@ fn batch(kv: &Kv, named: &KvTable, ops: Vec<Op>) -> Committed {
     Committed { version: commit.version().get(), reads_only: false, ops, got: Vec::new() }
 }
 
+/// The model behind the commits of one version. The one at `first` made it; the others, which
+/// committed at it, changed nothing.
+fn in_order(before: &Model, group: &[Committed], first: usize) -> Result<Model, String> {
+    let mut model = before.clone();
+    let others = group.iter().enumerate().filter(|(place, _)| *place != first).map(|(_, done)| done);
+    for (place, done) in [&group[first]].into_iter().chain(others).enumerate() {
+        let tables = model.tables.clone();
+        for (step, op) in done.ops.iter().enumerate() {
+            let expected = model.run(op);
+            if done.got.get(step).is_some_and(|got| *got != expected) {
+                return Err(format!("{}: {op:?} returned {:?}, not {expected:?}", done.version, done.got[step]));
+            }
+        }
+        model.end();
+        if place > 0 && model.tables != tables {
+            return Err(format!("{}: a second change", done.version));
+        }
+    }
+    Ok(model)
+}
+
 /// The first transaction that returned something else than in the order of versions, or a state at
 /// the end that is not that of the order.
 fn contradiction(kv: &Kv, mut history: Vec<Committed>) -> Option<String> {
     history.sort_by_key(|done| (done.version, done.reads_only));
     let mut model = Model::default();
-    for (place, done) in history.iter().enumerate() {
-        for (step, op) in done.ops.iter().enumerate() {
-            let expected = model.run(op);
-            if done.got.get(step).is_some_and(|got| *got != expected) {
-                return Some(format!("{place}: {op:?} returned {:?}, not {expected:?}", done.got[step]));
-            }
+    for group in history.chunk_by(|a, b| a.version == b.version) {
+        let orders = (0..group.len()).map(|first| in_order(&model, group, first));
+        let mut contradicted = None;
+        let order = orders.into_iter().find_map(|order| order.map_err(|why| _ = contradicted.get_or_insert(why)).ok());
+        match order {
+            Some(after) => model = after,
+            None => return contradicted,
         }
-        model.end();
     }
     let table = kv.open_table("named").unwrap();
     let found: [ops::Pairs; 2] = [
