@@ -155,21 +155,26 @@ fn an_opening_that_fails_leaves_the_crash_to_the_next_one() {
     assert_eq!(kv.check(), []);
 }
 
-/// Long values that died give their space back although the process that buried them is gone and no
-/// write comes near their leaves.
-#[test]
-fn values_that_died_before_a_restart_give_their_space_back() {
+/// 600 pairs with values of so many bytes, of which another process has deleted every second one.
+fn half_deleted_and_opened_again(value: usize) -> Kv {
     let store = store();
     let kv = Kv::create(&store, "t").unwrap();
     let key = |number: u32| format!("key{number:05}").into_bytes();
     let mut batch = kv.batch();
-    (0..600).for_each(|number| assert!(!batch.put(&key(number), &[1; 6000]).unwrap()));
+    (0..600).for_each(|number| assert!(!batch.put(&key(number), &vec![1; value]).unwrap()));
     kv.settle(batch.commit().unwrap()).unwrap();
     let mut batch = kv.batch();
     (0..600).step_by(2).for_each(|number| assert!(batch.delete(&key(number)).unwrap()));
     kv.settle(batch.commit().unwrap()).unwrap();
     drop(kv);
-    let kv = Kv::open(&store, "t").unwrap();
+    Kv::open(&store, "t").unwrap()
+}
+
+/// Long values that died give their space back although the process that buried them is gone and no
+/// write comes near their leaves.
+#[test]
+fn values_that_died_before_a_restart_give_their_space_back() {
+    let kv = half_deleted_and_opened_again(6000);
     (0..200_u32).for_each(|round| kv.put(b"zzz", &round.to_be_bytes()).unwrap());
     assert!(kv.stats().freed >= 300, "300 values are dead: {:?}", kv.stats());
     assert_eq!(kv.check(), []);
@@ -178,17 +183,7 @@ fn values_that_died_before_a_restart_give_their_space_back() {
 /// The same without a write: what an earlier process has buried is found by steps of reclaiming.
 #[test]
 fn steps_of_reclaiming_find_values_that_died_before_a_restart() {
-    let store = store();
-    let kv = Kv::create(&store, "t").unwrap();
-    let key = |number: u32| format!("key{number:05}").into_bytes();
-    let mut batch = kv.batch();
-    (0..600).for_each(|number| assert!(!batch.put(&key(number), &[1; 700]).unwrap()));
-    kv.settle(batch.commit().unwrap()).unwrap();
-    let mut batch = kv.batch();
-    (0..600).step_by(2).for_each(|number| assert!(batch.delete(&key(number)).unwrap()));
-    kv.settle(batch.commit().unwrap()).unwrap();
-    drop(kv);
-    let kv = Kv::open(&store, "t").unwrap();
+    let kv = half_deleted_and_opened_again(700);
     while kv.reclaim().unwrap() {}
     assert!(kv.stats().freed >= 300, "300 values are dead: {:?}", kv.stats());
     assert_eq!((kv.len(), kv.check()), (300, vec![]));
