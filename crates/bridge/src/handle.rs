@@ -25,7 +25,9 @@ use crate::passed::{RawText, require_place};
 use everbyte_media::{ErrorKind, Options, chosen, seeded};
 use everbyte_object::hidden::Current;
 use everbyte_object::raw::{Raw, base_of, require_opener, with_current};
-use everbyte_object::{Journal, MemPool, Out, PBTreeMap, PMutex, PRefCell, PSafe, PString, PVec, Pool, PoolTag, Root};
+use everbyte_object::{
+    In, Journal, MemPool, Out, PBTreeMap, PMutex, PRefCell, PSafe, PString, PVec, Pool, PoolTag, Root,
+};
 use everbyte_store::{CreateOptions, Store};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -421,7 +423,7 @@ pub unsafe extern "C" fn transaction<G: PoolTag>(frame: *mut c_void, body: Optio
             require_around::<G>(current.place().get(), here); // HANDLE-6
         }
         let body = body.ok_or_else(|| Fault::invalid("a transaction has a body, not a null pointer"))?;
-        let ended = Out::<G>::try_transaction(|j| {
+        let call = |j: &Journal<In<'_, G>>| {
             require_opener(j)?; // CALL-3
             let outermost = is_outermost.then(|| Outermost::begin(j, current.place(), here));
             // SAFETY: the caller's.
@@ -429,13 +431,17 @@ pub unsafe extern "C" fn transaction<G: PoolTag>(frame: *mut c_void, body: Optio
             if let Err(error) = require_opener(j) {
                 end_of_child(&error);
             }
-            match returned {
-                DONE => outermost.map_or(Ok(()), |outermost| outermost.finish()), // DROP-1
+            match (returned, &outermost) {
+                (DONE, Some(outermost)) => outermost.finish(), // DROP-1
+                (DONE, None) => Ok(()),
                 _ if seeded("bridge-exception-commits") => Ok(()),
                 _ => Err(Fault::thrown()),
             }
-        });
-        ended.map_err(Fault::of_transaction)
+        };
+        // By a reference: a closure of several words, which is handed on, is read back in other
+        // widths than it was stored in, and each time the processor waits for the stores.
+        let call = &call;
+        Out::<G>::try_transaction(move |j| call(j)).map_err(Fault::of_transaction)
     };
     guarded(|| with_current::<G, _>(run))
 }

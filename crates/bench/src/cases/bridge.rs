@@ -7,6 +7,7 @@
 //! itself, and lies on a store of its own; all run on one CPU, in turn.
 
 use super::Result;
+use super::bridge_first;
 use super::workloads::{SHARDS, Text};
 use crate::harness::{Bench, Runner, Unit};
 use crate::host;
@@ -28,9 +29,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-const RUST: &str = "rust";
-const RIVAL: &str = "libpmemobj";
-const NS: Unit = Unit::Nanoseconds;
+pub(super) const RUST: &str = "rust";
+pub(super) const RIVAL: &str = "libpmemobj";
+pub(super) const NS: Unit = Unit::Nanoseconds;
 /// The library, among the parts of this program.
 const LIBRARY: &str = "libeverbyte_bench_bridge.so";
 /// The same, to be linked statically; `cargo xtask bench bridge` makes it.
@@ -38,7 +39,7 @@ const ARCHIVE: &str = "libeverbyte_bench_bridge.a";
 /// The rival of a metric without borrow flags: the same program with them.
 const CHECKED: &str = "with flags";
 /// Operations of a round of single operations.
-const MOST: u64 = 50_000;
+pub(super) const MOST: u64 = 50_000;
 /// Words of a chunk.
 const WORDS: usize = 256;
 
@@ -79,7 +80,7 @@ impl<P: MemPool> Top<P> {
 type Opened = Root<Top<Direct>, Direct>;
 
 /// The C++ program.
-struct Program {
+pub(super) struct Program {
     child: Child,
     questions: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
@@ -87,7 +88,7 @@ struct Program {
 
 impl Program {
     /// Starts it with a store of its own and the words of a file.
-    fn start(program: &Path, store: &Path, words: &Path) -> Result<Program> {
+    pub(super) fn start(program: &Path, store: &Path, words: &Path) -> Result<Program> {
         let mut command = Command::new(program);
         command.arg(store).arg(words).env("EVERBYTE_BACKEND", "shm");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
@@ -96,7 +97,7 @@ impl Program {
     }
 
     /// How long so many operations took, and the sum of what they found.
-    fn ask(&mut self, what: &str, count: u64) -> (Duration, u64) {
+    pub(super) fn ask(&mut self, what: &str, count: u64) -> (Duration, u64) {
         let mut answer = String::new();
         let questions = self.questions.as_mut().expect("it is closed at the end alone");
         writeln!(questions, "{what} {count}").expect("the program listens");
@@ -106,7 +107,7 @@ impl Program {
         (took, numbers.next().expect("a sum"))
     }
 
-    fn counts(&mut self) -> Counts {
+    pub(super) fn counts(&mut self) -> Counts {
         Counts { lines: self.ask("lines", 0).1, fences: self.ask("fences", 0).1, ..Counts::default() }
     }
 }
@@ -212,12 +213,12 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     let text = Text::new(bench.plan.pick(1 << 20, 1 << 18, 1 << 9), bench.plan.pick(20_000, 20_000, 50));
     let words = made.path().join("words");
     std::fs::write(&words, bytes_of(&text))?;
-    let shared = compiler.program(false)?;
+    let linked = compiler.program(false)?;
     let program = match compiler.has_archive() {
         true => compiler.program(true)?,
         false => {
             bench.skipped("static", "the static library is not built; `cargo xtask bench bridge` does that");
-            shared.clone()
+            linked.clone()
         }
     };
     let create = CreateOptions { media: Options::default(), max: 16 << 30, ..CreateOptions::default() };
@@ -232,12 +233,16 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
 
     host::pin(0); // the program's thread runs where this one does
     let started = Program::start(&program, &memory.path().join("cpp"), &words)?;
-    let shared = match program == shared {
+    let shared = match program == linked {
         true => None,
-        false => Some(RefCell::new(Program::start(&shared, &memory.path().join("cpp_shared"), &words)?)),
+        false => Some(RefCell::new(Program::start(&linked, &memory.path().join("cpp_shared"), &words)?)),
     };
     let sides = Sides { program: RefCell::new(started), shared, top, rival };
     sides.singles(bench);
+    bridge_first::run(bench, memory.path(), &words, &program, "mut_first")?;
+    if sides.shared.is_some() {
+        bridge_first::run(bench, memory.path(), &words, &linked, "mut_first_shared")?;
+    }
     sides.maps(bench);
     drop(sides);
     host::unpin();
@@ -281,13 +286,13 @@ fn ours<'p>(program: &'p RefCell<Program>, what: &'static str) -> Runner<'p> {
     Runner::timed(NAME, run).counted_by(move || program.borrow_mut().counts())
 }
 
-fn timed(body: impl FnOnce()) -> Duration {
+pub(super) fn timed(body: impl FnOnce()) -> Duration {
     let start = Instant::now();
     body();
     start.elapsed()
 }
 
-fn done<T>(outcome: everbyte_object::Result<T>) -> T {
+pub(super) fn done<T>(outcome: everbyte_object::Result<T>) -> T {
     outcome.expect("a transaction that must succeed")
 }
 
@@ -339,11 +344,6 @@ impl Sides {
         };
         let theirs = |rival: &Pmemobj, count| rival.row(Row::Deref, 8, count);
         self.single(bench, "deref", vec![Bar::most(1.0), Bar::above(RIVAL, 0.0)], deref, Some(&theirs));
-
-        let first =
-            |count| timed(|| (0..count).for_each(|value| done(top.tx(|j, top| *top.cell.borrow_mut(j) = value))));
-        let theirs = |rival: &Pmemobj, count| timed(|| rival.update(count, 100, 1, 8));
-        self.single(bench, "mut_first", vec![Bar::new(RUST, 1.0 / 1.05)], first, Some(&theirs));
 
         let later = |count| {
             let took = top.tx(|j, top| {

@@ -1,6 +1,7 @@
 //! The cases, each a file: what is measured, on what, against whom.
 
 mod bridge;
+mod bridge_first;
 mod collections;
 mod files;
 mod files_barriers;
