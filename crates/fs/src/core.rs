@@ -2,10 +2,10 @@
 //!
 //! Threads: any. An operation that changes the volume enters `freeze` first; one that makes or
 //! removes a snapshot has locked `snapshots` before. Then an operation locks the files that it
-//! changes: a directory before the files in it. An operation that locks two directories, or moves
-//! one, holds the volume's tree lock for writing, other changes of names hold it for reading. Below
-//! the locks of files lie those of the inode table, of a lane, and of the free pages, each held for
-//! one call.
+//! changes: a directory before the files in it, two files in the order of their numbers. An
+//! operation that locks two directories, or moves one, holds the volume's tree lock for writing,
+//! other changes of names hold it for reading. Below the locks of files lie those of the inode
+//! table, of a lane, and of the free pages, each held for one call.
 
 use crate::change::Change;
 use crate::freeze::Freeze;

@@ -39,7 +39,23 @@ struct Directories<'n> {
     to_state: Option<Writing<'n>>,
 }
 
-impl Directories<'_> {
+impl<'n> Directories<'n> {
+    /// One directory, with both names.
+    fn one(core: &'n Core, directory: &'n Node) -> Result<Directories<'n>> {
+        Ok(Directories { from: directory, to: directory, from_state: directory.write(core)?, to_state: None })
+    }
+
+    /// Whether one of these names of the only directory leads to a directory.
+    fn leads_to_directory(&mut self, core: &Core, names: [&[u8]; 2]) -> Result<bool> {
+        let inside = self.from_state.names(core, self.from)?;
+        for named in names.into_iter().filter_map(|name| inside.get(core, name)) {
+            if core.node(named.ino)?.kind(core)? == FileKind::Directory {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn target(&mut self) -> &mut NodeState {
         self.to_state.as_mut().unwrap_or(&mut self.from_state)
     }
@@ -60,35 +76,47 @@ impl Volume {
         let _change = core.freeze.enter();
         require_name(from_name)?;
         require_name(to_name)?;
+        if from == to {
+            let _tree = core.tree.read();
+            let directory = core.node(from)?;
+            let mut both = Directories::one(core, &directory)?;
+            if !both.leads_to_directory(core, [from_name, to_name])? {
+                return renamed(core, &mut both, from_name, to_name, mode);
+            }
+        }
         let _tree = core.tree.write();
         let (from, to) = (core.node(from)?, core.node(to)?);
-        let one = from.ino == to.ino;
-        let mut both = Directories {
-            from: &from,
-            to: &to,
-            from_state: from.write(core)?,
-            to_state: if one { None } else { Some(to.write(core)?) },
-        };
-        let moved = both.from_state.names(core, &from)?.get(core, from_name).ok_or(Error::NotFound)?;
-        let other = both.target().names(core, &to)?.get(core, to_name);
-        if to.word(core, inode::LINKS) == 0 {
-            return Err(Error::Stale { ino: to.ino });
+        let mut both = Directories::one(core, &from)?;
+        if from.ino != to.ino {
+            both.to = &to;
+            both.to_state = Some(to.write(core)?);
         }
-        match (other, mode) {
-            (Some(other), Rename::Replace | Rename::Whiteout { replace: true, .. }) if other.ino == moved.ino => Ok(()),
-            (Some(_), Rename::NoReplace | Rename::Whiteout { replace: false, .. }) => Err(Error::Exists),
-            (None, Rename::Exchange) => Err(Error::NotFound),
-            (Some(other), Rename::Exchange) => exchange(core, &mut both, (from_name, moved), (to_name, other)),
-            (Some(other), _) => {
-                let left = Left::take(core, &from, mode)?;
-                let renamed = replace(core, &mut both, (from_name, moved), (to_name, other), &left);
-                renamed.inspect_err(|_| left.give_back(core))
-            }
-            (None, _) => {
-                let left = Left::take(core, &from, mode)?;
-                let renamed = rename(core, &mut both, (from_name, moved), to_name, &left);
-                renamed.inspect_err(|_| left.give_back(core))
-            }
+        renamed(core, &mut both, from_name, to_name, mode)
+    }
+}
+
+/// A rename in locked directories.
+fn renamed(core: &Core, both: &mut Directories<'_>, from_name: &[u8], to_name: &[u8], mode: Rename<'_>) -> Result<()> {
+    let (from, to) = (both.from, both.to);
+    let moved = both.from_state.names(core, from)?.get(core, from_name).ok_or(Error::NotFound)?;
+    let other = both.target().names(core, to)?.get(core, to_name);
+    if to.word(core, inode::LINKS) == 0 {
+        return Err(Error::Stale { ino: to.ino });
+    }
+    match (other, mode) {
+        (Some(other), Rename::Replace | Rename::Whiteout { replace: true, .. }) if other.ino == moved.ino => Ok(()),
+        (Some(_), Rename::NoReplace | Rename::Whiteout { replace: false, .. }) => Err(Error::Exists),
+        (None, Rename::Exchange) => Err(Error::NotFound),
+        (Some(other), Rename::Exchange) => exchange(core, both, (from_name, moved), (to_name, other)),
+        (Some(other), _) => {
+            let left = Left::take(core, from, mode)?;
+            let renamed = replace(core, both, (from_name, moved), (to_name, other), &left);
+            renamed.inspect_err(|_| left.give_back(core))
+        }
+        (None, _) => {
+            let left = Left::take(core, from, mode)?;
+            let renamed = rename(core, both, (from_name, moved), to_name, &left);
+            renamed.inspect_err(|_| left.give_back(core))
         }
     }
 }
@@ -290,8 +318,55 @@ fn exchange(core: &Core, both: &mut Directories<'_>, one: (&[u8], Named), other:
     Ok(())
 }
 
-/// Locks two files that are not one, neither of them a directory of the rename.
+/// Locks two files that are not one, neither of them a directory of the rename: in the order of
+/// their numbers, as others do who lock two.
 fn lock_both<'n>(core: &'n Core, one: &'n Arc<Node>, other: &'n Arc<Node>) -> Result<(Writing<'n>, Writing<'n>)> {
-    // The tree lock keeps other threads from locking two.
-    Ok((one.write(core)?, other.write(core)?))
+    if one.ino < other.ino {
+        let first = one.write(core)?;
+        Ok((first, other.write(core)?))
+    } else {
+        let first = other.write(core)?;
+        Ok((one.write(core)?, first))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::VolumeOptions;
+    use everbyte_store::{CreateOptions, Store};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// A file that stays in its directory is renamed beside other changes of names; a directory is
+    /// not.
+    #[test]
+    fn files_of_one_directory_are_renamed_under_the_tree_lock_for_reading() {
+        let (folder, create) = (tempfile::tempdir().unwrap(), CreateOptions { max: 64 << 20, ..Default::default() });
+        let store = Store::create(&folder.path().join("store"), &create).unwrap();
+        let volume = Volume::create(&store, "files", &VolumeOptions::default()).unwrap();
+        let names: [(&[u8], FileKind); 3] =
+            [(b"one", FileKind::Regular), (b"two", FileKind::Regular), (b"inside", FileKind::Directory)];
+        for (name, kind) in names {
+            volume.make(Ino::ROOT, name, &NewFile::new(kind, 0o755)).unwrap();
+        }
+        std::thread::scope(|scope| {
+            let other_change = volume.core.tree.read();
+            let (done, renamed) = mpsc::channel();
+            let (root, volume) = (Ino::ROOT, &volume);
+            scope.spawn(move || {
+                done.send(volume.rename(root, b"one", root, b"new", Rename::Replace)).unwrap();
+                done.send(volume.rename(root, b"new", root, b"two", Rename::Exchange)).unwrap();
+                done.send(volume.rename(root, b"new", root, b"two", Rename::Replace)).unwrap();
+                done.send(volume.rename(root, b"inside", root, b"moved", Rename::Replace)).unwrap();
+            });
+            for _ in 0..3 {
+                renamed.recv_timeout(Duration::from_secs(60)).expect("no wait for the other change").unwrap();
+            }
+            assert!(renamed.try_recv().is_err(), "a directory is renamed alone");
+            drop(other_change);
+            renamed.recv().unwrap().unwrap();
+        });
+        assert_eq!(volume.check(), []);
+    }
 }

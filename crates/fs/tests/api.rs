@@ -743,3 +743,27 @@ fn attributes_have_the_pages_that_they_fill() {
     volume.remove_xattr(file, b"user.a").unwrap();
     assert_eq!(used(), before);
 }
+
+/// Threads that rename and exchange files of one directory, and copy between the same ones, do not
+/// wait for each other for ever, and every name leads to one of the files.
+#[test]
+fn threads_rename_files_of_one_directory() {
+    let (_store, volume) = volume(16 << 20);
+    let names: [&[u8]; 3] = [b"a", b"b", b"c"];
+    let files = names.map(|name| volume.make(Ino::ROOT, name, &FILE).unwrap());
+    files.iter().for_each(|&file| _ = volume.append(file, &model::bytes(10_000, 1)).unwrap());
+    let work = |seed: u64| {
+        let mut random = everbyte_workload::Random::new(seed);
+        for _ in 0..400 {
+            let (from, to) = (random.below(3) as usize, random.below(3) as usize);
+            match random.below(3) {
+                0 if from != to => _ = volume.copy_range(files[from], 0, files[to], 0, 4096).unwrap(),
+                _ => volume.rename(Ino::ROOT, names[from], Ino::ROOT, names[to], Rename::Exchange).unwrap(),
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..3).for_each(|seed| _ = scope.spawn(move || work(seed))));
+    let mut found = names.map(|name| volume.lookup(Ino::ROOT, name).unwrap().unwrap());
+    found.sort();
+    assert_eq!((found, volume.check()), (files, vec![]));
+}
