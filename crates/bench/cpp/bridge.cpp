@@ -129,22 +129,27 @@ class own_counts {
     *at = &entries_.emplace_back(&one, 1, nullptr);
   }
 
+  // A transaction for each group of shards, `turn` first: threads that begin with other groups do
+  // not wait for each other's locks.
   template <class Pool>
-  void add_to(const measured::word_counts<Pool>& all) {
-    Pool::txn([&](auto& t) {
-      for (entry* one : buckets_) {
-        for (; one != nullptr; one = one->next) {
-          std::string_view text(one->of->text, strnlen(one->of->text, sizeof one->of->text));
-          all.add(t, text, one->of->hash, one->count);
+  void add_to(const measured::word_counts<Pool>& all, std::size_t turn) {
+    for (std::size_t group = 0; group < groups; ++group) {
+      std::size_t first = (turn + group) % groups * (buckets_.size() / groups);
+      Pool::txn([&](auto& t) {
+        for (std::size_t bucket = first; bucket < first + buckets_.size() / groups; ++bucket) {
+          for (entry* one = buckets_[bucket]; one != nullptr; one = one->next) {
+            std::string_view text(one->of->text, strnlen(one->of->text, sizeof one->of->text));
+            all.add(t, text, one->of->hash, one->count);
+          }
         }
-      }
-    });
+      });
+    }
     buckets_.fill(nullptr);
     entries_.clear();
   }
 
  private:
-  static constexpr std::size_t shards = 64, buckets = 16;
+  static constexpr std::size_t shards = 64, buckets = 16, groups = 4;
   struct entry {
     const word* of;
     uint64_t count;
@@ -159,19 +164,19 @@ template <class Pool>
 void count_words(const measured::word_counts<Pool>& all, const std::vector<word>& words, uint64_t total, uint64_t threads) {
   constexpr uint64_t chunk = 256;
   std::atomic<uint64_t> taken{0};
-  auto work = [&] {
+  auto work = [&](std::size_t turn) {
     own_counts own(chunk);
     for (;;) {
       uint64_t first = taken.fetch_add(chunk, std::memory_order_relaxed);
       if (first >= total) return;
       uint64_t from = first % (words.size() - chunk), length = std::min(chunk, total - first);
       for (uint64_t index = from; index < from + length; ++index) own.count(words[index]);
-      own.add_to(all);
+      own.add_to(all, turn);
     }
   };
-  if (threads == 1) return work();
+  if (threads == 1) return work(0);
   std::vector<std::thread> running;
-  for (uint64_t thread = 0; thread < threads; ++thread) running.emplace_back(work);
+  for (uint64_t thread = 0; thread < threads; ++thread) running.emplace_back(work, thread * 2);
   for (auto& one : running) one.join();
 }
 

@@ -13,7 +13,7 @@ use crate::harness::{Bench, Runner, Unit};
 use crate::host;
 use crate::ours::NAME;
 use crate::report::Bar;
-use everbyte_bench_bridge::words::THREADS;
+use everbyte_bench_bridge::words::{GROUPS, THREADS};
 use everbyte_bench_bridge::{BUCKETS, Bst, Btree8, Counter, KvStore, WordCounts};
 use everbyte_bench_rivals::{Pmemobj, Row, Structure, WorkKind};
 use everbyte_bridge::headers;
@@ -460,7 +460,7 @@ fn run_in_rust(top: &Opened, structure: Structure, random: &mut u64, keys: u64, 
     }
 }
 
-/// Chunks of words in transactions: C++ counts a chunk behind plain pointers, Rust in the pool.
+/// Words in chunks: C++ counts a chunk behind plain pointers, Rust in the pool.
 fn count_words(
     bench: &mut Bench<'_>,
     counts: &Root<WordCounts<DirectWords>, DirectWords>,
@@ -478,6 +478,9 @@ fn count_words(
                 let (from, len) = (first % (text.words.len() - WORDS), WORDS.min(total as usize - first));
                 let words = text.words[from..from + len].iter().zip(text.hashes[from..from + len].iter().copied());
                 done(counts.tx(|j, counts| counts.count_chunk(thread, words, j)));
+                for group in (0..GROUPS).map(|group| (group + thread * GROUPS / 2) % GROUPS) {
+                    done(counts.tx(|j, counts| counts.add_group(thread, group, j)));
+                }
             }
         };
         if threads == 1 {
