@@ -119,11 +119,12 @@ pub(crate) fn read(object: &Object, repair: bool) -> Result<(Head, bool)> {
     }
     let places = [start + HEAD_AT, start + HEAD_COPY_AT];
     let heads = places.map(|at| whole(media, at));
+    // With the place of the damaged copy, and of the other one.
     let (head, lost) = match heads {
         [Some(head), Some(copy)] if head == copy => (head, None),
         [Some(_), Some(_)] => return damaged(places[1], "the two heads of the volume differ"),
-        [Some(head), None] => (head, Some(places[1])),
-        [None, Some(copy)] => (copy, Some(places[0])),
+        [Some(head), None] => (head, Some((places[1], places[0]))),
+        [None, Some(copy)] => (copy, Some((places[0], places[1]))),
         [None, None] => return damaged(places[0], "neither head of the volume is whole"),
     };
     if head.format != FORMAT {
@@ -140,8 +141,13 @@ pub(crate) fn read(object: &Object, repair: bool) -> Result<(Head, bool)> {
     if PageSize::of_word(head.page_size).is_none() {
         return damaged(places[0] + PAGE_SIZE_AT, "the head of the volume has a page size that no volume has");
     }
-    if let (Some(at), true) = (lost, repair) {
+    if let (Some((at, other)), true) = (lost, repair) {
         let _section = media.section();
+        if object.store().may_follow_a_death() {
+            // A process that died may have left the whole copy in the caches alone.
+            media.reflush(other, size_of::<Head>() as u64);
+            media.fence(); // the whole copy before its bytes
+        }
         media.put(at, &head);
         media.flush(at, size_of::<Head>() as u64);
         media.fence();

@@ -29,6 +29,11 @@ impl Held {
         self.node.state_word(&self.core).mode & 0o7777
     }
 
+    /// Whether the file has extended attributes: one load.
+    pub fn has_xattrs(&self) -> bool {
+        self.node.word(&self.core, inode::ATTRIBUTES) != 0
+    }
+
     /// The times of the last read, of the last change of the bytes, and of the last change of the
     /// attributes, each a load of its own.
     pub fn times(&self) -> [i64; 3] {

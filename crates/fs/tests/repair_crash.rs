@@ -1,5 +1,5 @@
 //! Repairs of a damaged head and damaged lanes that a crash interrupts, and that are done again.
-//! A file that was finished long before stays.
+//! A file that was finished long before stays. An opening that repairs a head after a death.
 
 use everbyte_fs::{FileKind, Ino, NewFile, Volume, VolumeOptions, VolumeRepair, layout};
 use everbyte_media::Media;
@@ -7,6 +7,8 @@ use everbyte_sim::{Explorer, Image, Order, Profile, Seen, Twin};
 use everbyte_store::{CLUSTER, FormatOptions, Store};
 
 const LANES: u64 = 2;
+/// Offset of the label, which is empty, in a copy of the head.
+const LABEL: u64 = std::mem::offset_of!(layout::Head, label) as u64;
 
 fn clock() -> i64 {
     1_000_000_000
@@ -99,4 +101,34 @@ fn a_damaged_lane_whose_repair_is_interrupted_undoes_no_finished_change() {
 fn a_repair_settles_the_head_that_a_dead_repair_wrote() {
     let explorer = Explorer::new("fs-head-adopted").total(40).floor(2).recovery(1 << 40, 1);
     explore(&explorer.after_deaths(u64::MAX, 24).profiles(&[Profile::PMEM]), damage_head);
+}
+
+/// A word of the head that its checksum covers, without the flush of a process that died.
+fn store_label(media: &Media, start: u64, copy: u64, word: u64) {
+    let _section = media.section(); // its pages are guarded
+    media.store(start + copy + LABEL, word);
+}
+
+/// Both copies of the head are damaged on the medium, and the first is whole in the caches: a
+/// repair had written it again and died, and the other one was damaged after that.
+#[test]
+fn an_opening_settles_both_heads_after_a_death() {
+    let image = image(|media, start| {
+        Store::attach(media.clone()).unwrap(); // and not closed
+        [layout::HEAD_AT, layout::HEAD_COPY_AT].iter().for_each(|&copy| store_label(media, start, copy, 5));
+    });
+    let object = |media: &Media| Store::attach(media.clone()).unwrap().object("volume").unwrap();
+    let program = |media: Media, twin: &Twin<'_, IsWhole>| {
+        let object = object(&media);
+        store_label(&media, object.prime().get(), layout::HEAD_AT, 0);
+        twin.step("open", |is_whole| is_whole.0 = true, || Volume::open(object).unwrap());
+    };
+    let observe = |media: Media, seen: &Seen| {
+        let object = object(&media);
+        seen.recovered();
+        let label = |copy| media.load(object.prime().get() + copy + LABEL);
+        Ok(IsWhole([layout::HEAD_AT, layout::HEAD_COPY_AT].map(label) == [0, 0]))
+    };
+    let explorer = Explorer::new("fs-heads-opened").total(60).recoveries(0).profiles(&[Profile::PMEM]);
+    explorer.twin(&image, &IsWhole(false), Order::InOrder, program, observe);
 }

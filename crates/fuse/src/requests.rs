@@ -232,9 +232,10 @@ impl VolumeRequests {
         let file = self.open_file(handle)?;
         // Pages of the kernel's cache were changed earlier, and rights that the program got since
         // are its own.
-        if !flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
-            self.drop_privileges(ino, flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID))?;
+        if flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+            return Ok(file.write_back_at(bytes, at)? as u32);
         }
+        self.drop_privileges(ino, flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID))?;
         Ok(file.write_at(bytes, at)? as u32)
     }
 

@@ -1,6 +1,6 @@
 //! Pages of open files: `fallocate`, and copies of ranges.
 
-use crate::attributes::drop_set_ids;
+use crate::files::Paths;
 use crate::open::{OpenFile, OpenFlags};
 use crate::{Errno, Result};
 use everbyte_fs::{Allocate, FILE_MAX, FileKind};
@@ -66,11 +66,10 @@ impl OpenFile {
         if self.kind() != FileKind::Regular {
             return Err(Errno::ENODEV.into());
         }
-        let description = &*self.description;
-        let files = description.files();
+        let files = self.description.files();
         files.logged(self.path(), || {
             let (volume, ino) = (files.volume(), self.ino());
-            drop_set_ids(&description.user, volume, ino, description.held.permissions())?;
+            self.drop_rights()?;
             let changed = match change {
                 Change::Allocate(mode) => volume.allocate(ino, at, len, mode),
                 Change::Collapse => volume.collapse(ino, at, len),
@@ -102,9 +101,9 @@ impl OpenFile {
         }
         to.require_writing()?;
         let files = to.description.files();
-        let done = files.logged(to.path(), || {
+        let done = files.logged_of(&Paths::of_two(self.path(), to.path()), || {
             let volume = files.volume();
-            drop_set_ids(&to.description.user, volume, to.ino(), to.description.held.permissions())?;
+            to.drop_rights()?;
             Ok(volume.copy_range(self.ino(), at, to.ino(), to_at, len)?)
         })?;
         to.written()?;
@@ -123,9 +122,9 @@ impl OpenFile {
         require_copy(self, to)?;
         to.require_writing()?;
         let files = to.description.files();
-        let done = files.logged(to.path(), || {
+        let done = files.logged_of(&Paths::of_two(self.path(), to.path()), || {
             let volume = files.volume();
-            drop_set_ids(&to.description.user, volume, to.ino(), to.description.held.permissions())?;
+            to.drop_rights()?;
             Ok(volume.clone_range(self.ino(), at, to.ino(), to_at, len)?)
         })?;
         to.written()?;

@@ -82,8 +82,8 @@ impl Process {
         self.on_file(at.into(), LastLink::Follow, |volume, file| set_mode(self.user(), volume, file, permissions))
     }
 
-    /// Sets the owner and the group of a file; `None` keeps one. The set-id bits of a file that is
-    /// no directory go.
+    /// Sets the owner and the group of a file; `None` keeps one. The set-id bits and the
+    /// capabilities of a file that is no directory go.
     ///
     /// # Errors
     /// [`Errno::EPERM`] unless root; the owner may set a group that it is in.
@@ -161,7 +161,7 @@ impl Process {
                 _ => return Err(Errno::EINVAL.into()),
             }
             self.user().require(volume, file, Rights::WRITE)?;
-            drop_set_ids(self.user(), volume, file.ino, file.permissions)?;
+            drop_rights(self.user(), volume, file.ino, file.permissions, file.has_xattrs)?;
             Ok(volume.resize(file.ino, size)?)
         })
     }
@@ -177,27 +177,28 @@ impl Process {
         if !self.user().is_root() {
             return Err(Errno::EPERM.into());
         }
-        let dropped = self.on_file(at.into(), LastLink::Keep, |volume, file| {
-            volume.update(file.ino, |present| {
-                let mut update = Update::default();
-                let permissions = without_set_ids(self.user(), present);
-                if set_ids && permissions != present.attributes.permissions {
-                    // No access control list tells of these bits, so none is written again.
-                    update = mode_of(permissions);
-                }
-                if present.xattr(CAPABILITIES).is_some() {
-                    update.xattrs.push((CAPABILITIES, None));
-                }
-                match update.set.permissions.is_none() && update.xattrs.is_empty() {
-                    true => Err(Errno::ENODATA.into()),
-                    false => Ok(update),
-                }
-            })
-        });
-        match dropped {
-            Err(error) if error == Errno::ENODATA => Ok(()),
-            dropped => dropped,
+        let at = at.into();
+        let lends = |file: &Owner| file.has_xattrs || set_ids && file.permissions & (SETUID | SETGID) != 0;
+        match self.files().look(at.path, |volume| self.file(volume, at, LastLink::Keep))? {
+            file if lends(&file) => {
+                self.on_file(at, LastLink::Keep, |volume, file| drop_rights_of(self.user(), volume, file.ino, set_ids))
+            }
+            _ => Ok(()),
         }
+    }
+
+    /// Sets the time of the change, as a change of attributes to those that the file has, and takes
+    /// its rights from a program as [`Process::drop_privileges`] does. For root alone.
+    ///
+    /// # Errors
+    /// As [`Process::drop_privileges`].
+    pub fn touch<'a>(&self, at: impl Into<At<'a>>, set_ids: bool) -> Result<()> {
+        if !self.user().is_root() {
+            return Err(Errno::EPERM.into());
+        }
+        self.on_file(at.into(), LastLink::Keep, |volume, file| {
+            volume.update(file.ino, |present| Ok(without_rights(self.user(), present, set_ids)))
+        })
     }
 
     /// A change of the file that a path leads to.
@@ -260,21 +261,22 @@ fn mode_of(permissions: u16) -> Update {
     Update { set: SetAttributes { permissions: Some(permissions), ..SetAttributes::default() }, xattrs: Vec::new() }
 }
 
-/// Sets owner and group; the set-id bits of a file that is no directory go.
+/// Sets owner and group; the set-id bits and the capabilities of a file that is no directory go.
 pub(crate) fn set_owner(user: &User, volume: &Volume, file: &Owner, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
     volume.update(file.ino, |present| {
         let attributes = &present.attributes;
         let keeps_owner = uid.is_none_or(|uid| uid == attributes.uid);
         let takes_group = gid.is_none_or(|gid| gid == attributes.gid || user.is_in(gid));
         let is_permitted = user.is_root() || attributes.uid == user.uid && keeps_owner && takes_group;
+        let mut update = without_rights(user, present, true);
+        let drops = update.set.permissions.is_some() || !update.xattrs.is_empty();
         // A call that changes nothing is permitted to all users.
-        let changes = uid.is_some() || gid.is_some() || without_set_ids(user, present) != attributes.permissions;
+        let changes = uid.is_some() || gid.is_some() || drops;
         if changes && !is_permitted {
             return Err(Errno::EPERM.into());
         }
-        let permissions = Some(without_set_ids(user, present)).filter(|&new| new != attributes.permissions);
-        let set = SetAttributes { uid, gid, permissions, ..SetAttributes::default() };
-        Ok::<_, crate::Error>(Update { set, xattrs: Vec::new() })
+        (update.set.uid, update.set.gid) = (uid, gid);
+        Ok::<_, crate::Error>(update)
     })
 }
 
@@ -290,12 +292,43 @@ fn without_set_ids(user: &User, present: &Present<'_>) -> u16 {
     }
 }
 
-/// Takes the set-id bits from a file that a user other than root is about to change.
-pub(crate) fn drop_set_ids(user: &User, volume: &Volume, ino: Ino, permissions: u16) -> Result<()> {
-    if user.is_root() || permissions & (SETUID | SETGID) == 0 {
-        return Ok(());
+/// The change that takes from a file the rights that it lends: its capabilities, and with `set_ids`
+/// its set-id bits. No access control list tells of these bits, so none is written again.
+fn without_rights(user: &User, present: &Present<'_>, set_ids: bool) -> Update {
+    let permissions = without_set_ids(user, present);
+    let mut update = match set_ids && permissions != present.attributes.permissions {
+        true => mode_of(permissions),
+        false => Update::default(),
+    };
+    if present.attributes.kind != FileKind::Directory && present.xattr(CAPABILITIES).is_some() {
+        update.xattrs.push((CAPABILITIES, None));
     }
-    volume.update(ino, |present| Ok(mode_of(without_set_ids(user, present))))
+    update
+}
+
+/// Takes from a file whose bytes are about to change the rights that it lends: its capabilities,
+/// and its set-id bits unless root changes it.
+pub(crate) fn drop_rights(user: &User, volume: &Volume, ino: Ino, permissions: u16, has_xattrs: bool) -> Result<()> {
+    let set_ids = !user.is_root() && permissions & (SETUID | SETGID) != 0;
+    match set_ids || has_xattrs {
+        true => drop_rights_of(user, volume, ino, set_ids),
+        false => Ok(()),
+    }
+}
+
+/// One change; none where the file lends no rights.
+fn drop_rights_of(user: &User, volume: &Volume, ino: Ino, set_ids: bool) -> Result<()> {
+    let dropped = volume.update(ino, |present| {
+        let update = without_rights(user, present, set_ids);
+        match update.set.permissions.is_none() && update.xattrs.is_empty() {
+            true => Err(Errno::ENODATA.into()),
+            false => Ok(update),
+        }
+    });
+    match dropped {
+        Err(error) if error == Errno::ENODATA => Ok(()),
+        dropped => dropped,
+    }
 }
 
 pub(crate) fn set_times(

@@ -1,6 +1,6 @@
 //! Bytes of open files: reading, writing, offsets.
 
-use crate::attributes::{NewTime, drop_set_ids, set_mode, set_owner, set_times};
+use crate::attributes::{NewTime, drop_rights, set_mode, set_owner, set_times};
 use crate::files::{AccessTimes, Files};
 use crate::open::{OpenFile, OpenFlags};
 use crate::process::Process;
@@ -114,7 +114,16 @@ impl OpenFile {
     /// [`Errno::EBADF`] if it is not open for writing; [`Errno::ENOSPC`], [`Errno::EFBIG`],
     /// [`Errno::EROFS`], [`Errno::EIO`]: nothing was written.
     pub fn write_at(&self, bytes: &[u8], at: u64) -> Result<usize> {
-        self.put(bytes, at).map(|_| bytes.len())
+        self.put(bytes, at, true).map(|_| bytes.len())
+    }
+
+    /// [`OpenFile::write_at`] of bytes that a cache has kept since they were changed: the program
+    /// has lost its set-id bits and capabilities then, and those that it got since stay.
+    ///
+    /// # Errors
+    /// As [`OpenFile::write_at`].
+    pub fn write_back_at(&self, bytes: &[u8], at: u64) -> Result<usize> {
+        self.put(bytes, at, false).map(|_| bytes.len())
     }
 
     /// Writes at the offset of the open file, and moves it.
@@ -123,7 +132,7 @@ impl OpenFile {
     /// As [`OpenFile::write_at`].
     pub fn write(&self, bytes: &[u8]) -> Result<usize> {
         let mut offset = self.description.offset.lock();
-        let end = self.put(bytes, *offset)?;
+        let end = self.put(bytes, *offset, true)?;
         if !bytes.is_empty() {
             *offset = end;
         }
@@ -146,15 +155,20 @@ impl OpenFile {
         self.write(&joined(bytes))
     }
 
+    /// Takes the rights that a file lends, before its bytes change.
+    pub(crate) fn drop_rights(&self) -> Result<()> {
+        let (user, held) = (&self.description.user, &self.description.held);
+        drop_rights(user, self.files().volume(), held.ino(), held.permissions(), held.has_xattrs())
+    }
+
     /// Writes; returns the end of the bytes.
-    fn put(&self, bytes: &[u8], at: u64) -> Result<u64> {
+    fn put(&self, bytes: &[u8], at: u64, drops_rights: bool) -> Result<u64> {
         self.require_writing()?;
         let (files, flags) = (self.files(), self.flags());
         let end = files.logged(self.path(), || {
-            let volume = files.volume();
             let len = bytes.len() as u64;
-            if len > 0 {
-                drop_set_ids(&self.description.user, volume, self.ino(), self.description.held.permissions())?;
+            if len > 0 && drops_rights {
+                self.drop_rights()?;
             }
             if flags.contains(OpenFlags::APPEND) {
                 return Ok(self.description.held.append(bytes)? + len);
@@ -240,7 +254,7 @@ impl OpenFile {
             return Err(Errno::EINVAL.into());
         }
         self.files().change(self.path(), |volume| {
-            drop_set_ids(&self.description.user, volume, self.ino(), self.description.held.permissions())?;
+            self.drop_rights()?;
             Ok(volume.resize(self.ino(), size)?)
         })
     }

@@ -15,6 +15,7 @@ use everbyte_fs::{Found, Held, SealCursor, StepLimits, Volume};
 use everbyte_media::{ErrorInfo, ErrorKind};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::cell::Cell;
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -67,7 +68,8 @@ impl Default for FilesOptions {
             sync: false,
             read_only: false,
             on_damage: OnDamage::default(),
-            log: |line| eprintln!("{line}"),
+            // A terminal that is gone refuses it.
+            log: |line| _ = writeln!(std::io::stderr(), "{line}"),
         }
     }
 }
@@ -119,6 +121,33 @@ pub(crate) fn new_id() -> u64 {
     own
 }
 
+/// The files of a call, for the log: its path, or the two of a call that leads from one to another.
+pub(crate) struct Paths<'p> {
+    from: &'p [u8],
+    to: Option<&'p [u8]>,
+}
+
+impl<'p> Paths<'p> {
+    pub(crate) fn of(path: &'p [u8]) -> Paths<'p> {
+        Paths { from: path, to: None }
+    }
+
+    pub(crate) fn of_two(from: &'p [u8], to: &'p [u8]) -> Paths<'p> {
+        Paths { from, to: Some(to) }
+    }
+}
+
+/// The line of the log about a call that has failed.
+fn line(volume: &str, paths: &Paths<'_>, error: &Error) -> String {
+    // A file that was opened by its number, as a mount does, has no path: the error has the number.
+    let known = [Some(paths.from), paths.to].into_iter().flatten().filter(|path| !path.is_empty());
+    let known: Vec<_> = known.map(|path| format!("`{}`", String::from_utf8_lossy(path).escape_debug())).collect();
+    match known.is_empty() {
+        true => format!("volume `{volume}`: {error}"),
+        false => format!("volume `{volume}`: {}: {error}", known.join(" to ")),
+    }
+}
+
 impl Files {
     /// Begins to use a volume.
     pub fn new(volume: Volume, options: FilesOptions) -> Files {
@@ -156,8 +185,10 @@ impl Files {
     /// [`Errno::EBUSY`] while processes, open files or other clones exist: the last of them may be
     /// closed. [`Errno::EIO`]: the medium failed.
     pub fn close(self) -> Result<()> {
-        let shared = Arc::into_inner(self.0).ok_or(Errno::EBUSY)?;
-        Ok(shared.volume.close()?)
+        let VolumeInUse { volume, options, .. } = Arc::into_inner(self.0).ok_or(Errno::EBUSY)?;
+        let name = volume.object().name().to_owned();
+        let closed = volume.close().map_err(Error::from);
+        closed.inspect_err(|error| (options.log)(&line(&name, &Paths::of(b"/"), error)))
     }
 
     /// Waits until all changes that returned before are durable.
@@ -178,7 +209,7 @@ impl Files {
         if let Err(error) = &settled
             && error.is_failure()
         {
-            self.failed(b"/", error);
+            self.failed(&Paths::of(b"/"), error);
         }
         settled
     }
@@ -223,11 +254,11 @@ impl Files {
     }
 
     /// A call that may remove a directory (PX-1).
-    pub(crate) fn change_alone<T>(&self, path: &[u8], call: impl FnOnce(&Volume) -> Result<T>) -> Result<T> {
+    pub(crate) fn change_alone<T>(&self, paths: &Paths<'_>, call: impl FnOnce(&Volume) -> Result<T>) -> Result<T> {
         self.require_writable()?;
         let done = {
             let _walks: [RwLockWriteGuard<'_, ()>; WALKS] = self.0.walks.each_ref().map(|walks| walks.0.write());
-            self.logged(path, || call(self.volume()))?
+            self.logged_of(paths, || call(self.volume()))?
         };
         self.settle_if_sync()?;
         Ok(done)
@@ -253,6 +284,11 @@ impl Files {
 
     /// Runs a call; gives a line to the log and applies the policy of damage if it fails so.
     pub(crate) fn logged<T>(&self, path: &[u8], call: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.logged_of(&Paths::of(path), call)
+    }
+
+    /// [`Files::logged`] of a call on two files.
+    pub(crate) fn logged_of<T>(&self, paths: &Paths<'_>, call: impl FnOnce() -> Result<T>) -> Result<T> {
         if self.0.stopped.load(Ordering::Acquire) {
             return Err(Errno::EIO.into());
         }
@@ -260,20 +296,14 @@ impl Files {
         if let Err(error) = &outcome
             && error.is_failure()
         {
-            self.failed(path, error);
+            self.failed(paths, error);
         }
         outcome
     }
 
     #[cold]
-    fn failed(&self, path: &[u8], error: &Error) {
-        let name = self.volume().object().name();
-        let line = match path {
-            // A file that was opened by its number, as a mount does: the error has that.
-            [] => format!("volume `{name}`: {error}"),
-            path => format!("volume `{name}`: `{}`: {error}", String::from_utf8_lossy(path).escape_debug()),
-        };
-        (self.options().log)(&line);
+    fn failed(&self, paths: &Paths<'_>, error: &Error) {
+        (self.options().log)(&line(self.volume().object().name(), paths, error));
         if error.kind() == ErrorKind::Poisoned {
             self.0.poisoned.store(true, Ordering::Release);
         }

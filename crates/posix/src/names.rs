@@ -1,6 +1,7 @@
 //! Calls that make, move and remove names.
 
 use crate::acl::{ACCESS, Acl, DEFAULT};
+use crate::files::Paths;
 use crate::open::OpenFile;
 use crate::process::Process;
 use crate::user::Rights;
@@ -201,7 +202,7 @@ impl Process {
     /// [`Errno::EINVAL`] for `.`; otherwise as [`Process::remove`].
     pub fn remove_directory<'a>(&self, at: impl Into<At<'a>>) -> Result<()> {
         let at = at.into();
-        self.files().change_alone(at.path, |volume| {
+        self.files().change_alone(&Paths::of(at.path), |volume| {
             let walked = self.walk(volume, at, LastLink::Name)?;
             let name = match &walked.last {
                 Last::Name(name) => name,
@@ -231,7 +232,7 @@ impl Process {
         if exchanges && flags.intersects(RenameFlags::NOREPLACE | RenameFlags::WHITEOUT) {
             return Err(Errno::EINVAL.into());
         }
-        self.files().change_alone(from.path, |volume| {
+        self.files().change_alone(&Paths::of_two(from.path, to.path), |volume| {
             let from = self.walk_to(volume, from, LastLink::Name)?;
             let to = self.walk_to(volume, to, LastLink::Name)?;
             let Last::Name(from_name) = &from.last else { return Err(Errno::EBUSY.into()) };

@@ -1,6 +1,6 @@
 //! Opening of files: [`OpenFlags`], [`OpenFile`].
 
-use crate::attributes::drop_set_ids;
+use crate::attributes::drop_rights;
 use crate::files::{Files, new_id};
 use crate::names::gone_directory;
 use crate::process::{LockOwner, Process};
@@ -182,7 +182,7 @@ impl Process {
         self.require_openable(volume, &file, flags)?;
         let Some(held) = self.files().hold(&file)? else { return Ok(None) };
         if flags.contains(OpenFlags::TRUNC) && file.kind == FileKind::Regular {
-            drop_set_ids(self.user(), volume, file.ino, file.permissions)?;
+            drop_rights(self.user(), volume, file.ino, file.permissions, file.has_xattrs)?;
             volume.resize(file.ino, 0)?;
         }
         Ok(Some(self.opened(at.path, held, file.kind, flags, false)))

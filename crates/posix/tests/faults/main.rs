@@ -28,6 +28,10 @@ static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
+static RENAMED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+static CLOSED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
 fn lines() -> Vec<String> {
     std::mem::take(&mut LINES.lock().unwrap())
 }
@@ -120,8 +124,8 @@ fn calls_on_a_damaged_open_file_are_told() {
         assert_eq!(call().unwrap_err(), Errno::EUCLEAN, "{name}");
         let told = std::mem::take(&mut *TOLD.lock().unwrap());
         assert_eq!(told.len(), 1, "{name}: {told:?}");
-        for part in ["home", "EUCLEAN", &format!("inode {ino}"), if name.contains("_range") { "other" } else { "bad" }]
-        {
+        let path = if name.contains("_range") { "`bad` to `other`: " } else { "`bad`: " };
+        for part in ["home", "EUCLEAN", &format!("inode {ino}"), path] {
             assert!(told[0].contains(part), "{name}: {part}: {}", told[0]);
         }
     }
@@ -134,12 +138,13 @@ fn calls_on_a_damaged_open_file_are_told() {
 }
 
 /// A flipped bit of the word that leads to the directory above, which could lead in a circle: a
-/// rename below it is refused, and ends.
+/// rename below it is refused, and ends. The line of the log names both paths.
 #[test]
 fn a_damaged_parent_ends_a_rename() {
     let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
     let (_store, volume) = create(media.clone());
-    let process = root(&volume, FilesOptions::default());
+    let log = |line: &str| RENAMED.lock().unwrap().push(line.into());
+    let process = root(&volume, FilesOptions { log, ..FilesOptions::default() });
     let [above, below, start] = ["a", "a/b", "a/b/c"].map(|path| process.make_directory(path, 0o755).unwrap());
     process.make_directory("moved", 0o755).unwrap();
     assert_eq!(above.0 ^ below.0, 1, "one bit apart");
@@ -150,13 +155,15 @@ fn a_damaged_parent_ends_a_rename() {
     media.store(parent, below.0);
     drop(section);
     // The damaged directory lies above the start, so that the path itself does not meet it.
-    let renamed = process.rename("moved", (start, "moved"), RenameFlags::empty());
+    let renamed = process.rename("moved", (start, "into"), RenameFlags::empty());
     assert_eq!(renamed.unwrap_err(), Errno::EUCLEAN);
+    let told = std::mem::take(&mut *RENAMED.lock().unwrap());
+    assert!(told.len() == 1 && told[0].contains("`moved` to `into`: "), "{told:?}");
     process.rename("moved", "a/moved", RenameFlags::empty()).unwrap();
 }
 
-/// A disk whose syncs fail: the call says so, later changes fail whatever the policy, and what was
-/// durable is there after the store is opened again.
+/// A disk whose syncs fail: the call says so, later changes fail whatever the policy, the log tells
+/// of the failed closing, and what was durable is there after the store is opened again.
 #[test]
 fn a_failed_sync_ends_all_changes() {
     let folder = tempfile::tempdir().unwrap();
@@ -167,7 +174,9 @@ fn a_failed_sync_ends_all_changes() {
     let disk = RecordedDisk::new(&std::fs::read(&path).unwrap()).unwrap();
     let store = Store::attach(OpenMedia::new(&path).on_disk(disk.clone()).open(&media).unwrap()).unwrap();
     let volume = Volume::create(&store, "home", &VolumeOptions::default()).unwrap();
-    let process = root(&volume, FilesOptions::default());
+    let log = |line: &str| CLOSED.lock().unwrap().push(line.into());
+    let files = Files::new(volume, FilesOptions { log, ..FilesOptions::default() });
+    let process = files.process(User::root()).unwrap();
     let file = process.open("kept", MAKE, 0o644).unwrap();
     file.write(b"kept").unwrap();
     file.sync().unwrap();
@@ -179,6 +188,11 @@ fn a_failed_sync_ends_all_changes() {
     for refused in [file.write(b"x").map(drop), process.make_directory("d", 0o755).map(drop)] {
         assert_eq!(refused.unwrap_err(), Errno::EIO);
     }
+    drop((file, process));
+    CLOSED.lock().unwrap().clear();
+    let refused = files.close().unwrap_err();
+    let told = CLOSED.lock().unwrap().concat();
+    assert!(told.contains("home") && told.contains(&refused.to_string()), "{told:?}: {refused}");
 }
 
 /// Calls of each kind, on a new volume of one cluster.
