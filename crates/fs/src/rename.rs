@@ -1,5 +1,6 @@
 //! Renaming: one change of all words that the old and the new name consist of.
 
+use crate::attributes::Found;
 use crate::change::Change;
 use crate::core::Core;
 use crate::create::{NewFile, Prepared, inherit_project, prepare, require_links, require_project, touch};
@@ -45,15 +46,10 @@ impl<'n> Directories<'n> {
         Ok(Directories { from: directory, to: directory, from_state: directory.write(core)?, to_state: None })
     }
 
-    /// Whether one of these names of the only directory leads to a directory.
-    fn leads_to_directory(&mut self, core: &Core, names: [&[u8]; 2]) -> Result<bool> {
-        let inside = self.from_state.names(core, self.from)?;
-        for named in names.into_iter().filter_map(|name| inside.get(core, name)) {
-            if core.node(named.ino)?.kind(core)? == FileKind::Directory {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+    /// The file that a name of the only directory leads to.
+    fn found(&mut self, core: &Core, name: &[u8]) -> Result<Option<Arc<Node>>> {
+        let named = self.from_state.names(core, self.from)?.get(core, name);
+        named.map(|named| core.node(named.ino)).transpose()
     }
 
     fn target(&mut self) -> &mut NodeState {
@@ -72,18 +68,13 @@ impl Volume {
     /// the directory passes its project on; otherwise as
     /// [`Volume::make`]. Nothing has changed then.
     pub fn rename(&self, from: Ino, from_name: &[u8], to: Ino, to_name: &[u8], mode: Rename<'_>) -> Result<()> {
+        if from == to && self.rename_if(from, from_name, to_name, mode, |_, _| true)? {
+            return Ok(());
+        }
         let core = &*self.core;
         let _change = core.freeze.enter();
         require_name(from_name)?;
         require_name(to_name)?;
-        if from == to {
-            let _tree = core.tree.read();
-            let directory = core.node(from)?;
-            let mut both = Directories::one(core, &directory)?;
-            if !both.leads_to_directory(core, [from_name, to_name])? {
-                return renamed(core, &mut both, from_name, to_name, mode);
-            }
-        }
         let _tree = core.tree.write();
         let (from, to) = (core.node(from)?, core.node(to)?);
         let mut both = Directories::one(core, &from)?;
@@ -92,6 +83,60 @@ impl Volume {
             both.to_state = Some(to.write(core)?);
         }
         renamed(core, &mut both, from_name, to_name, mode)
+    }
+
+    /// [`Volume::rename`] inside of a directory, of a file that a call has found there; `to` is the
+    /// new name and the file that has it. `false`, and nothing has changed: a name leads to another
+    /// file now, or to a directory.
+    ///
+    /// # Errors
+    /// As [`Volume::rename`].
+    pub fn rename_found(
+        &self,
+        directory: Ino,
+        from: (&[u8], &Found),
+        to: (&[u8], Option<&Found>),
+        mode: Rename<'_>,
+    ) -> Result<bool> {
+        let is_meant = |moved: Option<&Arc<Node>>, other: Option<&Arc<Node>>| {
+            let is = |node: Option<&Arc<Node>>, found: Option<&Found>| match (node, found) {
+                (Some(node), Some(found)) => Arc::ptr_eq(node, &found.node),
+                (None, None) => true,
+                _ => false,
+            };
+            is(moved, Some(from.1)) && is(other, to.1)
+        };
+        self.rename_if(directory, from.0, to.0, mode, is_meant)
+    }
+
+    /// Renames in a directory, if the names lead to files that are meant, and none to a directory.
+    fn rename_if(
+        &self,
+        directory: Ino,
+        from_name: &[u8],
+        to_name: &[u8],
+        mode: Rename<'_>,
+        is_meant: impl FnOnce(Option<&Arc<Node>>, Option<&Arc<Node>>) -> bool,
+    ) -> Result<bool> {
+        let core = &*self.core;
+        let _change = core.freeze.enter();
+        require_name(from_name)?;
+        require_name(to_name)?;
+        let _tree = core.tree.read();
+        let directory = core.node(directory)?;
+        let mut both = Directories::one(core, &directory)?;
+        let moved = both.found(core, from_name)?;
+        let other = both.found(core, to_name)?;
+        for node in moved.iter().chain(&other) {
+            if node.kind(core)? == FileKind::Directory {
+                return Ok(false);
+            }
+        }
+        if !is_meant(moved.as_ref(), other.as_ref()) {
+            return Ok(false);
+        }
+        renamed(core, &mut both, from_name, to_name, mode)?;
+        Ok(true)
     }
 }
 
@@ -334,7 +379,8 @@ fn lock_both<'n>(core: &'n Core, one: &'n Arc<Node>, other: &'n Arc<Node>) -> Re
 mod tests {
     use super::*;
     use crate::VolumeOptions;
-    use everbyte_store::{CreateOptions, Store};
+    use everbyte_media::{Media, Options};
+    use everbyte_store::{FormatOptions, Store};
     use std::sync::mpsc;
     use std::time::Duration;
 
@@ -342,9 +388,10 @@ mod tests {
     /// not.
     #[test]
     fn files_of_one_directory_are_renamed_under_the_tree_lock_for_reading() {
-        let (folder, create) = (tempfile::tempdir().unwrap(), CreateOptions { max: 64 << 20, ..Default::default() });
-        let store = Store::create(&folder.path().join("store"), &create).unwrap();
-        let volume = Volume::create(&store, "files", &VolumeOptions::default()).unwrap();
+        let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
+        let store = Store::format(media, &FormatOptions::default()).unwrap();
+        let options = VolumeOptions { span: Some(32 << 20), ..VolumeOptions::default() };
+        let volume = Volume::create(&store, "files", &options).unwrap();
         let names: [(&[u8], FileKind); 3] =
             [(b"one", FileKind::Regular), (b"two", FileKind::Regular), (b"inside", FileKind::Directory)];
         for (name, kind) in names {

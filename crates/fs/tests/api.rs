@@ -1,7 +1,8 @@
 //! Promises of docs/semantics/volume.md that need no crash.
 
 use everbyte_fs::{
-    Allocate, Error, FileKind, Ino, LINKS_MAX, NewFile, Rename, SetXattr, Usage, Volume, VolumeOptions, layout, model,
+    Allocate, Error, FileKind, Found, Ino, LINKS_MAX, NewFile, Rename, SetXattr, Usage, Volume, VolumeOptions, layout,
+    model,
 };
 use everbyte_media::{Media, Options};
 use everbyte_store::{FormatOptions, Store};
@@ -38,6 +39,29 @@ fn a_found_file_loses_its_name_and_a_later_one_does_not() {
     let found = volume.find(Ino::ROOT, b"file").unwrap().unwrap();
     assert!(volume.unlink_found(Ino::ROOT, b"file", &found).unwrap());
     assert_eq!(volume.lookup(Ino::ROOT, b"file").unwrap(), None);
+    assert_eq!(volume.check(), []);
+}
+
+/// A rename of files that were found changes nothing if a name leads to another file since, or to a
+/// directory.
+#[test]
+fn found_files_are_renamed_and_later_ones_are_not() {
+    let (_store, volume) = volume(8 << 20);
+    let make = |name: &[u8], new| volume.make(Ino::ROOT, name, new).unwrap();
+    let find = |name: &[u8]| volume.find(Ino::ROOT, name).unwrap();
+    let (one, two) = (make(b"one", &FILE), make(b"two", &FILE));
+    make(b"directory", &DIRECTORY);
+    let (found, other, directory) = (find(b"one").unwrap(), find(b"two"), find(b"directory"));
+    let rename =
+        |to: (&[u8], Option<&Found>), mode| volume.rename_found(Ino::ROOT, (b"one", &found), to, mode).unwrap();
+    for mode in [Rename::Replace, Rename::NoReplace, Rename::Exchange] {
+        assert!(!rename((b"two", None), mode), "{mode:?}: another call has made `two`");
+        assert!(!rename((b"new", other.as_ref()), mode), "{mode:?}: `two` is gone");
+        assert!(!rename((b"directory", directory.as_ref()), mode), "{mode:?}: it is a directory");
+    }
+    assert!(rename((b"two", other.as_ref()), Rename::Exchange));
+    assert!(!rename((b"new", None), Rename::Replace), "`one` is another file since");
+    assert_eq!((find(b"one").unwrap().ino, find(b"two").unwrap().ino), (two, one));
     assert_eq!(volume.check(), []);
 }
 

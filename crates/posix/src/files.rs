@@ -244,10 +244,15 @@ impl Files {
 
     /// A call that changes the volume and removes no directory.
     pub(crate) fn change<T>(&self, path: &[u8], call: impl FnOnce(&Volume) -> Result<T>) -> Result<T> {
+        self.change_of(&Paths::of(path), call)
+    }
+
+    /// [`Files::change`] of a call on two files.
+    pub(crate) fn change_of<T>(&self, paths: &Paths<'_>, call: impl FnOnce(&Volume) -> Result<T>) -> Result<T> {
         self.require_writable()?;
         let done = {
             let _walk = self.walk();
-            self.logged(path, || call(self.volume()))?
+            self.logged_of(paths, || call(self.volume()))?
         };
         self.settle_if_sync()?;
         Ok(done)
@@ -264,7 +269,7 @@ impl Files {
         Ok(done)
     }
 
-    fn walk(&self) -> RwLockReadGuard<'_, ()> {
+    pub(crate) fn walk(&self) -> RwLockReadGuard<'_, ()> {
         self.0.walks[HOME.get()].0.read()
     }
 

@@ -232,33 +232,70 @@ impl Process {
         if exchanges && flags.intersects(RenameFlags::NOREPLACE | RenameFlags::WHITEOUT) {
             return Err(Errno::EINVAL.into());
         }
-        self.files().change_alone(&Paths::of_two(from.path, to.path), |volume| {
-            let from = self.walk_to(volume, from, LastLink::Name)?;
-            let to = self.walk_to(volume, to, LastLink::Name)?;
-            let Last::Name(from_name) = &from.last else { return Err(Errno::EBUSY.into()) };
-            let Last::Name(to_name) = &to.last else {
-                let is_refused = flags.contains(RenameFlags::NOREPLACE);
-                return Err(if is_refused { Errno::EEXIST } else { Errno::EBUSY }.into());
+        let paths = Paths::of_two(from.path, to.path);
+        // Two files of one directory: no directory is removed, so other calls go on meanwhile.
+        let is_done = self.files().change_of(&paths, |volume| {
+            let (from, to) = (self.walk_to(volume, from, LastLink::Name)?, self.walk_to(volume, to, LastLink::Name)?);
+            let is_directory =
+                |walked: &Walked<'_>| walked.found.as_ref().is_some_and(|file| file.kind == FileKind::Directory);
+            if from.directory.ino != to.directory.ino || is_directory(&from) || is_directory(&to) {
+                return Ok(false);
+            }
+            let (from_name, to_name) = self.require_rename(volume, &from, &to, flags)?;
+            let Some(moved) = &from.found else { return Ok(false) };
+            // The rights are to these files: if others have the names since, all is looked at anew.
+            let rename = |mode: Rename<'_>| {
+                volume.rename_found(from.directory.ino, (from_name, moved), (to_name, to.found.as_ref()), mode)
             };
-            self.require_rename(volume, &from, &to, flags)?;
-            let replace = !flags.contains(RenameFlags::NOREPLACE);
+            self.rename_by(volume, &from, flags, rename)
+        })?;
+        if is_done {
+            return Ok(());
+        }
+        self.files().change_alone(&paths, |volume| {
+            let (from, to) = (self.walk_to(volume, from, LastLink::Name)?, self.walk_to(volume, to, LastLink::Name)?);
+            let (from_name, to_name) = self.require_rename(volume, &from, &to, flags)?;
             let rename =
                 |mode: Rename<'_>| volume.rename(from.directory.ino, from_name, to.directory.ino, to_name, mode);
-            let renamed = match flags {
-                _ if exchanges => rename(Rename::Exchange),
-                _ if flags.contains(RenameFlags::WHITEOUT) => {
-                    let new = self.new_attributes(volume, &from.directory, FileKind::CharDevice, 0)?;
-                    new.with(self, FileKind::CharDevice, |file| rename(Rename::Whiteout { replace, file: *file }))
-                }
-                _ if replace => rename(Rename::Replace),
-                _ => rename(Rename::NoReplace),
-            };
-            renamed.map_err(gone_directory)
+            self.rename_by(volume, &from, flags, rename)
         })
     }
 
-    /// The rights that a rename needs, and the forms of paths that it refuses.
-    fn require_rename(&self, volume: &Volume, from: &Walked<'_>, to: &Walked<'_>, flags: RenameFlags) -> Result<()> {
+    /// Renames by the flags of a call.
+    fn rename_by<T>(
+        &self,
+        volume: &Volume,
+        from: &Walked<'_>,
+        flags: RenameFlags,
+        rename: impl FnOnce(Rename<'_>) -> everbyte_fs::Result<T>,
+    ) -> Result<T> {
+        let replace = !flags.contains(RenameFlags::NOREPLACE);
+        let renamed = match flags {
+            _ if flags.contains(RenameFlags::EXCHANGE) => rename(Rename::Exchange),
+            _ if flags.contains(RenameFlags::WHITEOUT) => {
+                let new = self.new_attributes(volume, &from.directory, FileKind::CharDevice, 0)?;
+                new.with(self, FileKind::CharDevice, |file| rename(Rename::Whiteout { replace, file: *file }))
+            }
+            _ if replace => rename(Rename::Replace),
+            _ => rename(Rename::NoReplace),
+        };
+        renamed.map_err(gone_directory)
+    }
+
+    /// The names of a rename; refuses forms of paths, and a process without the rights for it.
+    fn require_rename<'w>(
+        &self,
+        volume: &Volume,
+        from: &'w Walked<'_>,
+        to: &'w Walked<'_>,
+        flags: RenameFlags,
+    ) -> Result<(&'w [u8], &'w [u8])> {
+        let Last::Name(from_name) = &from.last else { return Err(Errno::EBUSY.into()) };
+        let Last::Name(to_name) = &to.last else {
+            let is_refused = flags.contains(RenameFlags::NOREPLACE);
+            return Err(if is_refused { Errno::EEXIST } else { Errno::EBUSY }.into());
+        };
+        let names: (&[u8], &[u8]) = (from_name, to_name);
         let exchanges = flags.contains(RenameFlags::EXCHANGE);
         from.require_name()?;
         let moved = from.found.as_ref().ok_or(Errno::ENOENT)?;
@@ -287,7 +324,7 @@ impl Process {
             }
         }
         if to.found.as_ref().is_some_and(|other| other.ino == moved.ino) {
-            return Ok(()); // nothing will change
+            return Ok(names); // nothing will change
         }
         self.require_removal(volume, &from.directory, moved)?;
         match &to.found {
@@ -309,7 +346,7 @@ impl Process {
                 self.user().require(volume, file, Rights::WRITE)?;
             }
         }
-        Ok(())
+        Ok(names)
     }
 
     /// The directory and the name of a file to be made. A slash may follow the name of a directory
@@ -411,5 +448,48 @@ pub(crate) fn gone_directory(error: FsError) -> crate::Error {
     match error {
         FsError::Stale { .. } => Errno::ENOENT.into(),
         error => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Files, FilesOptions, OpenFlags, User};
+    use everbyte_fs::VolumeOptions;
+    use everbyte_media::{Media, Options};
+    use everbyte_store::{FormatOptions, Store};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// Files are renamed in their directory while another call resolves a path; a directory is not.
+    #[test]
+    fn files_are_renamed_beside_other_calls() {
+        let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
+        let store = Store::format(media, &FormatOptions::default()).unwrap();
+        let options = VolumeOptions { span: Some(32 << 20), ..VolumeOptions::default() };
+        let files = Files::new(Volume::create(&store, "files", &options).unwrap(), FilesOptions::default());
+        let process = files.process(User::root()).unwrap();
+        for name in ["one", "two"] {
+            process.open(name, OpenFlags::CREAT | OpenFlags::RDWR, 0o644).unwrap();
+        }
+        process.make_directory("directory", 0o755).unwrap();
+        std::thread::scope(|scope| {
+            let other_call = files.walk();
+            let (done, renamed) = mpsc::channel();
+            let process = &process;
+            scope.spawn(move || {
+                let rename = |from: &str, to: &str, flags| done.send(process.rename(from, to, flags)).unwrap();
+                rename("one", "new", RenameFlags::empty());
+                rename("new", "two", RenameFlags::EXCHANGE);
+                rename("new", "two", RenameFlags::empty());
+                rename("directory", "moved", RenameFlags::empty());
+            });
+            for _ in 0..3 {
+                renamed.recv_timeout(Duration::from_secs(60)).expect("no wait for the other call").unwrap();
+            }
+            assert!(renamed.try_recv().is_err(), "a directory is renamed alone");
+            drop(other_call);
+            renamed.recv().unwrap().unwrap();
+        });
     }
 }
