@@ -81,6 +81,26 @@ pub(crate) fn one(size: &str, call: &str, file: &str, line: &str, names: &[&str]
     }
 }
 
+/// Leaves out one site in runs that follow deaths: success if some case fails, which is printed.
+pub(crate) fn one_with_deaths(counts: [&str; 2], site: [&str; 3], names: &[&str]) -> ExitCode {
+    let [Ok(deaths), Ok(images)] = counts.map(str::parse) else { return ExitCode::FAILURE };
+    let site = match mutants::site_of(site[0], site[1], site[2]) {
+        Ok(site) => site,
+        Err(message) => {
+            eprintln!("{message}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let cases = names.iter().filter_map(|name| everbyte_cases::find(name));
+    match mutants::visit_after_deaths(&site, cases, deaths, images) {
+        Some(report) => {
+            println!("{report}");
+            ExitCode::SUCCESS
+        }
+        None => ExitCode::from(3),
+    }
+}
+
 /// Runs a case with every site in place: success if it passes.
 pub(crate) fn control(case: &str, total: &str) -> ExitCode {
     let passes = total.parse().is_ok_and(|total| mutants::control_passes(case, total));

@@ -19,6 +19,8 @@ pub(crate) const CASES: &[Case] = &[
         repairs,
     ),
     case("fs-repair-closed", "a closed volume is repaired: its saved state is used no more", 6000, repairs_closed),
+    case("fs-repair-lane", "damaged lanes with records of finished changes are made empty", 300, repairs_lanes),
+    case("fs-repair-dead", "a repair follows one that died: what that one left in the caches counts", 40, repairs_dead),
 ];
 
 /// A volume after some operations; it was closed, or only its store.
@@ -147,4 +149,27 @@ fn repairs_closed(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let image =
         volume(&[&before()[..], &[make("c"), append("c", 5000, 4)]].concat(), true).then(|media| damage(&media));
     explore(explorer, &image)
+}
+
+/// Damages the header of a lane.
+fn damage_lane(media: &Media, index: u64) {
+    let lane = inode_at(media, 0) - (2 + u64::from(options().lanes) - index) * layout::PAGE;
+    media.store(lane, media.load(lane) ^ 0xff00);
+}
+
+/// All lanes are damaged; one of them has the records of the only change.
+fn repairs_lanes(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let image = volume(&[make("c")], false)
+        .then(|media| (0..u64::from(options().lanes)).for_each(|index| damage_lane(&media, index)));
+    explore(explorer, &image)
+}
+
+/// A copy of the head and a lane are damaged.
+fn repairs_dead(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let image = volume(&[make("c")], false).then(|media| {
+        damage_lane(&media, 0);
+        let start = inode_at(&media, 0) - (2 + u64::from(options().lanes) + layout::LANES_PAGE) * layout::PAGE;
+        media.store(start + layout::HEAD_COPY_AT + 24, 5);
+    });
+    explore(crate::deaths::starts(explorer, u64::MAX, 60), &image)
 }

@@ -8,6 +8,8 @@
 //! parts in them.
 //! `everbyte-cases deaths DEATHS IMAGES CASE...`: explores each case with so many deaths of a
 //! process, spread over its stores, and so many images of each run that follows one.
+//! `everbyte-cases mutant-deaths DEATHS IMAGES CALL FILE LINE CASE...`: the same with one call site
+//! left out, until a case fails.
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +26,9 @@ fn main() -> ExitCode {
         ["museum", parts @ ..] => visit(false, parts),
         ["cases", parts @ ..] => explore(parts),
         ["deaths", deaths, images, names @ ..] => dead(deaths, images, names),
+        ["mutant-deaths", deaths, images, call, file, line, names @ ..] => {
+            chore::one_with_deaths([deaths, images], [call, file, line], names)
+        }
         ["mutant", size, call, file, line, names @ ..] => chore::one(size, call, file, line, names),
         ["reach", case] => chore::reach(case),
         ["control", case, total] => chore::control(case, total),
@@ -79,7 +84,12 @@ fn explore(parts: &[&str]) -> ExitCode {
 fn dead(deaths: &str, images: &str, names: &[&str]) -> ExitCode {
     let (Ok(deaths), Ok(images)) = (deaths.parse(), images.parse()) else { return ExitCode::from(2) };
     let mut failed = false;
-    for case in names.iter().filter_map(|name| everbyte_cases::find(name)) {
+    for name in names {
+        let Some(case) = everbyte_cases::find(name) else {
+            eprintln!("no case is called {name}");
+            failed = true;
+            continue;
+        };
         let report = case.explore_deaths(deaths, images);
         println!("{report}");
         failed |= !report.passed();

@@ -13,7 +13,7 @@
 //! A site is written by the text of its line, not by its number: the list in `mutants.txt` outlives
 //! edits elsewhere in a file.
 
-use crate::{Case, Settings, cases, find};
+use crate::{Case, Report, Settings, cases, find};
 use everbyte_media::museum::sites::{self, Call, Site};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -257,6 +257,22 @@ pub fn visit(
             failed
         })
         .map(|(case, total)| (case.name, total))
+}
+
+/// The report of the first case that fails without the site after deaths, as of
+/// [`Case::explore_deaths`].
+pub fn visit_after_deaths(
+    site: &Site,
+    cases: impl IntoIterator<Item = Case>,
+    deaths: u64,
+    images: u64,
+) -> Option<Report> {
+    cases.into_iter().find_map(|case| {
+        sites::leave_out(Some(site.clone()));
+        let report = case.explore_deaths(deaths, images);
+        sites::leave_out(None);
+        Some(report).filter(|report| !report.passed())
+    })
 }
 
 /// The cases that reach a site: of its own crate first, then the quick ones.
