@@ -65,9 +65,11 @@ fn a_compacted_table_has_full_leaves_and_the_same_entries() {
         }
         kv.settle(batch.commit().unwrap()).unwrap();
     }
+    let merges = kv.stats().merges;
     let thin = kv.compact(&mut |_| {}).unwrap();
     println!("{thin:?}");
     assert!(thin.after * 10 < done.after * 5, "{thin:?}");
+    assert!(kv.stats().merges > merges, "inner nodes that it leaves with few children are merged");
     holds(&kv, (0..KEYS).step_by(3));
 }
 

@@ -2,6 +2,7 @@
 
 mod age;
 mod compact;
+mod copies;
 mod given_up;
 mod longest;
 mod max;

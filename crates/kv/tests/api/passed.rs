@@ -123,6 +123,28 @@ fn entries_that_are_passed_over_are_those_that_are_there() {
     }
 }
 
+/// Each key in turn is a border, the first and the last of every leaf among them.
+#[test]
+fn a_count_takes_the_borders_that_are_included() {
+    let store = Store::format(
+        Image::zeroed(2 << 20).with_max(64 << 20).media(),
+        &FormatOptions { log_len: 0, identity: Some([7; 16]) },
+    )
+    .unwrap();
+    let kv = Kv::create(&store, "t").unwrap();
+    let keys: Vec<[u8; 2]> = (0..300_u16).map(u16::to_be_bytes).collect();
+    let mut batch = kv.batch();
+    keys.iter().for_each(|key| drop(batch.put(key, b"value").unwrap()));
+    kv.settle(batch.commit().unwrap()).unwrap();
+    for (before, key) in (0_u64..).zip(&keys) {
+        let count = |bounds: (Bound<&[u8]>, Bound<&[u8]>)| kv.range::<[u8]>(bounds).count_entries().unwrap();
+        assert_eq!(count((Bound::Unbounded, Bound::Excluded(key))), before, "{key:?}");
+        assert_eq!(count((Bound::Unbounded, Bound::Included(key))), before + 1, "{key:?}");
+        assert_eq!(count((Bound::Included(key), Bound::Unbounded)), 300 - before, "{key:?}");
+        assert_eq!(count((Bound::Excluded(key), Bound::Unbounded)), 299 - before, "{key:?}");
+    }
+}
+
 /// Both ends pass over more than is there between them.
 #[test]
 fn ends_that_pass_over_each_other_leave_nothing() {

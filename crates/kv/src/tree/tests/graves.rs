@@ -57,6 +57,8 @@ fn graves_of_nodes_that_a_batch_replaces_go_with_them() {
             if round % 2 == 0 {
                 batch.roll_back(savepoint).unwrap();
             }
+            // Of a node that was taken back with its graves, no mark is left.
+            assert!(batch.gone.iter().all(|gone| gone.1 <= batch.graves.len()));
         }
     }
     assert!(replaced > 50, "{replaced}");
