@@ -123,8 +123,15 @@ pub(crate) fn schedules(words: &[&str]) -> Result {
     shell::run(command.env("EVERBYTE_SCHEDULES", count).env("EVERBYTE_SEED", seed))
 }
 
-/// Every case of the explorer, whole; then kill -9 loops on real processes, and rot in every sector
-/// of a store, again and again, for `--minutes N` (60).
+/// A list of ten million elements behind the server.
+fn push_long_list() -> Result {
+    println!("soak: a long list");
+    let run = ["test", "--release", "--quiet", "--locked", "--package", "everbyte-server", "--test", "api"];
+    shell::run(cargo(&run).args(["--", "long_lists"]).env("EVERBYTE_SOAK", "10000000"))
+}
+
+/// Every case of the explorer, whole, and a long list; then kill -9 loops on real processes, and rot
+/// in every sector of a store, again and again, for `--minutes N` (60).
 pub(crate) fn soak(words: &[&str]) -> Result {
     let minutes: u64 = match words {
         [] => 60,
@@ -132,6 +139,7 @@ pub(crate) fn soak(words: &[&str]) -> Result {
         other => return Err(format!("soak knows --minutes N, not {other:?}")),
     };
     explore_whole()?;
+    push_long_list()?;
     let (start, mut rounds) = (Instant::now(), 0);
     while rounds == 0 || start.elapsed() < Duration::from_secs(60 * minutes) {
         rounds += 1;

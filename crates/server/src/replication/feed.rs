@@ -361,3 +361,39 @@ impl Feeder {
         Ok(self.send(&Frame::End))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Primary;
+    use super::*;
+
+    /// WAIT looks at the replicas in an iteration, so the loop is woken as a position of another
+    /// run is settled.
+    #[test]
+    fn a_settled_position_of_another_run_wakes_the_loop() {
+        let primary = Primary::new();
+        let mut poll = mio::Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), mio::Token(0)).unwrap());
+        let feed = Arc::new(Feed::new(Some(waker)));
+        let mut start = primary.start(ReplicaOrigin::Own);
+        start.waker.clone_from(&feed.waker);
+        let feeder = Feeder {
+            start,
+            feed: Arc::clone(&feed),
+            frames: 0,
+            base: None,
+            target: None,
+            sent_at: Instant::now(),
+            sent_chain: Vec::new(),
+        };
+        let mut woken = || {
+            let mut events = mio::Events::with_capacity(1);
+            poll.poll(&mut events, Some(Duration::ZERO)).unwrap();
+            !events.is_empty()
+        };
+        for (version, run, wakes) in [(3, primary.run, false), (5, RunId([7; 20]), true)] {
+            feeder.settles(Position { run, version: 1 }, version);
+            assert_eq!((feed.found(), woken()), (if wakes { version } else { 0 }, wakes));
+        }
+    }
+}

@@ -23,18 +23,18 @@ use std::time::{Duration, Instant};
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// A primary's store.
-struct Primary {
+pub(super) struct Primary {
     kv: Kv,
     tables: Arc<Tables>,
     recent: Arc<Recent>,
     kept: Arc<KeptVersions>,
     history: History,
-    run: RunId,
+    pub(super) run: RunId,
     _folder: tempfile::TempDir,
 }
 
 impl Primary {
-    fn new() -> Primary {
+    pub(super) fn new() -> Primary {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let store = Store::create(&folder.path().join("store"), &CreateOptions::default()).unwrap();
         let kv = Kv::open_or_create(&store, "kv").unwrap();
@@ -67,8 +67,8 @@ impl Primary {
         all
     }
 
-    fn feed(&self, origin: ReplicaOrigin) -> (Arc<Feed>, JoinHandle<()>) {
-        let start = Start {
+    pub(super) fn start(&self, origin: ReplicaOrigin) -> Start {
+        Start {
             kept: Arc::clone(&self.kept),
             tables: ReplicatedTables(Arc::clone(&self.tables)),
             recent: Arc::clone(&self.recent),
@@ -78,8 +78,11 @@ impl Primary {
             origin,
             keep: Duration::MAX,
             waker: None,
-        };
-        feed::start(start).unwrap()
+        }
+    }
+
+    fn feed(&self, origin: ReplicaOrigin) -> (Arc<Feed>, JoinHandle<()>) {
+        feed::start(self.start(origin)).unwrap()
     }
 }
 

@@ -9,6 +9,7 @@ mod blocking;
 mod clients;
 mod durability;
 mod expiry;
+mod long_lists;
 mod loops;
 mod metrics;
 mod password;

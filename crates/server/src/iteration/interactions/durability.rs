@@ -173,6 +173,20 @@ fn a_failed_sync_is_one_error_for_each_client_that_waited() {
     }
 }
 
+/// WAITAOF whose time is over before its sync says that nothing is on the disk, and 1 once it is.
+#[test]
+fn waitaof_that_ends_before_its_sync_says_so() {
+    let mut turns = Turns::on_disk();
+    turns.server.iterations.shared.disk_sync = Some(DiskSync::by_hand(turns.kv.store().media(), None));
+    for replicas in [0, 1] {
+        assert_eq!(turns.ask(0, &["SET own 1", &format!("WAITAOF 1 {replicas} 5")]), "+OK\r\n");
+        assert_eq!(turns.at(6, &[])[0], "*2\r\n:0\r\n:0\r\n");
+    }
+    assert_eq!(turns.ask(0, &["SET own 2", "WAITAOF 1 1 5"]), "+OK\r\n");
+    assert_eq!(synced(&mut turns), "");
+    assert_eq!(turns.at(6, &[])[0], "*2\r\n:1\r\n:0\r\n");
+}
+
 /// A message whose sync fails is not sent, and its subscriber is disconnected.
 #[test]
 fn a_failed_sync_sends_no_message() {
