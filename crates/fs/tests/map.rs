@@ -179,6 +179,23 @@ fn a_shared_last_page_of_a_mapping_stays_until_the_mapping_ends() {
     assert_eq!(volume.check(), []);
 }
 
+/// A copy into a mapped range needs memory for all of its bytes; one that the volume has no pages
+/// for is refused before.
+#[test]
+fn a_copy_into_a_mapped_range_that_cannot_fit_takes_no_memory() {
+    let volume = volume(&store(32 << 20));
+    let (from, to) = (make(&volume, "from", b""), make(&volume, "to", &bytes(2 * PAGE, 1)));
+    volume.resize(from, 1 << 47).unwrap();
+    let map = volume.map(to, 0, PAGE, &WRITABLE).unwrap();
+    let before = (mapped(&map), volume.usage());
+    for outcome in [volume.clone_range(from, 0, to, 0, 0), volume.copy_range(from, 0, to, 100, 1 << 46)] {
+        assert!(matches!(outcome, Err(Error::NoSpace { .. })), "{outcome:?}");
+    }
+    assert_eq!((mapped(&map), volume.usage()), before);
+    assert_eq!(volume.copy_range(from, 0, to, 0, 100_000).unwrap(), 100_000);
+    assert_eq!(mapped(&map), [0; PAGE as usize]);
+}
+
 #[test]
 fn ranges_outside_of_a_file_are_not_mapped() {
     let volume = volume(&store(32 << 20));

@@ -14,7 +14,7 @@
 //! Threads: two files are locked in the order of their numbers, under the tree lock for reading,
 //! which keeps a rename from locking the same two.
 
-use super::allocate::pieces;
+use super::allocate::{missing, pieces};
 use super::supply::Supply;
 use super::{inline, is_inline, lock, lock_source, own_tail, read_page, require_range, write, zero_tail};
 use crate::core::Core;
@@ -147,10 +147,12 @@ impl Transfer<'_> {
         let pages = self.from_at / PAGE..(self.from_at + len).div_ceil(PAGE);
         let mut written = pieces(extents, &pages, |flags| flags | PLACE_SHARED);
         written.retain(|run| !run.place.is_unwritten());
-        if core.maps.meet(target, &(self.to_at / PAGE..end.div_ceil(PAGE))) {
-            // The pages stay, and their bytes change as in a write.
+        let of_target = self.to_at / PAGE..end.div_ceil(PAGE);
+        if core.maps.meet(target, &of_target) {
+            // The pages stay, and bytes change as in a write, which gives a page to each hole.
+            core.require_available(missing(states[0].extents(core, target)?, &of_target))?;
             self.verify_source(&written, &pages)?;
-            let mut bytes = vec![0; len as usize];
+            let mut bytes = zeros(core, len)?;
             read_runs(core, &written, self.from_at, &mut bytes);
             write::write(core, target, states[0], self.to_at, &bytes)?;
             return Ok(len);
@@ -315,6 +317,18 @@ impl Transfer<'_> {
         }
         copier.finish(runs)
     }
+}
+
+/// Memory for the bytes of a file, which may be more than there is.
+fn zeros(core: &Core, len: u64) -> Result<Vec<u8>> {
+    let (mut bytes, path) = (Vec::new(), core.media().path());
+    let refused = |_| {
+        let source = std::io::ErrorKind::OutOfMemory.into();
+        everbyte_media::Error::Io { action: "hold the bytes of a copy in memory", path: path.into(), source }
+    };
+    bytes.try_reserve_exact(len as usize).map_err(refused)?;
+    bytes.resize(len as usize, 0);
+    Ok(bytes)
 }
 
 /// Reads bytes of a file whose written pages are `written`; all others are zeros.
