@@ -76,6 +76,7 @@ mod shared_pages;
 mod size;
 mod snapshot;
 mod space;
+mod step;
 mod sums;
 mod table;
 mod tools;

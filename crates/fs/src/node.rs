@@ -239,6 +239,17 @@ impl Node {
         before.is_ok_and(|holds| holds & HOLDERS == 0)
     }
 
+    /// Reads the slots of the file, whose lock the caller holds: an index that another thread loads
+    /// meanwhile would miss the changes of this one.
+    pub(crate) fn load_extents(&self, space: &Space) -> Result<Extents> {
+        let loaded = Extents::load(Pages::of(space.object()), self.at);
+        let whole = |loaded: Loaded| {
+            space.require_used(loaded.extents.all_pages().into_iter())?;
+            Ok(loaded.extents)
+        };
+        loaded.and_then(whole).map_err(|damage| self.damaged(space, damage))
+    }
+
     /// Locks the file to read it, with its extents loaded.
     pub(crate) fn read_extents(&self, space: &Space) -> Result<RwLockReadGuard<'_, NodeState>> {
         loop {
@@ -256,13 +267,7 @@ impl NodeState {
     /// The pages of the file.
     pub(crate) fn extents(&mut self, space: &Space, node: &Node) -> Result<&mut Extents> {
         if self.extents.is_none() {
-            let loaded = Extents::load(Pages::of(space.object()), node.at);
-            let whole = |loaded: Loaded| {
-                space.require_used(loaded.extents.all_pages().into_iter())?;
-                Ok(loaded)
-            };
-            let loaded = loaded.and_then(whole).map_err(|damage| node.damaged(space, damage))?;
-            self.extents = Some(loaded.extents);
+            self.extents = Some(node.load_extents(space)?);
         }
         Ok(self.extents.as_mut().expect("it was loaded"))
     }

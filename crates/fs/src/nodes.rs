@@ -90,12 +90,6 @@ impl Nodes {
         Ok(())
     }
 
-    /// The node of an inode, if it is in memory.
-    pub(crate) fn loaded(&self, ino: Ino) -> Option<Arc<Node>> {
-        let part = self.part(ino).lock();
-        part.find(ino).ok().and_then(|place| part.places[place].clone())
-    }
-
     /// Files in memory; a file that a thread changes meanwhile is left out.
     pub(crate) fn indexed(&self) -> Indexed {
         let mut indexed = Indexed::default();

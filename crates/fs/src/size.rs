@@ -10,13 +10,14 @@
 
 use crate::core::Core;
 use crate::extents::Pages;
-use crate::layout::{PAGE, SIZE_AT};
+use crate::layout::{LARGE_PAGES, PAGE, SIZE_AT};
 use crate::space::Space;
 use crate::volume::Volume;
 use crate::{Error, Result};
 use everbyte_media::Damage;
 use everbyte_media::sealed::{seal_low, unseal_low};
 use everbyte_store::CLUSTER;
+use std::io::ErrorKind::StorageFull;
 use std::sync::atomic::Ordering;
 
 /// The number of pages that a volume may have; 0: as many as its span has.
@@ -103,19 +104,51 @@ impl Space {
         }
     }
 
+    /// Clusters that the object may have by its quota.
+    fn quota(&self) -> Option<u64> {
+        let object = self.object();
+        let described = object.store().objects_below(self.name()).unwrap_or_default();
+        described.iter().find(|found| found.id == object.id()).and_then(|found| found.quota)
+    }
+
     /// See [`Volume::available_pages`].
     fn available(&self) -> u64 {
-        let (object, store) = (self.object(), self.object().store());
-        let (info, own) = (store.info(), self.end_page() * PAGE);
-        let described = store.objects_below(self.name()).unwrap_or_default();
-        let quota = described.iter().find(|found| found.id == object.id()).and_then(|found| found.quota);
+        let (info, own) = (self.object().store().info(), self.end_page() * PAGE);
         let bounds = [
             Some((self.end_page_max() * PAGE).saturating_sub(own)),
             Some(info.max.saturating_sub(info.backed)),
-            quota.map(|clusters| (clusters * CLUSTER).saturating_sub(own)),
+            self.quota().map(|clusters| (clusters * CLUSTER).saturating_sub(own)),
             self.media().disk_room().map(|room| room + info.waiting),
         ];
         self.takeable_count() + bounds.into_iter().flatten().min().unwrap_or(0) / PAGE
+    }
+
+    /// Refuses a call that needs more new pages than there are, before it takes the first: the
+    /// volume would grow as far as it can and keep that size. A call of up to 2 MiB may try.
+    pub(crate) fn require_available(&self, pages: u64) -> Result<()> {
+        if pages <= LARGE_PAGES || pages <= self.available() {
+            return Ok(());
+        }
+        let (volume, own, span) = (self.name().to_string(), self.end_page() * PAGE, self.object().span());
+        let asked = pages.saturating_sub(self.takeable_count()) * PAGE;
+        let (left, limit) = (span.end - span.start - own, self.limit.load(Ordering::Relaxed) * PAGE);
+        if limit > 0 && limit < own + asked {
+            return Err(Error::SizeReached { volume, size: limit });
+        }
+        let object = volume.clone();
+        let cause = match self.quota() {
+            Some(quota) if quota * CLUSTER < own + asked => {
+                let (has, asked) = (own.div_ceil(CLUSTER), asked.div_ceil(CLUSTER));
+                everbyte_store::Error::QuotaExceeded { object, quota, has, asked }
+            }
+            _ if left < asked => everbyte_store::Error::SpanFull { object, span: span.end - span.start, asked, left },
+            _ => {
+                let path = self.media().path().to_path_buf();
+                let source = everbyte_media::Error::Io { action: "grow", path, source: StorageFull.into() };
+                everbyte_store::Error::OutOfSpace { at: span.start + own, bytes: asked, source }
+            }
+        };
+        Err(Error::NoSpace { volume, cause: Box::new(cause) })
     }
 }
 

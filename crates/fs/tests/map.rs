@@ -153,6 +153,49 @@ fn clones_copies_and_snapshots_of_a_mapped_file_keep_their_bytes() {
     assert_eq!(volume.check(), []);
 }
 
+/// A mapping that takes no pages has pages that other files have, too: the end of its file moves
+/// over the last one when the others are gone, which leave it to no new file.
+#[test]
+fn a_shared_last_page_of_a_mapping_stays_until_the_mapping_ends() {
+    let volume = volume(&store(32 << 20));
+    let file = make(&volume, "file", &bytes(5000, 1));
+    let other = make(&volume, "other", &bytes(9000, 2));
+    for options in [MapOptions { as_is: true, ..READABLE }, MapOptions { private: true, ..READABLE }] {
+        volume.snapshot(b"one").unwrap();
+        let (map, before) = (volume.map(file, 0, 5000, &options).unwrap(), read(&volume, file));
+        assert!(is_mapped(volume.append(file, b"more")) && is_mapped(volume.write(file, 6000, b"more")));
+        assert!(is_mapped(volume.resize(file, 6000)) && is_mapped(volume.allocate(file, 0, 6000, Allocate::Grow)));
+        assert!(is_mapped(volume.copy_range(other, 0, file, 8192, 4096)));
+        assert_eq!(read(&volume, file), before, "refused calls change nothing");
+        volume.remove_snapshot(b"one").unwrap();
+        let others: Vec<Ino> = (0..9).map(|number| make(&volume, &format!("{number}"), &bytes(PAGE, 3))).collect();
+        assert_eq!(mapped(&map), before);
+        volume.append(file, b"more").unwrap();
+        assert_eq!(mapped(&map)[..5000], before);
+        drop(map);
+        volume.resize(file, 5000).unwrap();
+        (0..others.len()).for_each(|number| volume.unlink(Ino::ROOT, format!("{number}").as_bytes()).unwrap());
+    }
+    assert_eq!(volume.check(), []);
+}
+
+/// A copy into a mapped range needs memory for all of its bytes; one that the volume has no pages
+/// for is refused before.
+#[test]
+fn a_copy_into_a_mapped_range_that_cannot_fit_takes_no_memory() {
+    let volume = volume(&store(32 << 20));
+    let (from, to) = (make(&volume, "from", b""), make(&volume, "to", &bytes(2 * PAGE, 1)));
+    volume.resize(from, 1 << 47).unwrap();
+    let map = volume.map(to, 0, PAGE, &WRITABLE).unwrap();
+    let before = (mapped(&map), volume.usage());
+    for outcome in [volume.clone_range(from, 0, to, 0, 0), volume.copy_range(from, 0, to, 100, 1 << 46)] {
+        assert!(matches!(outcome, Err(Error::NoSpace { .. })), "{outcome:?}");
+    }
+    assert_eq!((mapped(&map), volume.usage()), before);
+    assert_eq!(volume.copy_range(from, 0, to, 0, 100_000).unwrap(), 100_000);
+    assert_eq!(mapped(&map), [0; PAGE as usize]);
+}
+
 #[test]
 fn ranges_outside_of_a_file_are_not_mapped() {
     let volume = volume(&store(32 << 20));

@@ -196,3 +196,33 @@ fn pages_of_a_gibibyte_are_aligned_and_taken_whole() {
     volume.unlink(Ino::ROOT, b"small").unwrap();
     assert_eq!(volume.check(), []);
 }
+
+/// A range that needs more pages than there are is refused before the volume grows for it.
+#[test]
+fn an_allocation_that_cannot_fit_takes_nothing() {
+    for page_size in PageSize::ALL {
+        let store = store(64 * MIB);
+        let volume = volume(&store, 32 * MIB, page_size);
+        let file = make(&volume, "file");
+        volume.append(file, &[1; 5000]).unwrap();
+        let before = (volume.usage(), pages(&volume, file));
+        for mode in [Allocate::Grow, Allocate::KeepSize, Allocate::Zero, Allocate::ZeroKeepSize] {
+            for len in [33 * MIB, 8 * GIB] {
+                let refused = volume.allocate(file, 100, len, mode);
+                assert!(matches!(refused, Err(Error::NoSpace { .. })), "{mode:?} {len}: {refused:?}");
+                assert_eq!((volume.usage(), pages(&volume, file)), before, "{mode:?} {len}");
+            }
+        }
+        volume.resize(file, 8 * GIB).unwrap();
+        let map = volume.map(file, 0, 8 * GIB, &MapOptions { writable: true, ..MapOptions::default() });
+        assert!(matches!(map, Err(Error::NoSpace { .. })), "{map:?}");
+        assert_eq!((volume.usage(), pages(&volume, file)), before);
+        let free = volume.available_pages() - 64; // for the chain of extents and undo records
+        volume.resize(file, 5000).unwrap();
+        volume.allocate(file, 0, free / 512 * 512 * 4096, Allocate::KeepSize).unwrap();
+        volume.set_size(volume.usage().pages * 4096).unwrap();
+        let refused = volume.allocate(file, 64 * MIB, 8 * MIB, Allocate::KeepSize);
+        assert!(matches!(refused, Err(Error::SizeReached { .. })), "{refused:?}");
+        assert_eq!(volume.check(), []);
+    }
+}

@@ -80,6 +80,11 @@ pub(super) fn pieces(extents: &Extents, range: &Range<u64>, flags: impl Fn(u8) -
     extents.overlapping(range.clone()).into_iter().map(cut).collect()
 }
 
+/// The number of pages of a range that the file does not have.
+pub(super) fn missing(extents: &Extents, range: &Range<u64>) -> u64 {
+    range.end - range.start - pieces(extents, range, |flags| flags).iter().map(|run| run.len).sum::<u64>()
+}
+
 fn unwritten(place: Place) -> Place {
     Place { flags: place.flags & !PLACE_SEALED | PLACE_UNWRITTEN, ..place }
 }
@@ -110,6 +115,7 @@ fn commit(
 /// Gives unwritten pages to the holes of a range.
 fn fill(core: &Core, node: &Node, extents: &mut Extents, range: Range<u64>, sizes: (u64, u64)) -> Result<()> {
     let mut pages = range.start / PAGE..range.end.div_ceil(PAGE);
+    core.require_available(missing(extents, &pages))?;
     let reserved = large::reserve(core, node, extents, &pages)?;
     // Whole pieces, which keep their slots.
     for (first, piece) in extents.overlapping(pages.clone()) {

@@ -12,7 +12,7 @@ use crate::layout::{LARGE_PAGES, PAGE, PLACE_UNWRITTEN, Place, RUN_LEN_MAX, STAT
 use crate::node::Node;
 use crate::order::{Fresh, NewRun};
 use crate::volume::Volume;
-use crate::{Error, FileKind, Ino, PageSize};
+use crate::{Error, FileKind, Ino, PageSize, step};
 use std::ops::Range;
 
 /// The pages of a file, see [`Volume::pages`].
@@ -120,18 +120,20 @@ pub(super) fn hint(core: &Core, node: &Node, extents: &Extents, len: u64) {
 /// taken, for [`release`] if that change is refused.
 pub(super) fn reserve(core: &Core, node: &Node, extents: &mut Extents, pages: &Range<u64>) -> Result<Vec<NewRun>> {
     let mut reserved = Vec::new();
-    let size = size_of(core, node);
-    if size == PageSize::Small {
-        return Ok(reserved);
-    }
+    let mut largest = size_of(core, node);
     for first in (pages.start / LARGE_PAGES * LARGE_PAGES..pages.end).step_by(LARGE_PAGES as usize) {
-        for size in [PageSize::Giant, PageSize::Large].into_iter().filter(|of| *of <= size) {
+        if largest == PageSize::Small {
+            break;
+        }
+        for size in [PageSize::Giant, PageSize::Large] {
             let start = first / size.pages() * size.pages();
-            if !extents.overlapping(start..start + size.pages()).is_empty() {
+            if size > largest || !extents.overlapping(start..start + size.pages()).is_empty() {
                 continue;
             }
             match take(core, node, extents, start, size) {
-                Ok(taken) => reserved.extend(taken),
+                Ok(Some(run)) => reserved.push(run),
+                // This call does not ask for one again: its range may be that of the largest file.
+                Ok(None) => largest = if size == PageSize::Giant { PageSize::Large } else { PageSize::Small },
                 Err(error) => {
                     release(core, node, extents, &reserved);
                     return Err(error);
@@ -155,6 +157,7 @@ pub(super) fn take_any(core: &Core, size: PageSize) -> Result<Option<(u64, u64)>
 
 /// Takes a large page for the pages of a file from `first` on. `None`: none is free.
 fn take(core: &Core, node: &Node, extents: &mut Extents, first: u64, size: PageSize) -> Result<Option<NewRun>> {
+    step::pass("large-take");
     let Some(page) = core.take_large(size)? else { return Ok(None) };
     let place = Place { flags: PLACE_UNWRITTEN, ..Place::page(page) };
     let run = NewRun { first, len: size.pages(), place };
@@ -208,4 +211,33 @@ pub(super) fn neighbours(extents: &Extents, range: &mut Range<u64>, unwritten: &
     range.start = before.map_or(range.start, |before| before.first);
     range.end = behind.map_or(range.end, |behind| behind.first + behind.len);
     before.into_iter().chain(behind).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{NewFile, VolumeOptions};
+    use everbyte_media::{Media, Options};
+    use everbyte_store::{FormatOptions, Store};
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    /// A size of which none is free is asked for once, however long the range is.
+    #[test]
+    fn a_large_page_that_is_not_to_be_had_is_asked_for_once() {
+        let store = Store::format(Media::anonymous(16 << 20, &Options::default()).unwrap(), &FormatOptions::default());
+        let options = VolumeOptions { span: Some(4 << 20), page_size: PageSize::Giant, ..Default::default() };
+        let volume = Volume::create(&store.unwrap(), "volume", &options).unwrap();
+        let file = volume.make(Ino::ROOT, b"file", &NewFile::new(FileKind::Regular, 0o644)).unwrap();
+        let (core, asked) = (&*volume.core, Rc::new(Cell::new(0)));
+        let node = core.node(file).unwrap();
+        let mut state = node.write(core).unwrap();
+        let (extents, counted) = (state.extents(core, &node).unwrap(), Rc::clone(&asked));
+        let count = move |_| counted.set(counted.get() + 1);
+        let pages = 0..1000 * LARGE_PAGES;
+        let taken = step::with(count, || reserve(core, &node, extents, &pages).unwrap());
+        assert!(taken.len() <= 2, "{taken:?}");
+        assert_eq!(asked.get(), taken.len() + 2, "one refusal for each size");
+        release(core, &node, extents, &taken);
+    }
 }

@@ -15,7 +15,9 @@
 //! second time, side by side, so that the range has one range of addresses; on a medium whose
 //! mapping is private to the process each access finds its part.
 //!
-//! Threads: any. Stores to one word by two threads leave one of the values.
+//! Threads: any. Stores to one word by two threads leave one of the values. A store is followed by
+//! the bit of its page, and a sync takes the bit before it flushes the page, so that it flushes the
+//! store or leaves the bit. A sync that finds no bit waits for those that took it.
 
 use super::map_range::own_pages;
 use super::{inline, is_inline, lock, lock_source};
@@ -24,12 +26,13 @@ use crate::held::Held;
 use crate::layout::{PAGE, STATE_SNAPSHOT, inode};
 use crate::node::Node;
 use crate::volume::Volume;
-use crate::{Error, Ino, Result};
-use everbyte_media::{Media, View, ViewOptions, ViewPages as MapPages, WriteWindows};
+use crate::{Error, Ino, Result, step};
+use everbyte_media::{Mark, Media, View, ViewOptions, ViewPages as MapPages, WriteWindows};
+use parking_lot::Mutex;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 /// Options of a mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,6 +77,8 @@ pub struct FileMap {
     exempt: Vec<Range<u64>>,
     /// Pages with stores that [`FileMap::sync`] has not seen, a bit each.
     stored: Vec<AtomicU64>,
+    /// The fence of the newest sync that had pages. Locked while a sync takes bits and flushes.
+    synced: Mutex<Option<Mark>>,
     /// The address was given away: all pages may have been stored to.
     is_shown: AtomicBool,
 }
@@ -137,6 +142,7 @@ impl Volume {
                 options,
                 exempt,
                 stored,
+                synced: Mutex::default(),
                 is_shown: false.into(),
             }
         };
@@ -330,17 +336,16 @@ impl FileMap {
     pub fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
         self.require_writable()?;
         self.require_inside(at, bytes.len() as u64)?;
-        self.mark(at, bytes.len() as u64);
         let media = self.media();
         let _section = media.section();
-        if let Some(view) = &self.view {
-            view.write(at, bytes);
-            return Ok(());
+        match &self.view {
+            Some(view) => view.write(at, bytes),
+            None => self.each_part(at, bytes.len() as u64, |done, len, place| {
+                let place = place.expect("a writable mapping has no holes");
+                media.write(place, &bytes[done as usize..(done + len) as usize]);
+            }),
         }
-        self.each_part(at, bytes.len() as u64, |done, len, place| {
-            let place = place.expect("a writable mapping has no holes");
-            media.write(place, &bytes[done as usize..(done + len) as usize]);
-        });
+        self.mark(at, bytes.len() as u64);
         Ok(())
     }
 
@@ -352,26 +357,33 @@ impl FileMap {
     pub fn store(&self, at: u64, value: u64) -> Result<()> {
         self.require_writable()?;
         self.require_word(at)?;
-        self.mark(at, 8);
         let media = self.media();
         let _section = media.section();
-        if let Some(view) = &self.view {
-            view.store(at, value);
-            return Ok(());
+        match &self.view {
+            Some(view) => view.store(at, value),
+            None => {
+                let store = |place: Option<u64>| media.store(place.expect("a writable mapping has no holes"), value);
+                self.each_part(at, 8, |_, _, place| store(place));
+            }
         }
-        self.each_part(at, 8, |_, _, place| media.store(place.expect("a writable mapping has no holes"), value));
+        self.mark(at, 8);
         Ok(())
     }
 
-    /// Remembers that pages were stored to.
+    /// Remembers that pages were stored to, after the stores.
     #[inline]
     fn mark(&self, at: u64, len: u64) {
+        step::pass("map-stored");
+        // Of this fence and that of a sync the first one counts: the sync flushes the stores, or the
+        // loads below see that it took the bits.
+        fence(Ordering::SeqCst);
         for page in at / PAGE..(at + len).div_ceil(PAGE) {
             let (word, bit) = (&self.stored[(page / 64) as usize], 1 << (page % 64));
             if word.load(Ordering::Relaxed) & bit == 0 {
                 word.fetch_or(bit, Ordering::Relaxed);
             }
         }
+        step::pass("map-marked");
     }
 
     /// Starts the write-back of a range; the next [`FileMap::fence`] orders it.
@@ -409,19 +421,20 @@ impl FileMap {
     /// [`Error::Outside`] beyond the end; a failed write or sync poisons the store.
     pub fn sync(&self, at: u64, len: u64) -> Result<()> {
         self.require_inside(at, len)?;
-        if self.write_back(at, len)? {
-            self.media().barrier()?;
+        match self.write_back(at, len)? {
+            Some(mark) => Ok(self.media().settle(mark)?),
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    /// Flushes the pages of a range that were stored to, and sets the times. Returns whether there
-    /// was one.
-    fn write_back(&self, at: u64, len: u64) -> Result<bool> {
+    /// Flushes the pages of a range that were stored to, sets the times, and orders both. Returns
+    /// the fence that has to settle: it may be that of another thread, which has taken the pages.
+    fn write_back(&self, at: u64, len: u64) -> Result<Option<Mark>> {
         let (end, all) = (at + len, self.is_shown.load(Ordering::Acquire));
         if !self.options.writable || self.options.private {
-            return Ok(false);
+            return Ok(None);
         }
+        let mut synced = self.synced.lock();
         let mut is_any = false;
         for page in at / PAGE..end.div_ceil(PAGE) {
             let (word, bit) = (&self.stored[(page / 64) as usize], 1 << (page % 64));
@@ -432,17 +445,27 @@ impl FileMap {
                 false => word.load(Ordering::Relaxed) & bit != 0,
             };
             if was_stored || all {
+                fence(Ordering::SeqCst); // see `mark`
                 self.flush(start, stop - start)?;
                 is_any = true;
             }
         }
         if is_any {
-            let core = &*self.volume.core;
-            let _change = core.freeze.enter();
-            let _state = lock(core, &self.node)?;
-            let _ = super::store_times(core, &self.node, [core.now() as u64; 2]);
+            let times = self.store_times();
+            let media = self.media();
+            media.fence();
+            *synced = Some(media.mark());
+            times?;
         }
-        Ok(is_any)
+        Ok(*synced)
+    }
+
+    fn store_times(&self) -> Result<()> {
+        let core = &*self.volume.core;
+        let _change = core.freeze.enter();
+        let _state = lock(core, &self.node)?;
+        let _ = super::store_times(core, &self.node, [core.now() as u64; 2]);
+        Ok(())
     }
 
     /// Touches each page, so that the system maps it.
@@ -465,9 +488,7 @@ impl Drop for FileMap {
     /// they are durable no later than the next change of the volume.
     fn drop(&mut self) {
         end_exempt(&self.volume.core, &self.exempt);
-        if matches!(self.write_back(0, self.len), Ok(true)) {
-            self.media().fence();
-        }
+        let _ = self.write_back(0, self.len);
         self.volume.core.maps.remove(&self.node, &self.pages);
     }
 }
@@ -475,5 +496,59 @@ impl Drop for FileMap {
 impl std::fmt::Debug for FileMap {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "FileMap({}, {} bytes)", self.node.ino, self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FileKind, NewFile, VolumeOptions};
+    use everbyte_media::Options;
+    use everbyte_store::{FormatOptions, Store};
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    fn map() -> Rc<FileMap> {
+        let store = Store::format(Media::anonymous(16 << 20, &Options::default()).unwrap(), &FormatOptions::default());
+        let volume = Volume::create(&store.unwrap(), "volume", &VolumeOptions::default()).unwrap();
+        let file = volume.make(Ino::ROOT, b"file", &NewFile::new(FileKind::Regular, 0o644)).unwrap();
+        volume.write(file, 0, &[1; 2 * PAGE as usize]).unwrap();
+        let options = MapOptions { writable: true, ..MapOptions::default() };
+        Rc::new(volume.map(file, 0, 2 * PAGE, &options).unwrap())
+    }
+
+    /// A sync of another thread comes between a store and the bit of its page, or behind it: that
+    /// sync or the next one flushes the store.
+    #[test]
+    fn a_store_beside_a_sync_is_flushed() {
+        for at in ["map-stored", "map-marked"] {
+            let (map, flushed) = (map(), Rc::new(Cell::new(0)));
+            let sync = |map: &FileMap, flushed: &Cell<u64>| {
+                let (before, is_stored) = (map.media().counts().lines, map.load(PAGE).unwrap() == 7);
+                map.sync(0, map.len()).unwrap();
+                flushed.set(flushed.get() + if is_stored { map.media().counts().lines - before } else { 0 });
+            };
+            let (other, counted) = (Rc::clone(&map), Rc::clone(&flushed));
+            let beside = move |point| {
+                if point == at {
+                    sync(&other, &counted)
+                }
+            };
+            step::with(beside, || map.store(PAGE, 7).unwrap());
+            sync(&map, &flushed);
+            assert!(flushed.get() >= 64, "{at}: {} lines", flushed.get());
+        }
+    }
+
+    /// A sync whose page another thread has flushed, and not settled yet, settles it.
+    #[test]
+    fn a_sync_beside_another_one_settles_the_page_that_this_one_took() {
+        let map = map();
+        map.store(0, 7).unwrap();
+        let of_other = map.write_back(0, map.len()).unwrap();
+        let before = map.media().counts().barriers;
+        map.sync(0, 8).unwrap();
+        assert_eq!(map.media().counts().barriers, before + 1);
+        assert!(of_other.is_some());
     }
 }

@@ -4,7 +4,7 @@
 //! copied (FS-20). The content stays the same, so a crash may fall between this change and the
 //! mapping.
 
-use super::allocate::pieces;
+use super::allocate::{missing, pieces};
 use super::{is_shared, large, read_page, supply};
 use crate::core::Core;
 use crate::extents::Extents;
@@ -18,6 +18,7 @@ use std::ops::Range;
 /// Gives every page of a range a written page of its own, without a seal; ordered on return.
 pub(super) fn own_pages(core: &Core, node: &Node, extents: &mut Extents, pages: &Range<u64>) -> Result<()> {
     seal::open(core, node, extents, pages)?;
+    core.require_available(missing(extents, pages))?;
     let reserved = large::reserve(core, node, extents, pages)?;
     change(core, node, extents, pages).inspect_err(|_| large::release(core, node, extents, &reserved))
 }

@@ -120,7 +120,8 @@ fn is_shared(core: &Core, (first, piece): (u64, Piece), page: u64) -> bool {
 
 /// Gives the file a last page of its own if others lead there, too, before the end moves over it:
 /// bytes behind this end may be bytes of another file; and clears the page's seal (FS-44). The
-/// content stays the same, so a crash may fall between this change and the one that it is for.
+/// content stays the same, so a crash may fall between this change and the one that it is for. A
+/// shared page of a mapping that takes none stays: the call is refused (FS-30).
 fn own_tail(core: &Core, node: &Node, extents: &mut Extents, size: u64) -> Result<()> {
     let page = size / PAGE;
     let Some(found) = extents.find(page).filter(|_| !size.is_multiple_of(PAGE)) else { return Ok(()) };
@@ -130,6 +131,7 @@ fn own_tail(core: &Core, node: &Node, extents: &mut Extents, size: u64) -> Resul
             false => Ok(()),
         };
     }
+    require_unmapped(core, node, &(page..page + 1))?;
     seal::verify(core, node.ino, found, page)?;
     let mut content = [0; PAGE as usize];
     read_page(core, extents, size, page, &mut content);

@@ -12,9 +12,9 @@
 //! those of the target keep their places: bytes are copied then (FS-30).
 //!
 //! Threads: two files are locked in the order of their numbers, under the tree lock for reading,
-//! which keeps a rename from locking the same two.
+//! which keeps a rename from locking the same two. A directory is refused before a lock is taken.
 
-use super::allocate::pieces;
+use super::allocate::{missing, pieces};
 use super::supply::Supply;
 use super::{inline, is_inline, lock, lock_source, own_tail, read_page, require_range, write, zero_tail};
 use crate::core::Core;
@@ -23,7 +23,7 @@ use crate::layout::{INLINE, PAGE, PLACE_SHARED, Place, inode};
 use crate::node::{Node, NodeState};
 use crate::order::{Blank, Copier, Fresh, NewRun};
 use crate::volume::Volume;
-use crate::{Error, Ino, Result, seal};
+use crate::{Error, FileKind, Ino, Result, seal};
 use everbyte_media::seeded;
 use std::ops::Range;
 
@@ -75,6 +75,12 @@ impl Volume {
         let core = &*self.core;
         let _change = core.freeze.enter();
         let (source, target) = (core.node(from)?, core.node(to)?);
+        // A call that locks a directory locks a file of it next, in any order of their numbers.
+        for node in [&source, &target] {
+            if FileKind::of_mode(node.state_word(core).mode) == Some(FileKind::Directory) {
+                return Err(Error::IsADirectory { ino: node.ino });
+            }
+        }
         if from == to {
             let mut state = lock(core, &source)?;
             return Transfer { core, source: &source, target: &target, from_at, to_at }.run(&mut [&mut state], count);
@@ -147,10 +153,12 @@ impl Transfer<'_> {
         let pages = self.from_at / PAGE..(self.from_at + len).div_ceil(PAGE);
         let mut written = pieces(extents, &pages, |flags| flags | PLACE_SHARED);
         written.retain(|run| !run.place.is_unwritten());
-        if core.maps.meet(target, &(self.to_at / PAGE..end.div_ceil(PAGE))) {
-            // The pages stay, and their bytes change as in a write.
+        let of_target = self.to_at / PAGE..end.div_ceil(PAGE);
+        if core.maps.meet(target, &of_target) {
+            // The pages stay, and bytes change as in a write, which gives a page to each hole.
+            core.require_available(missing(states[0].extents(core, target)?, &of_target))?;
             self.verify_source(&written, &pages)?;
-            let mut bytes = vec![0; len as usize];
+            let mut bytes = zeros(core, len)?;
             read_runs(core, &written, self.from_at, &mut bytes);
             write::write(core, target, states[0], self.to_at, &bytes)?;
             return Ok(len);
@@ -317,6 +325,18 @@ impl Transfer<'_> {
     }
 }
 
+/// Memory for the bytes of a file, which may be more than there is.
+fn zeros(core: &Core, len: u64) -> Result<Vec<u8>> {
+    let (mut bytes, path) = (Vec::new(), core.media().path());
+    let refused = |_| {
+        let source = std::io::ErrorKind::OutOfMemory.into();
+        everbyte_media::Error::Io { action: "hold the bytes of a copy in memory", path: path.into(), source }
+    };
+    bytes.try_reserve_exact(len as usize).map_err(refused)?;
+    bytes.resize(len as usize, 0);
+    Ok(bytes)
+}
+
 /// Reads bytes of a file whose written pages are `written`; all others are zeros.
 fn read_runs(core: &Core, written: &[NewRun], at: u64, into: &mut [u8]) {
     into.fill(0);
@@ -332,7 +352,7 @@ fn read_runs(core: &Core, written: &[NewRun], at: u64, into: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FileKind, NewFile, OpenVolume, VolumeOptions};
+    use crate::{NewFile, OpenVolume, VolumeOptions};
     use everbyte_media::{Media, Options};
     use everbyte_store::{FormatOptions, Store};
 
@@ -373,5 +393,31 @@ mod tests {
     #[test]
     fn a_copy_adopts_the_size_that_its_source_got_meanwhile() {
         assert_eq!(lines_of_a_copy(true), lines_of_a_copy(false) + 1);
+    }
+
+    /// A copy from or to a directory is refused without a lock: a thread that has locked the
+    /// directory may wait for the file.
+    #[test]
+    fn a_copy_of_a_directory_locks_no_file() {
+        let store = Store::format(Media::anonymous(16 << 20, &Options::default()).unwrap(), &FormatOptions::default());
+        let volume = Volume::create(&store.unwrap(), "volume", &VolumeOptions::default()).unwrap();
+        let file = volume.make(Ino::ROOT, b"file", &NewFile::new(FileKind::Regular, 0o644)).unwrap();
+        let above = volume.make(Ino::ROOT, b"above", &NewFile::new(FileKind::Directory, 0o755)).unwrap();
+        assert!(file < above, "a copy locks the file first");
+        let core = &*volume.core;
+        let [node, directory] = [file, above].map(|ino| core.node(ino).unwrap());
+        for (from, to) in [(file, above), (above, file)] {
+            std::thread::scope(|scope| {
+                let held = directory.write_index(core).unwrap();
+                let copy = scope.spawn(|| volume.copy_range(from, 0, to, 0, 10));
+                while !copy.is_finished() && !node.is_locked() {
+                    std::thread::yield_now();
+                }
+                let waits = !copy.is_finished() && node.is_locked();
+                drop(held);
+                assert!(matches!(copy.join().unwrap(), Err(Error::IsADirectory { ino }) if ino == above));
+                assert!(!waits, "the copy has locked the file, and waits for the directory");
+            });
+        }
     }
 }

@@ -68,14 +68,19 @@ pub(super) fn reserve(
     range: &Range<u64>,
     kept: Fresh<Vec<NewRun>>,
 ) -> Result<(Fresh<Vec<NewRun>>, Supply)> {
+    core.require_available(missing(range, &kept))?;
     let (runs, supply) = fill_between(core, range, &kept, PLACE_UNWRITTEN)?;
     Ok((kept.join(Fresh::unwritten(runs)), supply))
 }
 
+/// The number of pages of a range that no run has.
+fn missing(range: &Range<u64>, runs: &[NewRun]) -> u64 {
+    range.end - range.start - runs.iter().map(|run| run.len).sum::<u64>()
+}
+
 /// New runs for the pages between those of `kept`.
 fn fill_between(core: &Core, range: &Range<u64>, kept: &[NewRun], flags: u8) -> Result<(Vec<NewRun>, Supply)> {
-    let missing = range.end - range.start - kept.iter().map(|run| run.len).sum::<u64>();
-    let mut supply = Supply::take(core, missing)?;
+    let mut supply = Supply::take(core, missing(range, kept))?;
     let mut runs = Vec::new();
     let mut next = range.start;
     for &run in kept {

@@ -8,7 +8,7 @@ use crate::layout::{
 };
 use crate::order::{Blank, Copier, Fresh, NewInode, NewRun};
 use crate::xattr::run as xattr;
-use crate::{Error, FileKind, Ino, Result};
+use crate::{Error, FileKind, Ino, Result, step};
 use everbyte_media::sealed::{seal_low, unseal_low};
 use everbyte_media::{Damage, Ordered, seeded};
 use std::collections::HashMap;
@@ -143,13 +143,16 @@ impl Twins {
         found: &Inode,
         is_directory: bool,
     ) -> Result<Fresh<Vec<NewRun>>> {
-        let Some(node) = core.nodes.loaded(ino) else {
-            let loaded = Extents::load(Pages::of(core.object()), at);
-            let mut extents = loaded.map_err(|damage| damage.of_object(core.name()))?.extents;
-            return self.runs_of(core, ino, at, &mut extents, found, is_directory);
-        };
+        // Readers load the index while changes wait, so that slots get their flags under the lock.
+        let node = core.node(ino)?;
         let mut state = node.write_index(core)?;
-        self.runs_of(core, ino, at, state.extents(core, &node)?, found, is_directory)
+        let mut own = None;
+        let extents = match &mut state.extents {
+            Some(extents) => extents,
+            None => own.insert(node.load_extents(core)?), // it does not stay in memory
+        };
+        step::pass("snapshot-flags");
+        self.runs_of(core, ino, at, extents, found, is_directory)
     }
 
     fn runs_of(
@@ -281,5 +284,40 @@ impl Twins {
         core.share_runs(&[(page, count)]);
         self.pages.push((page, count));
         Ok(word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{FileKind, Ino, NewFile, Volume, VolumeOptions, step};
+    use everbyte_media::{Media, Options};
+    use everbyte_store::{FormatOptions, Store};
+
+    /// A reader loads the index of a file while a snapshot shares its pages, or waits: it never
+    /// keeps an index without the flags of shared pages.
+    #[test]
+    fn a_reader_beside_a_snapshot_sees_that_pages_are_shared() {
+        let media = Media::anonymous(16 << 20, &Options::default()).unwrap();
+        let store = Store::format(media, &FormatOptions::default()).unwrap();
+        let volume = Volume::create(&store, "volume", &VolumeOptions::default()).unwrap();
+        let file = volume.make(Ino::ROOT, b"file", &NewFile::new(FileKind::Regular, 0o644)).unwrap();
+        volume.write(file, 0, &[1; 9000]).unwrap();
+        drop(volume);
+        let volume = Volume::open(store.object("volume").unwrap()).unwrap(); // no index is in memory
+        let reader = volume.clone();
+        let read = move |_| {
+            let node = reader.core.node(file).unwrap();
+            if !node.is_locked() {
+                assert_eq!(reader.read(file, 0, &mut [0; 10]).unwrap(), 10);
+            }
+        };
+        let root = step::with(read, || volume.snapshot(b"one").unwrap().root);
+        let copy = volume.lookup(root, b"file").unwrap().unwrap();
+        volume.write(file, 100, &[2; 8]).unwrap();
+        let mut bytes = [0; 9000];
+        assert_eq!(volume.read(copy, 0, &mut bytes).unwrap(), 9000);
+        assert!(bytes == [1; 9000], "the write has changed the snapshot");
+        volume.resize(file, 0).unwrap();
+        assert_eq!(volume.check(), []);
     }
 }
