@@ -38,11 +38,11 @@ class keyed : public Parent {
     using value_type = std::remove_cvref_t<everbyte_entry>;
     using difference_type = std::ptrdiff_t;
     using reference = everbyte_entry;
-    using pointer = arrow<std::remove_reference_t<reference>>;
+    using pointer = arrow_of<reference>;
 
     const_iterator() = default;
     reference operator*() const { return at_.get(); }
-    pointer operator->() const { return {at_.get()}; }
+    pointer operator->() const { return arrow_to<reference>(at_.get()); }
     const_iterator& operator++() {
       at_ = of_->after(at_.key());
       return *this;

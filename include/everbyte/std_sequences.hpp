@@ -28,12 +28,26 @@ namespace bridge {
 #endif
 }
 
-/* The result of `->`, for iterators whose `*` makes a value. */
+/* The result of `->`, for iterators whose `*` makes a value, which ends with the expression. */
 template <class T>
 struct arrow {
   T value;
   T* operator->() { return &value; }
 };
+
+/* The result of `->` of an iterator whose `*` has that type: the place of an element, where it has
+ * one. */
+template <class Reference>
+using arrow_of = std::conditional_t<std::is_reference_v<Reference>, std::add_pointer_t<Reference>, arrow<Reference>>;
+
+template <class Reference>
+arrow_of<Reference> arrow_to(Reference element) {
+  if constexpr (std::is_reference_v<Reference>) {
+    return &element;
+  } else {
+    return {element};
+  }
+}
 
 }  // namespace bridge
 
@@ -217,12 +231,12 @@ class deque : public Pool::template std_deque<T> {
     using value_type = T;
     using difference_type = std::ptrdiff_t;
     using reference = everbyte_view;
-    using pointer = bridge::arrow<std::remove_reference_t<reference>>;
+    using pointer = bridge::arrow_of<reference>;
 
     const_iterator() = default;
     reference operator*() const { return (*of_)[index_]; }
     reference operator[](difference_type by) const { return *(*this + by); }
-    pointer operator->() const { return {**this}; }
+    pointer operator->() const { return bridge::arrow_to<reference>(**this); }
     const_iterator& operator+=(difference_type by) {
       index_ += static_cast<size_type>(by);
       return *this;

@@ -9,7 +9,10 @@
 #include <deque>
 #include <functional>
 #include <iterator>
+#include <list>
 #include <map>
+#include <ranges>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
@@ -94,6 +97,19 @@ void a_key_that_changes_its_container_is_refused(const Map& map) {
   refused([&](auto& t) { map.erase(t, key{1, 2}); });
 }
 
+// The algorithms of std and ranges take the iterators for what they are.
+template <class Of>
+using iterator_of = typename in_pool<Of>::const_iterator;
+static_assert(std::contiguous_iterator<iterator_of<std::vector<key>>> && std::contiguous_iterator<iterator_of<std::string>>);
+static_assert(std::random_access_iterator<iterator_of<std::deque<key>>> && std::random_access_iterator<iterator_of<std::list<key>>>);
+static_assert(std::random_access_iterator<iterator_of<std::vector<std::string>>>);
+static_assert(std::bidirectional_iterator<iterator_of<std::map<key, std::string>>> && std::bidirectional_iterator<iterator_of<std::set<std::string>>>);
+static_assert(!std::random_access_iterator<iterator_of<std::map<key, std::string>>>);
+static_assert(std::forward_iterator<iterator_of<std::unordered_map<std::string, key>>> && std::forward_iterator<iterator_of<std::unordered_set<key>>>);
+static_assert(!std::bidirectional_iterator<iterator_of<std::unordered_set<key>>>);
+static_assert(std::ranges::contiguous_range<in_pool<std::vector<int>>> && std::ranges::random_access_range<in_pool<std::deque<std::string>>>);
+static_assert(std::ranges::common_range<in_pool<std::map<int, int>>> && std::ranges::sized_range<in_pool<std::unordered_map<int, key>>>);
+
 // Each element lies where its class may lie.
 struct alignas(16) wide {
   std::uint64_t number, rest[5];
@@ -116,6 +132,24 @@ void elements_are_aligned(const shop& pool) {
     REQUIRE(lies(all.front()) && lies(all.back()) && lies(both_ends.front()) && lies(both_ends.back()));
     REQUIRE(lies(ordered.at(std::string(round, 'x'))) && lies(hashed.at(round)) && hashed.at(round).number == round);
   }
+}
+
+// `->` leads to the element in the pool, not to a copy.
+void an_arrow_leads_to_the_element(const shop& pool) {
+  auto both_ends = pool.root<in_pool<std::deque<wide>>>("arrow deque");
+  auto map = pool.root<in_pool<std::map<int, wide>>>("arrow map");
+  auto ordered = pool.root<in_pool<std::set<key>>>("arrow set");
+  auto hashed = pool.root<in_pool<std::unordered_set<key>>>("arrow table");
+  shop::txn([&](auto& t) {
+    both_ends.push_back(t, wide{7, {1, 2}}), map.emplace(t, 1, wide{8, {}});
+    ordered.insert(t, key{1, 2}), hashed.insert(t, key{1, 2});
+  });
+  const auto& rest = both_ends.begin()->rest;
+  const auto& number = map.begin()->second.number;
+  const auto &place = ordered.begin()->place, &hashed_place = hashed.begin()->place;
+  REQUIRE(rest[1] == 2 && number == 8 && place == 2 && hashed_place == 2);
+  REQUIRE(&rest == &both_ends.front().rest && &number == &map.at(1).number && &place == &(*ordered.begin()).place);
+  REQUIRE(&both_ends.rbegin()->rest == &rest && &hashed_place == &(*hashed.find(key{1, 2})).place);
 }
 
 void an_absent_element_is_out_of_range(const in_pool<std::map<key, std::uint32_t>>& map, const in_pool<std::vector<int>>& numbers) {
@@ -302,6 +336,7 @@ int main(int, char** arguments) {
   an_exception_of_a_key_rolls_back(map), an_exception_of_a_key_rolls_back(hashed);
   a_key_that_changes_its_container_is_refused(map), a_key_that_changes_its_container_is_refused(hashed);
   elements_are_aligned(pool);
+  an_arrow_leads_to_the_element(pool);
   a_container_takes_its_own_elements(numbers, texts, text);
   elements_keep_their_places(words);
   sequences_answer_as_those_of_std(pool);
