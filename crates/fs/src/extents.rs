@@ -266,7 +266,8 @@ impl Extents {
             let (lost, end) = (first.max(range.start)..(first + piece.len).min(range.end), first + piece.len);
             let place_of = |page: u64| piece.place.page + (page - first);
             let mut next = lost.start;
-            for run in runs.iter().filter(|run| run.first < lost.end && run.first + run.len > lost.start) {
+            let first_run = runs.partition_point(|run| run.first + run.len <= lost.start);
+            for run in runs[first_run..].iter().take_while(|run| run.first < lost.end) {
                 let from = run.first.max(lost.start);
                 if place_of(from) == run.place.page + (from - run.first) {
                     done.freed.push((place_of(next), from - next));
@@ -282,22 +283,24 @@ impl Extents {
                     left_over.extend(behind);
                 }
                 (None, Some(behind)) => put(change, &mut done, behind, piece.slot),
-                (None, None) => spare.push((first, piece)),
+                (None, None) => spare.push((first, Some(piece))),
             }
         }
         // A piece with the same pages keeps its slot: one word changes.
         let mut others = left_over;
         for &run in runs.iter() {
-            match spare.iter().position(|&(first, piece)| (first, piece.len) == (run.first, run.len)) {
-                Some(index) => put(change, &mut done, run, spare.swap_remove(index).1.slot),
+            let same = spare.binary_search_by_key(&run.first, |&(first, _)| first).ok();
+            match same.and_then(|index| spare[index].1.take_if(|piece| piece.len == run.len)) {
+                Some(piece) => put(change, &mut done, run, piece.slot),
                 None => others.push(run),
             }
         }
+        let mut spare = spare.into_iter().filter_map(|(_, piece)| piece).rev();
         for run in others {
-            let slot = spare.pop().map(|(_, piece)| piece.slot).or_else(|| slots.next());
+            let slot = spare.next().map(|piece| piece.slot).or_else(|| slots.next());
             put(change, &mut done, run, slot.expect("slots were reserved"));
         }
-        for (_, piece) in spare {
+        for piece in spare.rev() {
             let at = self.slot_at(space, inode_at, piece.slot);
             change.add(at, 0);
             change.add(at + 8, 0);
