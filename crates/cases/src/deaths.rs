@@ -20,22 +20,31 @@ pub(crate) const CASES: &[Case] = &[
         explore("store-extend", explorer, ALL, 60)
     }),
     case("log-ring-dead", "log", "the death of a process that appends to a ring and truncates it", |explorer| {
-        explore("log-ring-torn", explorer, 40, 60)
+        explore("log-ring-torn", explorer, ALL, 200)
     }),
     case("tx-redo-dead", "tx", "the death of a process between commits and truncations of its logs", |explorer| {
         explore("tx-redo-logs", explorer, 100, 60)
+    }),
+    case("heap-pages-dead", "heap", "the death of a process that allocates and frees runs of pages", |explorer| {
+        explore("heap-pages", explorer, ALL, 200)
+    }),
+    case("kv-leaf-dead", "kv", "the death of a process that changes pairs of one leaf", |explorer| {
+        explore("kv-one-leaf", explorer, 100, 100)
     }),
     case("heap-growth-dead", "heap", "the death of a process whose heap takes more clusters", |explorer| {
         explore("heap-growth", explorer, 40, 60)
     }),
     case("hkv-splits-dead", "hkv", "the death of a process that splits nodes of a tree", |explorer| {
-        explore("hkv-tree-splits", explorer, 40, 60)
+        explore("hkv-tree-splits", explorer, ALL, 120)
     }),
     case("mnemosyne-regions-dead", "mnemosyne", "the death of a process that maps and unmaps regions", |explorer| {
         explore("mnemosyne-regions", explorer, 40, 60)
     }),
     case("store-cold-dead", "store", "the death of a process whose object has cold clusters", |explorer| {
-        explore("store-cold", explorer, ALL, 60)
+        explore("store-cold", explorer, ALL, 200)
+    }),
+    case("store-limit-dead", "store", "the death of a process that limits the memory of an object", |explorer| {
+        explore("store-cold-limit", explorer, 60, 60)
     }),
     case("store-trim-dead", "store", "the death of a process that trims an object", |explorer| {
         explore("store-trim", explorer, ALL, 60)

@@ -1,8 +1,9 @@
 //! Cases of the heap: atomic allocation and free into destination words, small, medium and large.
 
 use crate::{Case, TOTAL};
-use everbyte_heap::Heap;
+use everbyte_heap::{Heap, layout};
 use everbyte_media::Media;
+use everbyte_media::sealed::unseal_for;
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen};
 use everbyte_store::{CLUSTER, Engine, FindingKind, FormatOptions, ObjectOptions, Store};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,6 +53,41 @@ pub(crate) const CASES: &[Case] = &[
             let ops = [Do::Free(3), Do::Alloc(0, 1 << 20), Do::Alloc(1, 70_000), Do::Set(2, 700, 9), Do::Free(0)];
             explore(explorer, &[Do::Alloc(3, 3 << 20)], &ops)
         },
+    },
+    Case {
+        name: "heap-kinds",
+        crate_name: "heap",
+        about: "clusters that were runs of small blocks become pages, and a run again: bits and kinds agree",
+        total: 1500,
+        program: kinds,
+    },
+    Case {
+        name: "heap-kinds-dead",
+        crate_name: "heap",
+        about: "the death of a process that turns runs into pages: its kinds last as long as blocks of a later process",
+        total: 40,
+        program: |explorer| kinds(crate::deaths::starts(explorer, u64::MAX, 200)),
+    },
+    Case {
+        name: "heap-growth-stale",
+        crate_name: "heap",
+        about: "the heap grows where an interrupted growth has written: its records and tables begin as zeros",
+        total: 600,
+        program: |explorer| grow_again(explorer, &[]),
+    },
+    Case {
+        name: "heap-growth-stale-dead",
+        crate_name: "heap",
+        about: "the death of a process that grows a heap where a growth was interrupted before",
+        total: 40,
+        program: |explorer| grow_again(crate::deaths::starts(explorer, u64::MAX, 200), &[]),
+    },
+    Case {
+        name: "heap-zones-stale",
+        crate_name: "heap",
+        about: "the same where the growth needs a further table",
+        total: 100,
+        program: |explorer| grow_again(explorer, &[Do::Alloc(3, 7_800_000)]),
     },
 ];
 
@@ -114,11 +150,43 @@ fn open(media: &Media) -> Result<(Store, Heap), String> {
 }
 
 fn explore(explorer: Explorer, before: &[Do], ops: &[Do]) -> Result<Report, Box<Failure>> {
+    explore_on(explorer, &image(before), before, ops)
+}
+
+/// Three clusters are runs without blocks.
+fn kinds(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let runs = [Do::Set(0, 64, 7), Do::Set(1, 128, 7), Do::Set(2, 256, 7), Do::Free(0), Do::Free(1), Do::Free(2)];
+    explore(explorer, &runs, &[Do::Alloc(3, 60_000), Do::Set(0, 64, 7), Do::Free(3)])
+}
+
+/// Allocations for which the heap grows into clusters and records that are no zeros (HEAP-2).
+fn grow_again(explorer: Explorer, before: &[Do]) -> Result<Report, Box<Failure>> {
+    let stale = image(before).then(|media| {
+        let (store, heap) = open(&media).expect("a whole heap");
+        let object = heap.object().clone();
+        let prime = object.prime().get();
+        let first = unseal_for(layout::END, media.load(prime + layout::END)).expect("a whole heap");
+        let end = prime + u64::from(first) * CLUSTER;
+        object.grow(9 * CLUSTER).expect("room in the span");
+        let garbage = |at: u64, len: u64| {
+            media.write(at, &vec![0xa5; len as usize]);
+            media.flush(at, len);
+        };
+        garbage(end, object.backed().get() - end);
+        let clusters = u64::from(first)..((object.backed().get() - prime) / CLUSTER).min(layout::ZONE_CLUSTERS);
+        clusters.for_each(|cluster| garbage(prime + layout::FIRST_TABLE + cluster * layout::RECORD, layout::RECORD));
+        drop((heap, object));
+        store.close().expect("sim barriers do not fail");
+    });
+    explore_on(explorer, &stale, before, &[Do::Alloc(0, 900_000), Do::Alloc(1, 64)])
+}
+
+fn explore_on(explorer: Explorer, image: &Image, before: &[Do], ops: &[Do]) -> Result<Report, Box<Failure>> {
     let mut initial = Held::new();
     before.iter().for_each(|op| op.change(&mut initial));
     let all = [before, ops].concat();
     explorer.explore_twin(
-        &image(before),
+        image,
         &initial,
         Order::InOrder,
         |media, twin| {

@@ -51,6 +51,20 @@ pub(crate) const CASES: &[Case] = &[
         total: 2500,
         program: dead_after_restart,
     },
+    Case {
+        name: "kv-voids-full",
+        crate_name: "kv",
+        about: "the list of versions that crashes cut short is full when the tree is opened: it begins anew",
+        total: 400,
+        program: voids,
+    },
+    Case {
+        name: "kv-voids-dead",
+        crate_name: "kv",
+        about: "the death of a process that begins the list anew",
+        total: 40,
+        program: |explorer| voids(crate::deaths::starts(explorer, u64::MAX, 100)),
+    },
 ];
 
 fn put(twin: &Twin<'_, Pairs>, kv: &Kv, key: &[u8], value: &[u8]) {
@@ -66,6 +80,25 @@ fn filled(pairs: Pairs) -> (Image, Pairs) {
         pairs.iter().for_each(|(key, value)| kv.put(key, value).expect("room"));
     });
     (image, pairs)
+}
+
+fn voids(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let pairs = Pairs::from([(vec![1], value(u8::MAX, 8))]);
+    let image = image(0).then(|media| {
+        // The first opening finds a closed tree, each of 256 later ones lists one version more.
+        for number in std::iter::once(0).chain(0..=u8::MAX) {
+            let kv = open(&media).expect("a whole store");
+            kv.put(&[1], &value(number, 8)).expect("room");
+            std::mem::forget(kv);
+        }
+    });
+    explorer.explore_twin(
+        &image,
+        &pairs,
+        Order::InOrder,
+        |media, twin| put(twin, &open(&media).expect("a whole store"), &[2], &value(2, 8)),
+        |media, seen| observe(&media, seen),
+    )
 }
 
 fn shared_prefixes(explorer: Explorer) -> Result<Report, Box<Failure>> {

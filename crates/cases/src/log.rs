@@ -4,7 +4,7 @@
 use crate::{Case, TOTAL};
 use everbyte_log::{Form, Full, Journal, Outcome, WordLog};
 use everbyte_media::Media;
-use everbyte_sim::{Explorer, Failure, Image, Order, Report};
+use everbyte_sim::{Explorer, Failure, Image, Oracle, Order, Report};
 use std::ops::Range;
 
 pub(crate) const CASES: &[Case] = &[
@@ -49,6 +49,13 @@ pub(crate) const CASES: &[Case] = &[
         about: "the word log with a tail word: appended records come back whole and in order, truncated ones do not",
         total: TOTAL,
         program: |explorer| ring(explorer, Form::Base),
+    },
+    Case {
+        name: "log-ring-renew",
+        crate_name: "log",
+        about: "a word log is made where an older one of the same salt was: it is empty",
+        total: 200,
+        program: renew,
     },
 ];
 
@@ -229,6 +236,39 @@ fn record(number: u64) -> Vec<u64> {
     (0..1 + number * 7 % 9).map(|word| number << 32 | word | 1 << 63).collect()
 }
 
+fn number_of(record: &[u64]) -> u64 {
+    record[0] << 1 >> 33
+}
+
+fn renew(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let format = |media: &Media| WordLog::format(media, RING, Form::Torn, 0x5eed).expect("a log fits");
+    let recover = |media: &Media, records: &mut Vec<Vec<u64>>| {
+        WordLog::recover(media, RING, Full::Error, |record| records.push(record.to_vec())).map(|found| found.log)
+    };
+    let image = Image::build(LEN, |media| {
+        format(&media);
+        let mut log = recover(&media, &mut Vec::new()).expect("a fresh log");
+        log.producer.append(&record(1)).expect("room in the ring");
+        log.producer.barrier().expect("sim barriers do not fail");
+    });
+    let program = |media: Media, oracle: &Oracle| {
+        oracle.step("format", || {
+            format(&media);
+            media.barrier().expect("sim barriers do not fail");
+        });
+    };
+    explorer.explore(&image, program, |media, seen| {
+        let mut records = Vec::new();
+        let found = recover(&media, &mut records);
+        match found {
+            _ if seen.acked_count() == 0 => Ok(()),
+            Err(error) => Err(error.to_string()),
+            Ok(_) if records.is_empty() => Ok(()),
+            Ok(_) => Err(format!("a new log has the records {records:?}")),
+        }
+    })
+}
+
 /// Appends records of one to nine words, consumes and truncates some, laps the ring twice.
 fn ring(explorer: Explorer, form: Form) -> Result<Report, Box<Failure>> {
     let image = Image::build(LEN, |media| WordLog::format(&media, RING, form, 0x5eed).expect("a log fits"));
@@ -243,18 +283,26 @@ fn ring(explorer: Explorer, form: Form) -> Result<Report, Box<Failure>> {
             let mut flying = Vec::new();
             let left = twin.model();
             if !left.is_empty() {
+                // Lasts only if what was left lasts, too.
+                let more = record(number_of(&left[left.len() - 1]) + 1);
+                let appended = more.clone();
+                let append = move |records: &mut Vec<Vec<u64>>| records.push(appended.clone());
+                twin.step("append behind what was left", append, || {
+                    producer.append(&more).expect("room in the ring");
+                    producer.barrier().expect("sim barriers do not fail");
+                });
                 twin.step(
                     "truncate what was left",
                     |records: &mut Vec<Vec<u64>>| records.clear(),
                     || {
                         let mut words = Vec::new();
-                        let end = left.iter().map(|_| consumer.next(&mut words).expect("a whole record")).last();
+                        let end = (0..=left.len()).map(|_| consumer.next(&mut words).expect("a whole record")).last();
                         consumer.truncate(end.flatten().expect("as many records as were found"));
                         media.barrier().expect("sim barriers do not fail");
                     },
                 );
             }
-            let first = left.last().map_or(0, |record| ((record[0] << 1 >> 33) + 1).next_multiple_of(2));
+            let first = left.last().map_or(0, |record| (number_of(record) + 2).next_multiple_of(2));
             for number in first..first + 10 {
                 let record = record(number);
                 let kept = record.clone();
@@ -287,7 +335,7 @@ fn ring(explorer: Explorer, form: Form) -> Result<Report, Box<Failure>> {
             seen.recovered();
             // The ring is usable again: a record appended now is the last one of the next recovery,
             // also where it takes exactly the place of one that was torn.
-            let next = records.last().map_or(0, |record| (record[0] << 1 >> 33) + 1);
+            let next = records.last().map_or(0, |record| number_of(record) + 1);
             let added = vec![5; record(next).len()];
             log.producer.append(&added).map_err(|error| error.to_string())?;
             log.producer.barrier().map_err(|error| error.to_string())?;

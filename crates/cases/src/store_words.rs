@@ -57,6 +57,20 @@ pub(crate) const CASES: &[Case] = &[
         program: close,
     },
     Case {
+        name: "store-close-flushed",
+        crate_name: "store",
+        about: "a word is flushed and its store closed: a store that counts as closed has the word",
+        total: 400,
+        program: close_flushed,
+    },
+    Case {
+        name: "store-hole-dead",
+        crate_name: "store",
+        about: "the death of a process that backs a cluster again: what a later one writes there lasts",
+        total: 40,
+        program: |explorer| back(crate::deaths::starts(explorer, u64::MAX, 100)),
+    },
+    Case {
         name: "store-repair",
         crate_name: "store",
         about: "clusters without an owner are given back: all or some of them, and the clusters of objects stay",
@@ -256,6 +270,49 @@ fn close(explorer: Explorer) -> Result<Report, Box<Failure>> {
         store.close().expect("sim barriers do not fail");
         let again = Store::attach(store.media().clone()).expect("a whole store");
         assert!(again.recovery().clean && again.generation() == opened + 1);
+    })
+}
+
+fn close_flushed(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let word_at = |store: &Store| store.object("old").map(|object| object.prime().get() + WORD);
+    let image = with_object().0;
+    let opened = Store::attach(image.media()).expect("a whole store").generation();
+    let program = |media: Media, _: &Oracle| {
+        let store = Store::attach(media).expect("a whole store");
+        put(store.media(), word_at(&store).expect("it stays"), 7);
+        store.close().expect("sim barriers do not fail");
+    };
+    explorer.explore(&image, program, |media, seen| {
+        let store = Store::attach(media).map_err(|error| error.to_string())?;
+        seen.recovered();
+        let word = store.media().load(word_at(&store).map_err(|error| error.to_string())?);
+        let was_closed = store.recovery().clean && store.generation() > opened;
+        if was_closed && word != 7 { Err(format!("the store was closed, and the word is {word}")) } else { Ok(()) }
+    })
+}
+
+/// A process that finds the cluster backed writes to it at once.
+fn back(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let (image, mut model) = with_object();
+    let image = image.then(|media| {
+        let store = Store::attach(media).expect("a whole store");
+        let object = store.object("old").expect("it stays");
+        object.release(second(&object)).expect("it is backed");
+        drop(object);
+        store.close().expect("sim barriers do not fail");
+    });
+    word(1, None)(&mut model);
+    explore(explorer, (image, model), |store, twin| {
+        let object = store.object("old").expect("it stays");
+        let found = twin.model()["old"].clusters[1];
+        if found.is_none() {
+            twin.step("back", word(1, Some(0)), || object.back(second(&object)).expect("room on the media"));
+        }
+        let value = if found == Some(8) { 9 } else { 8 };
+        twin.step("write", word(1, Some(value)), || {
+            put(store.media(), second(&object).start + WORD, value);
+            settle(store);
+        });
     })
 }
 
