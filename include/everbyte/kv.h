@@ -157,6 +157,20 @@ int eb_kv_version_restore(eb_kv kv, const char *name);
 /* Calls `each` with the name of every version that has one. */
 int eb_kv_versions(eb_kv kv, eb_kv_each each, void *context);
 
+/* The figures of one eb_kv_compact: the entries that it has looked at, the leaves that it has
+ * replaced and the full ones in their place, the bytes of the tree's blocks before and after, and
+ * those that went back to the file system. */
+typedef struct eb_kv_compacted {
+    uint64_t entries, replaced, written, before, after, trimmed;
+} eb_kv_compacted;
+
+/* Gives back all space that the tables do not need: dead entries, room in leaves, clusters of the
+ * store. Other threads read and write meanwhile; views and versions with names keep what they see,
+ * and their space. Stores the figures to `done` (may be NULL). It is a series of commits, each
+ * settled: after a failure those done until then stay, and change no entry.
+ * Fails with ENOSPC, EUCLEAN, EBUSY if this thread has a batch. */
+int eb_kv_compact(eb_kv kv, eb_kv_compacted *done);
+
 #ifdef __cplusplus
 }
 #endif

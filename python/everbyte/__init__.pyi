@@ -108,6 +108,10 @@ class Table:
     def restore_version(self, name: str) -> None:
         """Brings all tables back to the version of this name."""
     def remove_version(self, name: str) -> None: ...
+    def compact(self) -> dict[str, int]:
+        """Gives back all space that the tables do not need, while other threads read and write. Views
+        and versions with names keep their space. Returns figures: `entries` looked at, leaves
+        `replaced` and `written`, bytes `before` and `after`, bytes `trimmed` from the file."""
     def close(self) -> None: ...
     def __enter__(self) -> Table: ...
     def __exit__(

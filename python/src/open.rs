@@ -9,6 +9,7 @@ use everbyte_store as store;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread::{self, ThreadId};
@@ -254,6 +255,20 @@ impl Table {
         require_free(&self.holder)?;
         let kv = self.main()?;
         py.detach(|| kv.remove_version(name)).map_err(of)
+    }
+
+    fn compact(&self, py: Python<'_>) -> PyResult<BTreeMap<&'static str, u64>> {
+        require_free(&self.holder)?;
+        let kv = self.main()?;
+        let done = py.detach(|| kv.compact(&mut |_| {})).map_err(of)?;
+        Ok(BTreeMap::from([
+            ("entries", done.entries),
+            ("replaced", done.replaced),
+            ("written", done.written),
+            ("before", done.before),
+            ("after", done.after),
+            ("trimmed", done.trimmed),
+        ]))
     }
 
     fn close(&self) {

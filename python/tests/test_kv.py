@@ -164,6 +164,22 @@ class Transactions(Case):
 
 
 class Days(Case):
+    def test_a_compaction_gives_space_back_and_changes_no_entry(self):
+        with self.kv.transaction() as tx:
+            tx.load((b"%06d" % n, b"value") for n in range(3000))
+            for n in range(3000):
+                if n % 3:
+                    tx.delete(b"%06d" % n)
+            with self.assertRaises(everbyte.BusyError):
+                self.kv.compact()
+        before = dict(self.kv.items())
+        done = self.kv.compact()
+        self.assertTrue(0 < done["written"] < done["replaced"] and done["after"] < done["before"], done)
+        self.assertEqual(dict(self.kv.items()), before)
+        self.assertEqual(self.kv.compact()["replaced"], 0)
+        with self.assertRaises(ValueError):
+            self.kv.table("stock").compact()
+
     def test_versions_with_names(self):
         self.kv[b"a"] = b"old"
         self.kv.name_version("monday")

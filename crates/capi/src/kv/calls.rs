@@ -1,4 +1,4 @@
-//! Calls of `kv.h` on stores, tables, views, cursors and versions.
+//! Calls of `kv.h` on stores, tables, views, cursors and versions, and compaction.
 //!
 //! Safety, for all of them: as said in `kv/mod.rs`.
 
@@ -6,7 +6,7 @@ use super::handles::{self, Held, Open, bad};
 use super::{absent, batches, border, bytes, done, fault, give, handle, name, null, store};
 use crate::fault::{Fault, Result, answer};
 use crate::process::Process;
-use everbyte_kv::{Kv, Range};
+use everbyte_kv::{Compacted, Kv, Range};
 use parking_lot::Mutex;
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::ops::Bound;
@@ -361,5 +361,29 @@ pub(crate) unsafe extern "C" fn eb_kv_versions(kv: u64, each: Option<Each>, cont
         let versions = handles::kv(kv)?.versions().map_err(fault)?;
         // SAFETY: the caller's promise.
         unsafe { each_name(versions.into_iter().map(|version| version.name).collect(), each, context) }
+    })
+}
+
+/// `eb_kv_compacted` of `kv.h`.
+#[repr(C)]
+pub(crate) struct KvCompacted {
+    entries: u64,
+    replaced: u64,
+    written: u64,
+    before: u64,
+    after: u64,
+    trimmed: u64,
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn eb_kv_compact(kv: u64, figures: *mut KvCompacted) -> c_int {
+    done(|| {
+        let Compacted { entries, replaced, written, before, after, trimmed } =
+            handles::kv(kv)?.compact(&mut |_| {}).map_err(fault)?;
+        // SAFETY: the caller's promise.
+        unsafe { store(figures, KvCompacted { entries, replaced, written, before, after, trimmed }) };
+        Ok(())
     })
 }

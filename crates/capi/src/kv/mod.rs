@@ -1,7 +1,7 @@
 //! `kv.h`: the ordered key-value store. The header states the promises of each call.
 //!
 //! * `handles`: the numbers that stand for open things.
-//! * `calls`: stores, tables, views and cursors, versions.
+//! * `calls`: stores, tables, views and cursors, versions, compaction.
 //! * `batches`: batches of a thread.
 //!
 //! Invariant CKV-1: no panic leaves a call; one is a failure with EIO.

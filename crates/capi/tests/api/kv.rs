@@ -6,7 +6,7 @@ use everbyte_media::Options;
 use everbyte_store::Store;
 use std::process::Command;
 
-pub(crate) const PARTS: [&str; 4] = ["calls", "batches", "loads", "hostile"];
+pub(crate) const PARTS: [&str; 5] = ["calls", "batches", "loads", "compacts", "hostile"];
 
 #[test]
 fn every_call_on_key_value_stores_does_what_the_header_says() {

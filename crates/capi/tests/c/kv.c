@@ -138,6 +138,31 @@ static void loads(void) {
     MUST(kv && eb_kv_count(kv, &count) && count == 2000);
 }
 
+/* Thinned-out leaves become full ones, of which the next compaction replaces none. */
+static void compacts(void) {
+    eb_kv kv = eb_kv_open("thin", EB_KV_CREATE);
+    eb_kv_batch batch = eb_kv_begin(kv);
+    struct source all = {0, 3000, 1, batch, kv};
+    eb_kv_compacted done = {0}, again = {0};
+    FAILS(eb_kv_compact(kv, &done), EBUSY);
+    MUST(eb_kv_batch_load(batch, 0, numbers, &all, NULL));
+    for (int number = 0; number < 3000; number++) {
+        char key[16];
+        snprintf(key, sizeof key, "%06d", number);
+        if (number % 3) MUST(eb_kv_batch_delete(batch, 0, key, 6));
+    }
+    MUST(eb_kv_commit(batch));
+    eb_kv_view view = eb_kv_snapshot(kv);
+    FAILS(eb_kv_compact(view, &done), EBADF);
+    FAILS(eb_kv_compact(0, NULL), EBADF);
+    MUST(eb_kv_close(view) && eb_kv_compact(kv, &done));
+    MUST(done.entries >= 1000 && done.written > 0 && done.written < done.replaced && done.after < done.before);
+    MUST(eb_kv_compact(kv, &again) && again.entries == 1000 && !again.replaced && !again.written);
+    MUST(again.before == done.after && again.after == done.after && eb_kv_compact(kv, NULL));
+    uint64_t count = 0;
+    MUST(eb_kv_count(kv, &count) && count == 1000 && is(kv, "002997", "97"));
+}
+
 static eb_kv_batch shared;
 
 static void *elsewhere(void *kv) {
@@ -279,6 +304,7 @@ int main(int argc, char **argv) {
     const char *part = argc > 1 ? argv[1] : "";
     if (!strcmp(part, "calls")) calls();
     else if (!strcmp(part, "loads")) loads();
+    else if (!strcmp(part, "compacts")) compacts();
     else if (!strcmp(part, "batches")) batches();
     else if (!strcmp(part, "hostile")) hostile();
     else return 2;
