@@ -350,6 +350,20 @@ mod tests {
         }
     }
 
+    /// Registers of one value take one byte for each four of them, in whatever order they get it.
+    #[test]
+    fn neighbours_of_one_value_share_runs() {
+        for order in [[0, 1, 2, 3, 4, 5, 6, 7], [7, 6, 5, 4, 3, 2, 1, 0], [0, 2, 1, 3, 4, 6, 5, 7]] {
+            let mut estimate = Estimate::default();
+            order.into_iter().for_each(|index| assert_eq!(estimate.raise(index, 3), Ok(true)));
+            let mut runs = Vec::new();
+            Run::values(&mut runs, 3, VALUES_MAX);
+            Run::values(&mut runs, 3, VALUES_MAX);
+            Run::zeros(&mut runs, REGISTERS - 8);
+            assert_eq!(estimate.bytes()[HEADER..], runs, "{order:?}");
+        }
+    }
+
     #[test]
     fn counts_are_near() {
         let mut estimate = Estimate::default();

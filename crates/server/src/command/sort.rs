@@ -68,14 +68,14 @@ impl<'a> Words<'a> {
                 _ if is_word(option, "by") => {
                     let pattern = rest.next().ok_or(SYNTAX)?;
                     if pattern.contains(&b'*') && !reads_all_keys(call) {
-                        return Err(Fail::text("ERR BY option of SORT denied due to insufficient ACL permissions"));
+                        return Err(Fail::text("ERR BY option of SORT denied due to insufficient ACL permissions."));
                     }
                     words.by = Some(pattern);
                 }
                 _ if is_word(option, "get") => {
                     let pattern = rest.next().ok_or(SYNTAX)?;
                     if !reads_all_keys(call) {
-                        return Err(Fail::text("ERR GET option of SORT denied due to insufficient ACL permissions"));
+                        return Err(Fail::text("ERR GET option of SORT denied due to insufficient ACL permissions."));
                     }
                     words.get.push(pattern);
                 }

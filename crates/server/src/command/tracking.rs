@@ -9,6 +9,7 @@ use crate::resp::number::parse_integer;
 use crate::resp::parse::Args;
 use crate::server_state::ServerState;
 use crate::tracking::{EACH_PREFIX, Tracker, TrackingMode};
+use std::collections::BTreeSet;
 
 /// Notes the keys that a client has read by a request, if it keeps copies.
 pub(crate) fn remember(client: &Client, shared: &mut ServerState, row: usize, args: &Args<'_>) {
@@ -46,8 +47,9 @@ pub(super) fn end(client: &mut Client, shared: &mut ServerState) {
     }
 }
 
-fn options(call: &Call<'_, '_>) -> Result<TrackingMode, Fail> {
-    let mut mode = TrackingMode::default();
+/// The mode that a request asks for, and its prefixes in their order.
+fn options<'c>(call: &Call<'c, '_>) -> Result<(TrackingMode, Vec<&'c [u8]>), Fail> {
+    let (mut mode, mut prefixes) = (TrackingMode::default(), Vec::new());
     let mut words = call.args.from(3);
     while let Some(word) = words.next() {
         match word {
@@ -68,13 +70,12 @@ fn options(call: &Call<'_, '_>) -> Result<TrackingMode, Fail> {
                     found.ok_or(Fail::text("ERR The client ID you want redirect to does not exist"))?;
                 mode.redirect = Some(Tracker { client, slot });
             }
-            _ if is_word(word, "prefix") && words.len() > 0 => {
-                mode.prefixes.insert(words.next().unwrap_or_default().to_vec());
-            }
+            _ if is_word(word, "prefix") && words.len() > 0 => prefixes.extend(words.next()),
             _ => return Err(SYNTAX),
         }
     }
-    Ok(mode)
+    mode.prefixes.extend(prefixes.iter().map(|prefix| prefix.to_vec()));
+    Ok((mode, prefixes))
 }
 
 /// Whether one of two prefixes begins with the other.
@@ -82,28 +83,45 @@ fn overlap(one: &[u8], other: &[u8]) -> bool {
     one.starts_with(other) || other.starts_with(one)
 }
 
-fn collision(call: &Call<'_, '_>, old: Option<&TrackingMode>) -> Outcome {
-    let words: Vec<&[u8]> = call.args.from(3).collect();
-    let behind = words.iter().skip(1).zip(&words).filter(|(_, word)| is_word(word, "prefix"));
-    let prefixes: Vec<&[u8]> = behind.map(|(prefix, _)| *prefix).collect();
-    for (index, prefix) in prefixes.iter().enumerate() {
-        let known = old.and_then(|old| old.prefixes.iter().find(|known| overlap(known, prefix)));
-        let same = prefixes[index + 1..].iter().find(|other| overlap(prefix, other));
-        let (kind, other): (&[u8], &[u8]) = match (known, same) {
-            (Some(known), _) => (b"an existing prefix '", known),
-            (None, Some(other)) => (b"another provided prefix '", other),
-            (None, None) => continue,
-        };
-        let end: &[u8] = b"'. Prefixes for a single client must not overlap.";
-        return Err(Fail::made([b"ERR Prefix '", *prefix, b"' overlaps with ", kind, other, end].concat()));
+/// The index of the first prefix that overlaps with a known one or with another one. In order, the
+/// strings that begin with a string follow it, so the prefixes of each are on a stack.
+fn first_overlap(prefixes: &[&[u8]], known: &BTreeSet<Vec<u8>>) -> Option<usize> {
+    let given = prefixes.iter().enumerate().map(|(index, prefix)| (*prefix, Some(index)));
+    let mut all: Vec<_> = given.chain(known.iter().map(|known| (&known[..], None))).collect();
+    all.sort_unstable();
+    // Each with the first of the given ones up to it.
+    let mut stack: Vec<(&[u8], Option<usize>)> = Vec::new();
+    let mut found: Option<usize> = None;
+    for (prefix, index) in all {
+        stack.truncate(stack.iter().rposition(|(under, _)| prefix.starts_with(under)).map_or(0, |last| last + 1));
+        let under = stack.last().map(|(_, first)| *first);
+        let first = under.flatten().into_iter().chain(index).min();
+        if under.is_some() {
+            found = found.into_iter().chain(first).min();
+        }
+        stack.push((prefix, first));
     }
-    Ok(())
+    found
+}
+
+/// The error names the overlap that a comparison of each prefix in its order would find first.
+fn collision(prefixes: &[&[u8]], known: &BTreeSet<Vec<u8>>) -> Outcome {
+    let Some(index) = first_overlap(prefixes, known) else { return Ok(()) };
+    let prefix = prefixes[index];
+    let known = known.iter().find(|known| overlap(known, prefix));
+    let same = || prefixes[index + 1..].iter().find(|other| overlap(prefix, other));
+    let (kind, other): (&[u8], &[u8]) = match known {
+        Some(known) => (b"an existing prefix '", known),
+        None => (b"another provided prefix '", same().unwrap_or(&prefix)),
+    };
+    let end: &[u8] = b"'. Prefixes for a single client must not overlap.";
+    Err(Fail::made([b"ERR Prefix '", prefix, b"' overlaps with ", kind, other, end].concat()))
 }
 
 /// `CLIENT TRACKING ON | OFF [REDIRECT client] [PREFIX prefix ...] [BCAST] [OPTIN] [OPTOUT]
 /// [NOLOOP]`
 pub(super) fn tracking(call: &mut Call<'_, '_>) -> Outcome {
-    let mut mode = options(call)?;
+    let (mut mode, prefixes) = options(call)?;
     let word = call.args.get(2);
     if is_word(word, "off") {
         call.client.switching |= call.client.tracking.is_some();
@@ -133,7 +151,8 @@ pub(super) fn tracking(call: &mut Call<'_, '_>) -> Outcome {
         return Err(Fail::made(format!("ERR {refusal}")));
     }
     if mode.broadcast {
-        collision(call, old)?;
+        let none = BTreeSet::new();
+        collision(&prefixes, old.map_or(&none, |old| &old.prefixes))?;
         if mode.prefixes.is_empty() {
             mode.prefixes.insert(Vec::new());
         }
@@ -212,4 +231,60 @@ pub(super) fn info(call: &mut Call<'_, '_>) -> Outcome {
     call.out.array(mode.prefixes.len());
     mode.prefixes.iter().for_each(|prefix| call.out.bulk(prefix));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(prefixes: &[&[u8]], known: &BTreeSet<Vec<u8>>) -> Option<Vec<u8>> {
+        collision(prefixes, known).err().map(|fail| fail.reply().into_owned())
+    }
+
+    /// Each prefix in its order is compared with the known ones, then with those behind it.
+    fn by_pairs<'p>(prefixes: &'p [&[u8]], known: &'p BTreeSet<Vec<u8>>) -> Option<(usize, &'p [u8])> {
+        prefixes.iter().enumerate().find_map(|(index, prefix)| {
+            let behind = prefixes[index + 1..].iter().copied();
+            let mut others = known.iter().map(Vec::as_slice).chain(behind);
+            others.find(|other| overlap(prefix, other)).map(|other| (index, other))
+        })
+    }
+
+    #[test]
+    fn the_overlap_of_prefixes_is_that_of_a_comparison_by_pairs() {
+        let (mut state, mut overlaps) = (7u64, 0);
+        let mut random = |end: u64| {
+            state = state.wrapping_mul(0xd129_0212_a0b6_37b5).rotate_left(29) ^ 0x5851_f42d_4c95_7f2d;
+            (state >> 17) % end
+        };
+        for _ in 0..3000 {
+            let mut word = || Vec::from_iter((0..random(6)).map(|_| b"abc"[random(3) as usize]));
+            let given: Vec<_> = (0..4).map(|_| [word(), word()].concat()).collect();
+            let known: BTreeSet<_> = (0..3).map(|_| [word(), word(), word()].concat()).collect();
+            let prefixes: Vec<&[u8]> = given.iter().map(Vec::as_slice).collect();
+            let expected = by_pairs(&prefixes, &known);
+            assert_eq!(first_overlap(&prefixes, &known), expected.map(|(index, _)| index), "{given:?} {known:?}");
+            let text = said(&prefixes, &known);
+            assert_eq!(text.is_some(), expected.is_some());
+            if let (Some(text), Some((index, other))) = (text, expected) {
+                let [prefix, other] = [prefixes[index], other].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+                let text = String::from_utf8_lossy(&text).into_owned();
+                assert!(text.starts_with(&format!("ERR Prefix '{prefix}' overlaps with ")), "{text}");
+                assert!(text.contains(&format!(" prefix '{other}'. ")), "{text} {other}");
+                overlaps += 1;
+            }
+        }
+        assert!((500..2500).contains(&overlaps), "{overlaps}");
+    }
+
+    /// Pairs would be ten thousand million.
+    #[test]
+    fn very_many_prefixes_are_compared_in_their_order() {
+        let mut words: Vec<String> =
+            (0..100_000u32).map(|number| format!("{:08x}:", number.wrapping_mul(40503))).collect();
+        words.push("last:".into());
+        let prefixes: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
+        assert_eq!(first_overlap(&prefixes, &BTreeSet::new()), None);
+        assert_eq!(first_overlap(&prefixes, &BTreeSet::from([b"last:k".to_vec()])), Some(100_000));
+    }
 }

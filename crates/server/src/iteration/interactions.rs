@@ -2,10 +2,12 @@
 //! and pauses of clients, expired keys, and what is taken back. `rights` has key rights by the
 //! words of requests, `replies` the output limit, `words` option words and numbers at their bounds,
 //! `lost` the replies of iterations that are taken back, `pauses` pauses of several reasons, and
-//! `times` deadlines and times of deliveries, `settings` CONFIG REWRITE and CLIENT REPLY.
+//! `times` deadlines and times of deliveries, `settings` CONFIG REWRITE and CLIENT REPLY, `limits`
+//! idle time and what waits for a client.
 
 mod data_bound;
 mod durability;
+mod limits;
 mod lost;
 mod pauses;
 mod pending;

@@ -58,7 +58,9 @@ fn a_script_that_is_ended_has_published_nothing() {
     let endless = "EVAL \"redis.call('PUBLISH','c','late') while true do end\" 0";
     for lines in [&[endless][..], &["MULTI", endless, "EXEC"]] {
         assert_eq!(heard(lines), "", "{lines:?}");
-        assert_ne!(museum::with("server-push-of-refused", || heard(lines)), "", "the seeded bug is seen");
+        // On a busy machine its time may be over before it publishes.
+        let is_seen = |_| museum::with("server-push-of-refused", || !heard(lines).is_empty());
+        assert!((0..100).any(is_seen), "the seeded bug is seen");
     }
     let found = heard(&["MULTI", "PUBLISH c before", endless, "PUBLISH c behind", "EXEC"]);
     let messages: Vec<&str> = found.lines().filter(|line| ["before", "late", "behind"].contains(line)).collect();

@@ -3,7 +3,6 @@
 
 mod link;
 
-use super::Replication;
 use super::feed::{self, Feed, Start};
 use super::frame::{Frame, Item, Plan};
 use super::kept::KeptVersions;
@@ -11,6 +10,7 @@ use super::link::{Assembly, Patch, find_frame};
 use super::position::{History, Position, Relation, ReplicaOrigin, RunId};
 use super::recent::Recent;
 use super::transfer::Walk;
+use super::{Failover, Replication};
 use crate::error::Error;
 use crate::keyspace::{ReplicatedTables, Tables};
 use everbyte_kv::Kv;
@@ -346,6 +346,59 @@ fn the_list_is_free_while_a_name_waits_for_the_writer() {
     primary.kv.settle(commit).unwrap();
     assert!(naming.join().unwrap());
     asking.join().unwrap();
+}
+
+/// A server that is promoted keeps its keys under the last position of its primary, and not under
+/// an earlier one with the same keys.
+#[test]
+fn the_same_keys_are_kept_under_each_position_that_is_asked_for() {
+    let primary = Primary::new();
+    write(&primary.kv, 1);
+    let kept = [5, 6].map(|version| {
+        let position = Position { run: RunId([9; 20]), version };
+        let origin = ReplicaOrigin::At(position);
+        let mut batch = primary.kv.batch();
+        let local = primary.tables.local().unwrap();
+        batch.table(local).unwrap().put(super::ORIGIN, &origin.bytes()).unwrap();
+        let commit = batch.commit().unwrap();
+        primary.recent.add(commit.version().get(), Vec::new());
+        primary.kv.settle(commit).unwrap();
+        let held = primary.kept.newest(Duration::MAX, Some(&origin)).unwrap().unwrap();
+        let found = primary.kept.find(&position, &primary.history);
+        assert!(matches!(found, super::kept::Found::At(found) if Arc::ptr_eq(&found, &held)), "position {version}");
+        held
+    });
+    // A feed takes any of them.
+    let any = primary.kept.newest(Duration::MAX, None).unwrap().unwrap();
+    assert!(kept.iter().any(|held| Arc::ptr_eq(held, &any)));
+}
+
+/// The commit behind the version that a replica has settled may be the one that names it; behind a
+/// further one the replica lacks something, and takes over by force alone.
+#[test]
+fn a_replica_that_lacks_a_commit_takes_over_by_force_alone() {
+    let (one, other) = (Primary::new(), Primary::new());
+    write(&one.kv, 1);
+    let mut replication = Replication::new(&one.tables);
+    let (feed, thread) = other.feed(ReplicaOrigin::Own);
+    let acknowledged = one.kv.newest_version().unwrap().get();
+    let (host, seen_at) = ("127.0.0.1".to_string(), Instant::now());
+    replication.replicas.push(super::Replica {
+        client: 1,
+        slot: 0,
+        host,
+        port: 7,
+        feed,
+        thread,
+        acknowledged,
+        seen_at,
+    });
+    replication.failover = Some(Failover { to: None, force: true, deadline: None });
+    for has_all in [true, true, false, false] {
+        assert_eq!(replication.successor(false).unwrap().is_some(), has_all);
+        assert!(replication.successor(true).unwrap().is_some());
+        one.kv.put(b"and", b"more").unwrap();
+    }
 }
 
 /// The versions of replicas that do not come back are released without a next one.

@@ -99,7 +99,7 @@ fn sorting_by_other_keys_needs_rights_on_all() {
     admin.call(&["ACL", "SETUSER", "reader", "on", ">p", "+@all", "%R~*"]);
     let (mut some, mut reader) = (becomes(&us, "some"), becomes(&us, "reader"));
     for (words, option) in [(&["SORT", "a", "BY", "w_*"][..], "BY"), (&["SORT_RO", "a", "GET", "#"], "GET")] {
-        let refused = format!("ERR {option} option of SORT denied due to insufficient ACL permissions");
+        let refused = format!("ERR {option} option of SORT denied due to insufficient ACL permissions.");
         assert_eq!(some.call(words), Reply::Error(refused));
         assert!(matches!(reader.call(words), Reply::List(_)), "{words:?}");
     }

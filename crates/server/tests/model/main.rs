@@ -12,6 +12,7 @@ mod floats;
 mod acl;
 mod blocking;
 mod dumps;
+mod edges;
 mod events;
 mod evictions;
 mod geo;

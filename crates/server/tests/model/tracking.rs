@@ -237,7 +237,10 @@ fn client_commands_are_answered_byte_for_byte() {
         "CLIENT TRACKING ON BCAST PREFIX c",
         "CLIENT TRACKINGINFO",
         "CLIENT TRACKING ON BCAST PREFIX bc",
+        "CLIENT TRACKING ON BCAST PREFIX d PREFIX ee PREFIX f PREFIX e PREFIX dd",
+        "CLIENT TRACKING ON BCAST PREFIX d PREFIX cc PREFIX bb",
         "RESET",
+        "CLIENT TRACKING ON BCAST PREFIX prefix PREFIX x",
         "CLIENT TRACKINGINFO",
     ] {
         compare(&mut ours, &mut theirs, &command(&line.split(' ').collect::<Vec<_>>()), line);

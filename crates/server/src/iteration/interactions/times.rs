@@ -22,8 +22,10 @@ fn deliveries_and_consumers_have_the_times_of_redis() {
         (100, "XPENDING s g - + 10", "1-0 d :70 :1 2-0 c :100 :1 3-0 e :0 :1"),
         (100, "XPENDING s g IDLE 70 - + 10", "1-0 d :70 :1 2-0 c :100 :1"),
         (100, "XPENDING s g IDLE 71 - + 10", "2-0 c :100 :1"),
+        (100, "XAUTOCLAIM s g e 101 0", "0-0"),
+        (100, "XAUTOCLAIM s g c 100 0", "0-0 2-0 f v"),
         (200, "XREADGROUP GROUP g c STREAMS s 0", "s 2-0 f v"),
-        (200, "XPENDING s g - + 10", "1-0 d :170 :1 2-0 c :0 :2 3-0 e :100 :1"),
+        (200, "XPENDING s g - + 10", "1-0 d :170 :1 2-0 c :0 :3 3-0 e :100 :1"),
         (
             200,
             "XINFO CONSUMERS s g",
@@ -54,6 +56,19 @@ fn any_watched_key_that_expires_dooms_the_transaction() {
         turns.ask(0, &[watch, "MULTI", "PING"]);
         // Before the next sweep.
         assert_eq!(turns.at(50, &[(0, &["EXEC"])])[0], reply, "{watch}");
+    }
+}
+
+/// A client that has its element gives up no later wait at the deadline of the earlier one.
+#[test]
+fn the_deadline_of_a_wait_that_was_served_ends_no_other() {
+    let mut turns = Turns::new();
+    for (time, timeout, deadline) in [(0, "0.05", 50), (10, "0", 0), (60, "0.05", 110)] {
+        assert_eq!(turns.at(time, &[(0, &[&format!("BLPOP q {timeout}")])])[0], "");
+        if deadline != 50 {
+            assert_eq!(turns.at(109, &[])[0], "", "it waits since {time}");
+        }
+        assert_eq!(turns.at(time + 5, &[(1, &["RPUSH q e"])])[0], "*2\r\n$1\r\nq\r\n$1\r\ne\r\n");
     }
 }
 
