@@ -1,7 +1,7 @@
 //! A daemon: this test program again, which mounts the volume that its environment names.
 
 use everbyte_fs::{Volume, VolumeOptions};
-use everbyte_fuse::{Mount, MountOptions, source_of};
+use everbyte_fuse::{Mount, MountOptions};
 use everbyte_media::{BackendChoice, ErrorInfo, ErrorKind, Options};
 use everbyte_store::{CreateOptions, Store};
 use std::fs;
@@ -51,6 +51,12 @@ pub(crate) fn unmount_soon(at: &Path) {
         assert!(error.kind() == ErrorKind::Busy && attempts < 10_000, "{error}");
         thread::yield_now();
     }
+}
+
+/// Whether a volume is mounted on a directory, also by a daemon that is dead.
+fn is_mounted(at: &Path) -> bool {
+    let (table, at) = (fs::read_to_string("/proc/self/mountinfo").unwrap(), format!(" {} ", at.display()));
+    table.lines().any(|line| line.contains(&at) && line.contains(" - fuse"))
 }
 
 /// The value of [`WORDS`].
@@ -132,9 +138,10 @@ impl Mounted {
         command.args(DAEMON).env(WORDS, words(&self.store, &self.at, &self.options, backend));
         let mut daemon = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let end = Instant::now() + Duration::from_secs(30);
-        // In this order: once `statvfs` answers, a dead mount that was there is gone, so a source
-        // is that of the new mount.
-        while rustix::fs::statvfs(&self.at).is_err() || source_of(&self.at).is_none() {
+        // In this order: once `statvfs` answers, a dead mount that was there is gone; the second
+        // one is answered by the new mount, whose daemon catches signals by then.
+        let answers = || rustix::fs::statvfs(&self.at).is_ok();
+        while !(answers() && is_mounted(&self.at) && answers()) {
             assert!(daemon.try_wait().unwrap().is_none(), "the daemon has ended");
             assert!(Instant::now() < end, "the volume is not mounted");
             sleep(Duration::from_millis(2));
@@ -180,7 +187,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        if source_of(&self.at).is_some() {
+        if is_mounted(&self.at) {
             drop(everbyte_fuse::unmount(&self.at, true));
         }
         if let Some(mut daemon) = self.daemon.take() {
