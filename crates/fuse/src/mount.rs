@@ -17,7 +17,7 @@ use crate::{Error, MountOptions, MountedVolume, Result, place};
 use everbyte_fs::Volume;
 use everbyte_posix::{Files, Upkeep};
 use fuser::{Config, Session, SessionACL};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};
@@ -76,22 +76,24 @@ impl Mount {
         MountedVolume::new(self.files.clone(), self.session.notifier(), &self.path)
     }
 
-    /// Holds SIGTERM and SIGINT from now on: [`Mount::run`] unmounts as soon as it is called. For a
-    /// process that tells others of the mount first.
+    /// Holds SIGTERM, SIGINT and SIGHUP from now on: [`Mount::run`] unmounts as soon as it is
+    /// called. For a process that tells others of the mount first. A process that ignores SIGHUP,
+    /// as nohup(1) has it, still does.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn catch_signals(&mut self) -> Result<()> {
         if self.signals.is_none() {
-            let caught = Signals::new([SIGTERM, SIGINT]);
+            let hangup = Some(SIGHUP).filter(|_| !ignores_hangups());
+            let caught = Signals::new([SIGTERM, SIGINT].into_iter().chain(hangup));
             let failed = |source| Error::Io { path: self.path.clone(), action: "catch signals", source };
             self.signals = Some(caught.map_err(failed)?);
         }
         Ok(())
     }
 
-    /// Answers requests until the directory is unmounted, and closes the volume then. SIGTERM and
-    /// SIGINT unmount.
+    /// Answers requests until the directory is unmounted, and closes the volume then. SIGTERM,
+    /// SIGINT and SIGHUP unmount.
     ///
     /// # Errors
     /// [`Error::Io`]: the connection to the kernel failed; [`Error::Posix`]: closing the volume
@@ -138,6 +140,13 @@ impl Mount {
             outcome => outcome.map_err(|source| Error::Io { path: path.into(), action: "answer requests", source }),
         }
     }
+}
+
+/// Whether this process was started with SIGHUP ignored.
+fn ignores_hangups() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1)
 }
 
 /// Ends the process although programs hold files open: whatever they wrote is durable. A terminal

@@ -4,9 +4,10 @@ use everbyte_fs::{Volume, VolumeOptions};
 use everbyte_fuse::{Mount, MountOptions};
 use everbyte_media::{BackendChoice, ErrorInfo, ErrorKind, Options};
 use everbyte_store::{CreateOptions, Store};
+use rustix::process::{Pid, Signal};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -133,8 +134,12 @@ impl Mounted {
 
     /// Starts the daemon, and waits for the mount.
     pub(crate) fn mount(&mut self) {
+        self.mount_by(Command::new(std::env::current_exe().unwrap()));
+    }
+
+    /// As [`Mounted::mount`], by a command that runs this program.
+    pub(crate) fn mount_by(&mut self, mut command: Command) {
         let backend = if self.backend == BackendChoice::Shm { "shm" } else { "file" };
-        let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(DAEMON).env(WORDS, words(&self.store, &self.at, &self.options, backend));
         let mut daemon = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let end = Instant::now() + Duration::from_secs(30);
@@ -167,10 +172,19 @@ impl Mounted {
 
     /// Sends SIGTERM to the daemon; returns its exit code.
     pub(crate) fn terminate(&mut self) -> i32 {
+        self.signal(Signal::TERM).code().unwrap()
+    }
+
+    /// Sends a signal to the daemon, and waits for its end.
+    pub(crate) fn signal(&mut self, signal: Signal) -> ExitStatus {
         let mut daemon = self.daemon.take().unwrap();
-        let id = rustix::process::Pid::from_child(&daemon);
-        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
-        daemon.wait().unwrap().code().unwrap()
+        rustix::process::kill_process(Pid::from_child(&daemon), signal).unwrap();
+        daemon.wait().unwrap()
+    }
+
+    /// The number of the daemon's process.
+    pub(crate) fn daemon_id(&self) -> u32 {
+        self.daemon.as_ref().unwrap().id()
     }
 
     /// Unmounts, and waits for the daemon to close the store.
