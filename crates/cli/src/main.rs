@@ -15,6 +15,7 @@ mod failure;
 mod files;
 mod kv;
 mod mount_helper;
+mod mount_table;
 mod open;
 mod output;
 mod progress;

@@ -91,11 +91,6 @@ pub(crate) fn new_time(time: Option<TimeOrNow>) -> NewTime {
     }
 }
 
-/// The kind of a file to make, from the bits of its mode.
-pub(crate) fn kind(mode: u32) -> Option<FileKind> {
-    FileKind::of_mode((mode & 0o177_777) as u16)
-}
-
 /// The 32 bits in which the kernel tells a device: 12 of the major number between the low 8 and
 /// the high 12 of the minor one.
 fn device_word(device: u64) -> u32 {

@@ -10,16 +10,15 @@
 
 #![forbid(unsafe_code)]
 
-mod committer;
 mod convert;
 mod error;
 mod follower;
+mod keeper;
 mod mount;
 mod nodes;
 mod options;
 mod place;
 mod requests;
-mod sealer;
 mod serving;
 mod shared_files;
 mod workers;
@@ -27,6 +26,6 @@ mod workers;
 pub use error::{Error, Result};
 pub use mount::Mount;
 pub use options::MountOptions;
-pub use place::{OF_SERVER, is_of_server, source_of, unmount};
+pub use place::unmount;
 pub use serving::Serving;
 pub use shared_files::{Changed, MountedVolume};

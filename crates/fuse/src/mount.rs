@@ -9,17 +9,17 @@
 //! `ENOTCONN` from then on, after all their writes were made durable. A process that does other
 //! work too serves a mount by [`Mount::start`] (`serving.rs`).
 
-use crate::committer::Committer;
+use crate::keeper::Keeper;
 use crate::requests::VolumeRequests;
-use crate::sealer::Sealer;
 use crate::shared_files::{OnlyMount, SharedFiles};
 use crate::workers::Workers;
 use crate::{Error, MountOptions, MountedVolume, Result, place};
 use everbyte_fs::Volume;
-use everbyte_posix::{Files, User};
+use everbyte_posix::{Files, Upkeep};
 use fuser::{Config, Session, SessionACL};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -33,8 +33,7 @@ pub struct Mount {
     pub(crate) session: Session<VolumeRequests>,
     pub(crate) files: SharedFiles,
     pub(crate) path: PathBuf,
-    pub(crate) read_only: bool,
-    pub(crate) commit: Option<Duration>,
+    pub(crate) upkeep: Vec<Upkeep>,
     signals: Option<Signals>,
 }
 
@@ -49,11 +48,11 @@ impl Mount {
         let detail = "the volume is mounted by this process already";
         let only = OnlyMount::of(&volume).ok_or_else(|| Error::Busy { path: path.to_owned(), detail })?;
         let path = place::prepare(path, options.nonempty)?;
-        let (read_only, commit) = (options.files.read_only, options.commit);
         let files = Files::new(volume, options.files.clone());
         let workers = Workers::default();
-        let root = files.process(User::root())?;
-        let requests = VolumeRequests::new((files.clone(), only), root, options.writeback, workers.clone());
+        let requests = VolumeRequests::new(files.clone(), only, options.writeback, workers.clone())?;
+        let upkeep = [Upkeep::sealing(&files), Upkeep::committing(&files, options.commit)];
+        let upkeep = upkeep.into_iter().flatten().collect();
         let cores = thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
         let mut config = Config::default();
         config.mount_options = options.of_kernel(source);
@@ -62,7 +61,7 @@ impl Mount {
         config.clone_fd = true;
         let files = SharedFiles::new(files, workers);
         match Session::new(requests, &path, &config) {
-            Ok(session) => Ok(Mount { session, files, path, read_only, commit, signals: None }),
+            Ok(session) => Ok(Mount { session, files, path, upkeep, signals: None }),
             Err(source) => Err(Error::Io { path, action: "mount", source }),
         }
     }
@@ -74,32 +73,34 @@ impl Mount {
 
     /// The volume, for work beside the requests.
     pub fn volume(&self) -> MountedVolume {
-        MountedVolume::new(self.files.clone(), self.session.notifier(), self.read_only, &self.path)
+        MountedVolume::new(self.files.clone(), self.session.notifier(), &self.path)
     }
 
-    /// Holds SIGTERM and SIGINT from now on: [`Mount::run`] unmounts as soon as it is called. For a
-    /// process that tells others of the mount first.
+    /// Holds SIGTERM, SIGINT and SIGHUP from now on: [`Mount::run`] unmounts as soon as it is
+    /// called. For a process that tells others of the mount first. A process that ignores SIGHUP,
+    /// as nohup(1) has it, still does.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn catch_signals(&mut self) -> Result<()> {
         if self.signals.is_none() {
-            let caught = Signals::new([SIGTERM, SIGINT]);
+            let hangup = Some(SIGHUP).filter(|_| !ignores_hangups());
+            let caught = Signals::new([SIGTERM, SIGINT].into_iter().chain(hangup));
             let failed = |source| Error::Io { path: self.path.clone(), action: "catch signals", source };
             self.signals = Some(caught.map_err(failed)?);
         }
         Ok(())
     }
 
-    /// Answers requests until the directory is unmounted, and closes the volume then. SIGTERM and
-    /// SIGINT unmount.
+    /// Answers requests until the directory is unmounted, and closes the volume then. SIGTERM,
+    /// SIGINT and SIGHUP unmount.
     ///
     /// # Errors
     /// [`Error::Io`]: the connection to the kernel failed; [`Error::Posix`]: closing the volume
     /// failed.
     pub fn run(mut self) -> Result<()> {
         self.catch_signals()?;
-        let Mount { session, files, path, read_only, commit, signals } = self;
+        let Mount { session, files, path, upkeep, signals } = self;
         let mut signals = signals.expect("they are caught");
         let handle = signals.handle();
         let (done, is_done) = channel::<()>();
@@ -109,13 +110,13 @@ impl Mount {
                 return;
             }
             if let Err(error) = place::unmount(&at, true) {
-                eprintln!("{error}");
+                let _ = writeln!(stderr(), "{error}");
             }
             if is_done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-                leave(&at, &in_use, read_only);
+                leave(&at, &in_use);
             }
         });
-        let outcome = Mount::answer(session, &files, &path, read_only, commit);
+        let outcome = Mount::answer(session, &files, &path, upkeep);
         drop::<Sender<()>>(done);
         handle.close();
         drop(watcher.join());
@@ -124,16 +125,14 @@ impl Mount {
         closed
     }
 
-    /// Answers requests until the mount has ended; seals data at rest, and commits, meanwhile.
+    /// Answers requests until the mount has ended; does the upkeep meanwhile.
     pub(crate) fn answer(
         session: Session<VolumeRequests>,
         files: &SharedFiles,
         path: &Path,
-        read_only: bool,
-        commit: Option<Duration>,
+        upkeep: Vec<Upkeep>,
     ) -> Result<()> {
-        let _sealer = Sealer::of(files, read_only);
-        let _committer = Committer::of(files, read_only, commit);
+        let _keepers: Vec<Keeper> = upkeep.into_iter().map(|upkeep| Keeper::of(files, upkeep)).collect();
         let _follower = files.workers().follower();
         match session.run() {
             // The mount ended before a thread began to wait for a request.
@@ -143,12 +142,20 @@ impl Mount {
     }
 }
 
-/// Ends the process although programs hold files open: whatever they wrote is durable.
-fn leave(path: &Path, files: &SharedFiles, read_only: bool) -> ! {
-    eprintln!("{}: programs hold files open; they cannot use them any more", path.display());
-    let synced = if read_only { Ok(()) } else { files.settle() };
+/// Whether this process was started with SIGHUP ignored.
+fn ignores_hangups() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1)
+}
+
+/// Ends the process although programs hold files open: whatever they wrote is durable. A terminal
+/// that is gone refuses the message.
+fn leave(path: &Path, files: &SharedFiles) -> ! {
+    let _ = writeln!(stderr(), "{}: programs hold files open; they cannot use them any more", path.display());
+    let synced = files.settle();
     if let Err(error) = &synced {
-        eprintln!("{}: {error}", path.display());
+        let _ = writeln!(stderr(), "{}: {error}", path.display());
     }
     std::process::exit(if synced.is_ok() { 0 } else { 5 })
 }

@@ -1,7 +1,7 @@
 //! Options of a mount, by the names that mount(8) knows.
 
 use crate::{Error, Result};
-use everbyte_posix::{AccessTimes, FilesOptions, OnDamage};
+use everbyte_posix::{AccessTimes, FilesOptions};
 use fuser::MountOption;
 use std::time::Duration;
 
@@ -79,20 +79,8 @@ impl MountOptions {
                 }
                 continue;
             }
-            let files = &mut options.files;
             match word {
-                "ro" => files.read_only = true,
-                "rw" => files.read_only = false,
-                "sync" | "dirsync" => files.sync = true,
-                "async" => files.sync = false,
-                "relatime" | "atime" => files.access_times = AccessTimes::Relative,
-                "strictatime" => files.access_times = AccessTimes::Strict,
-                "noatime" => files.access_times = AccessTimes::Never,
-                "nodiratime" => files.access_times = AccessTimes::NeverOfDirectories,
-                // As ext4 has them, which stops the machine in place of the volume.
-                "errors=continue" => files.on_damage = OnDamage::Continue,
-                "errors=remount-ro" => files.on_damage = OnDamage::ReadOnly,
-                "errors=stop" => files.on_damage = OnDamage::Stop,
+                word if options.files.set(word) => (),
                 "exec" => options.noexec = false,
                 "noexec" => options.noexec = true,
                 "suid" => options.suid = true,
@@ -135,6 +123,7 @@ impl MountOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use everbyte_posix::OnDamage;
 
     #[test]
     fn the_last_of_a_kind_rules_and_unknown_words_are_refused() {

@@ -18,7 +18,7 @@ use crate::shared_files::OnlyMount;
 use crate::workers::Workers;
 use everbyte_posix::{
     AllocateMode, At, Attributes, Errno as Refusal, Error, FileKind, Files, Ino, OpenFile, OpenFlags, Process,
-    RenameFlags, Result, Seek, SetXattr,
+    RenameFlags, Result, Seek, SetXattr, User,
 };
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
@@ -43,7 +43,6 @@ const CACHED: Duration = Duration::from_secs(365 * 24 * 3600);
 const TRANSFER: u32 = 1 << 20;
 /// Entries that are read at a time for a listing.
 const LISTED: usize = 256;
-const SETUID: u16 = 0o4000;
 const SETGID: u16 = 0o2000;
 /// The attribute that holds an access control list.
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
@@ -82,22 +81,17 @@ pub(crate) struct VolumeRequests {
 }
 
 impl VolumeRequests {
-    pub(crate) fn new(
-        (files, only): (Files, OnlyMount),
-        root: Process,
-        writeback: bool,
-        workers: Workers,
-    ) -> VolumeRequests {
-        VolumeRequests {
+    pub(crate) fn new(files: Files, only: OnlyMount, writeback: bool, workers: Workers) -> Result<VolumeRequests> {
+        Ok(VolumeRequests {
+            root: files.process(User::root())?,
             files,
             _only: only,
-            root,
             nodes: Nodes::default(),
             open_files: RwLock::default(),
             next_handle: AtomicU64::new(1),
             writeback,
             workers,
-        }
+        })
     }
 
     /// The process that makes files for the caller of a request.
@@ -143,24 +137,10 @@ impl VolumeRequests {
         }
     }
 
-    /// Takes the rights from a program that is about to change: set-id bits where `bits` says so,
-    /// and capabilities always (FU-8).
-    fn drop_privileges(&self, ino: Ino, bits: bool) -> Result<()> {
-        let file = self.files.volume().owner(ino)?;
-        match file.has_xattrs || bits && file.permissions & (SETUID | SETGID) != 0 {
-            true => self.root.drop_privileges(At::file(ino), bits),
-            false => Ok(()),
-        }
-    }
-
-    /// A change of nothing sets the time of the change. The kernel asks for it on `chown` of
-    /// neither user nor group, and before a write to a program that has capabilities.
-    fn touch(&self, ino: Ino) -> Result<()> {
-        let of = self.attributes_of(ino)?;
-        match of.kind {
-            FileKind::Link => self.root.set_link_owner(At::file(ino), None, None),
-            _ => self.root.set_mode(At::file(ino), of.permissions),
-        }
+    /// Takes the set-id bits from a program that a user is about to change (FU-8). The calls that
+    /// change bytes take its capabilities.
+    fn drop_set_ids(&self, request: &Request, ino: Ino) -> Result<()> {
+        if request.uid() == 0 { Ok(()) } else { self.root.drop_privileges(At::file(ino), true) }
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -175,18 +155,18 @@ impl VolumeRequests {
         times: [Option<TimeOrNow>; 2],
     ) -> Result<Attributes> {
         if uid.is_some() || gid.is_some() {
-            self.drop_privileges(ino, false)?;
             self.root.set_link_owner(At::file(ino), uid, gid)?;
         }
         if [mode, uid, gid].iter().all(Option::is_none) && size.is_none() && times.iter().all(Option::is_none) {
-            self.touch(ino)?;
-            self.drop_privileges(ino, request.uid() != 0)?;
+            // On `chown` of neither user nor group, and before a write to a program with
+            // capabilities.
+            self.root.touch(At::file(ino), request.uid() != 0)?;
         }
         if let Some(mode) = mode {
             self.root.set_mode(At::file(ino), (mode & 0o7777) as u16)?;
         }
         if let Some(size) = size {
-            self.drop_privileges(ino, request.uid() != 0)?;
+            self.drop_set_ids(request, ino)?;
             self.root.truncate(At::file(ino), size)?;
         }
         let [accessed, modified] = times.map(convert::new_time);
@@ -194,16 +174,11 @@ impl VolumeRequests {
         self.attributes_of(ino)
     }
 
-    /// The flags of an open file: the kernel itself puts appended bytes behind the end.
+    /// The flags of an open file: the kernel itself puts appended bytes behind the end, truncates,
+    /// and knows the type of the file.
     fn flags(flags: i32) -> OpenFlags {
-        let kept = OpenFlags::WRONLY
-            | OpenFlags::RDWR
-            | OpenFlags::CREAT
-            | OpenFlags::EXCL
-            | OpenFlags::NOATIME
-            | OpenFlags::SYNC
-            | OpenFlags::DSYNC;
-        OpenFlags::from_bits_truncate(flags as u32) & kept
+        let of_kernel = OpenFlags::APPEND | OpenFlags::TRUNC | OpenFlags::DIRECTORY | OpenFlags::PATH;
+        OpenFlags::from_bits_truncate(flags as u32) - of_kernel
     }
 
     fn open_number(&self, ino: Ino, flags: i32) -> Result<FileHandle> {
@@ -230,12 +205,12 @@ impl VolumeRequests {
 
     fn write_bytes(&self, ino: Ino, handle: FileHandle, at: u64, bytes: &[u8], flags: WriteFlags) -> Result<u32> {
         let file = self.open_file(handle)?;
-        // Pages of the kernel's cache were changed earlier, and rights that the program got since
-        // are its own.
         if flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
             return Ok(file.write_back_at(bytes, at)? as u32);
         }
-        self.drop_privileges(ino, flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID))?;
+        if flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+            self.root.drop_privileges(At::file(ino), true)?;
+        }
         Ok(file.write_at(bytes, at)? as u32)
     }
 
@@ -289,35 +264,51 @@ fn generation(of: &Attributes) -> Generation {
     Generation(of.generation.into())
 }
 
-fn answer(reply: ReplyEmpty, done: Result<()>) {
-    match done {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(errno(&error)),
+/// A reply that can refuse its request.
+trait Refuse {
+    fn refuse(self, errno: Errno);
+}
+
+macro_rules! replies_refuse {
+    ($($reply:ident),*) => {
+        $(impl Refuse for $reply {
+            fn refuse(self, errno: Errno) {
+                self.error(errno);
+            }
+        })*
+    };
+}
+
+replies_refuse!(ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry);
+replies_refuse!(ReplyLseek, ReplyOpen, ReplyWrite, ReplyXattr);
+
+/// Answers a request with the outcome of its call.
+fn answer_with<R: Refuse, T>(reply: R, outcome: Result<T>, tell: impl FnOnce(R, T)) {
+    match outcome {
+        Ok(value) => tell(reply, value),
+        Err(error) => reply.refuse(errno(&error)),
     }
+}
+
+fn answer(reply: ReplyEmpty, done: Result<()>) {
+    answer_with(reply, done, |reply, ()| reply.ok());
 }
 
 fn answer_entry(reply: ReplyEntry, found: Result<Attributes>) {
-    match found {
-        Ok(of) => reply.entry(&CACHED, &attributes(&of), generation(&of)),
-        Err(error) => reply.error(errno(&error)),
-    }
+    answer_with(reply, found, |reply, of| reply.entry(&CACHED, &attributes(&of), generation(&of)));
 }
 
 fn answer_attributes(reply: ReplyAttr, found: Result<Attributes>) {
-    match found {
-        Ok(of) => reply.attr(&CACHED, &attributes(&of)),
-        Err(error) => reply.error(errno(&error)),
-    }
+    answer_with(reply, found, |reply, of| reply.attr(&CACHED, &attributes(&of)));
 }
 
 /// Answers with bytes of an attribute, or with their number where the caller asks for it.
 fn answer_bytes(reply: ReplyXattr, found: Result<Vec<u8>>, room: u32) {
-    match found {
-        Ok(bytes) if room == 0 => reply.size(bytes.len() as u32),
-        Ok(bytes) if bytes.len() > room as usize => reply.error(Errno::ERANGE),
-        Ok(bytes) => reply.data(&bytes),
-        Err(error) => reply.error(errno(&error)),
-    }
+    answer_with(reply, found, |reply, bytes| match room as usize {
+        0 => reply.size(bytes.len() as u32),
+        room if bytes.len() > room => reply.error(Errno::ERANGE),
+        _ => reply.data(&bytes),
+    });
 }
 
 impl Filesystem for VolumeRequests {
@@ -380,10 +371,7 @@ impl Filesystem for VolumeRequests {
 
     fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {
         let _turn = self.workers.turn(request.pid());
-        match self.root.read_link(At::file(ino(number))) {
-            Ok(target) => reply.data(&target),
-            Err(error) => reply.error(errno(&error)),
-        }
+        answer_with(reply, self.root.read_link(At::file(ino(number))), |reply, target| reply.data(&target));
     }
 
     fn mknod(
@@ -397,7 +385,7 @@ impl Filesystem for VolumeRequests {
         reply: ReplyEntry,
     ) {
         let _turn = self.workers.turn(request.pid());
-        let Some(kind) = convert::kind(mode) else { return reply.error(Errno::EINVAL) };
+        let Some(kind) = FileKind::of_mode(mode as u16) else { return reply.error(Errno::EINVAL) };
         let (place, device) = ((ino(parent), name.as_bytes()), convert::device(device));
         let made = self.maker(request, umask).make_node(place, kind, (mode & 0o7777) as u16, device);
         answer_entry(reply, made.and_then(|made| self.tell(made)));
@@ -452,10 +440,8 @@ impl Filesystem for VolumeRequests {
 
     fn open(&self, request: &Request, number: INodeNo, flags: KernelFlags, reply: ReplyOpen) {
         let _turn = self.workers.turn(request.pid());
-        match self.open_number(ino(number), flags.0) {
-            Ok(handle) => reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE),
-            Err(error) => reply.error(errno(&error)),
-        }
+        let opened = self.open_number(ino(number), flags.0);
+        answer_with(reply, opened, |reply, handle| reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE));
     }
 
     fn create(
@@ -469,13 +455,10 @@ impl Filesystem for VolumeRequests {
         reply: ReplyCreate,
     ) {
         let _turn = self.workers.turn(request.pid());
-        match self.create_file(request, (ino(parent), name.as_bytes()), mode, umask, flags) {
-            Ok((of, handle)) => {
-                let keep = FopenFlags::FOPEN_KEEP_CACHE;
-                reply.created(&CACHED, &attributes(&of), generation(&of), handle, keep);
-            }
-            Err(error) => reply.error(errno(&error)),
-        }
+        let made = self.create_file(request, (ino(parent), name.as_bytes()), mode, umask, flags);
+        answer_with(reply, made, |reply, (of, handle)| {
+            reply.created(&CACHED, &attributes(&of), generation(&of), handle, FopenFlags::FOPEN_KEEP_CACHE);
+        });
     }
 
     fn read(
@@ -495,10 +478,8 @@ impl Filesystem for VolumeRequests {
             if bytes.len() < len {
                 bytes.resize(len, 0);
             }
-            match self.open_file(handle).and_then(|file| file.read_at(&mut bytes[..len], offset)) {
-                Ok(read) => reply.data(&bytes[..read]),
-                Err(error) => reply.error(errno(&error)),
-            }
+            let read = self.open_file(handle).and_then(|file| file.read_at(&mut bytes[..len], offset));
+            answer_with(reply, read, |reply, read| reply.data(&bytes[..read]));
         });
     }
 
@@ -515,10 +496,8 @@ impl Filesystem for VolumeRequests {
         reply: ReplyWrite,
     ) {
         let _turn = self.workers.turn(request.pid());
-        match self.write_bytes(ino(number), handle, offset, bytes, write_flags) {
-            Ok(written) => reply.written(written),
-            Err(error) => reply.error(errno(&error)),
-        }
+        let written = self.write_bytes(ino(number), handle, offset, bytes, write_flags);
+        answer_with(reply, written, ReplyWrite::written);
     }
 
     /// Closing a descriptor does nothing here; the kernel stops asking.
@@ -559,10 +538,7 @@ impl Filesystem for VolumeRequests {
         let listed = self.list(ino(number), cookie, |entry| {
             reply.add(INodeNo(entry.ino.0), entry.next, convert::file_type(entry.kind), OsStr::from_bytes(&entry.name))
         });
-        match listed {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(&error)),
-        }
+        answer_with(reply, listed, |reply, ()| reply.ok());
     }
 
     fn readdirplus(
@@ -586,10 +562,7 @@ impl Filesystem for VolumeRequests {
             }
             is_full
         });
-        match listed {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(&error)),
-        }
+        answer_with(reply, listed, |reply, ()| reply.ok());
     }
 
     fn fsyncdir(&self, request: &Request, _number: INodeNo, _handle: FileHandle, _data: bool, reply: ReplyEmpty) {
@@ -630,16 +603,8 @@ impl Filesystem for VolumeRequests {
         let _turn = self.workers.turn(request.pid());
         let is_seen = |name: &Vec<u8>| request.uid() == 0 || !name.starts_with(b"trusted.");
         let names = self.root.link_xattrs(At::file(ino(number)));
-        let joined = names.map(|names| {
-            names
-                .into_iter()
-                .filter(is_seen)
-                .flat_map(|mut name| {
-                    name.push(0);
-                    name
-                })
-                .collect()
-        });
+        let ended = |name: Vec<u8>| name.into_iter().chain([0]);
+        let joined = names.map(|names| names.into_iter().filter(is_seen).flat_map(ended).collect());
         answer_bytes(reply, joined, size);
     }
 
@@ -677,7 +642,7 @@ impl Filesystem for VolumeRequests {
         let _turn = self.workers.long_turn(request.pid());
         let mode = AllocateMode::from_bits_retain(mode as u32);
         let done = self.open_file(handle).and_then(|file| {
-            self.drop_privileges(ino(number), request.uid() != 0)?;
+            self.drop_set_ids(request, ino(number))?;
             file.allocate(mode, offset, length)
         });
         answer(reply, done);
@@ -700,10 +665,7 @@ impl Filesystem for VolumeRequests {
             libc::SEEK_HOLE => file.seek(Seek::Hole(at)),
             _ => Err(Error::from(Refusal::EINVAL)),
         });
-        match sought {
-            Ok(at) => reply.offset(at as i64),
-            Err(error) => reply.error(errno(&error)),
-        }
+        answer_with(reply, sought, |reply, at| reply.offset(at as i64));
     }
 
     fn copy_file_range(
@@ -724,12 +686,9 @@ impl Filesystem for VolumeRequests {
         let len = len.min(1 << 30);
         let copied = || {
             let (from_file, to_file) = (self.open_file(from_handle)?, self.open_file(to_handle)?);
-            self.drop_privileges(ino(to), request.uid() != 0)?;
+            self.drop_set_ids(request, ino(to))?;
             Ok(from_file.copy_range(from_offset, &to_file, to_offset, len)? as u32)
         };
-        match copied() {
-            Ok(copied) => reply.written(copied),
-            Err(error) => reply.error(errno(&error)),
-        }
+        answer_with(reply, copied(), ReplyWrite::written);
     }
 }

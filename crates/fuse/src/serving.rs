@@ -6,6 +6,7 @@
 //! Threads: the answering thread closes `files`; `stop` waits for it, and syncs them otherwise.
 
 use crate::mount::{Mount, PATIENCE};
+use crate::place::Device;
 use crate::shared_files::SharedFiles;
 use crate::{Error, MountedVolume, Result, place};
 use fuser::Notifier;
@@ -16,8 +17,8 @@ use std::thread;
 /// A mounted volume that is being served.
 pub struct Serving {
     path: PathBuf,
-    source: Option<(PathBuf, String)>,
-    read_only: bool,
+    /// The device of the mount; no other file system has it while the mount lives.
+    device: Option<Device>,
     notifier: Notifier,
     /// Closed by the answering thread when the mount has ended.
     files: SharedFiles,
@@ -31,20 +32,20 @@ impl Mount {
     /// # Errors
     /// [`Error::Io`]: no thread could be started; the directory is unmounted again.
     pub fn start(self) -> Result<Serving> {
-        let Mount { session, files, path, read_only, commit, .. } = self;
+        let Mount { session, files, path, upkeep, .. } = self;
         let (sender, ended) = channel();
         let notifier = session.notifier();
         let (at, shared) = (path.clone(), files.clone());
         let answer = move || {
-            let answered = Mount::answer(session, &shared, &at, read_only, commit);
+            let answered = Mount::answer(session, &shared, &at, upkeep);
             let closed = shared.close();
             // The receiver is gone when the process has given up waiting.
             let _ = sender.send(answered.and(closed));
         };
         let started = thread::Builder::new().name("mount".into()).spawn(answer);
         started.map_err(|source| Error::Io { path: path.clone(), action: "start a thread for", source })?;
-        let source = place::source_of(&path);
-        Ok(Serving { path, source, read_only, notifier, files, ended })
+        let device = place::device_at(&path);
+        Ok(Serving { path, device, notifier, files, ended })
     }
 }
 
@@ -56,7 +57,7 @@ impl Serving {
 
     /// The volume, for work beside the requests.
     pub fn volume(&self) -> MountedVolume {
-        MountedVolume::new(self.files.clone(), self.notifier.clone(), self.read_only, &self.path)
+        MountedVolume::new(self.files.clone(), self.notifier.clone(), &self.path)
     }
 
     /// Unmounts, and closes the volume. `false` after a second in which programs held files of the
@@ -73,9 +74,7 @@ impl Serving {
             Err(RecvTimeoutError::Disconnected) => Ok(true),
             Err(RecvTimeoutError::Timeout) => {
                 eprintln!("{}: programs hold files open; they cannot use them any more", self.path.display());
-                if !self.read_only {
-                    self.files.settle()?;
-                }
+                self.files.settle()?;
                 Ok(false)
             }
         }
@@ -83,10 +82,8 @@ impl Serving {
 
     /// Takes the directory off the mount, if it still is this mount.
     fn detach(&self) -> Result<()> {
-        if self.source.is_none() || place::source_of(&self.path) != self.source {
-            return Ok(());
-        }
-        place::unmount(&self.path, true)
+        let is_here = self.files.with(|_| ()).is_some() && place::device_at(&self.path) == self.device;
+        if is_here { place::unmount(&self.path, true) } else { Ok(()) }
     }
 }
 

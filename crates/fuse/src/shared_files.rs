@@ -51,7 +51,8 @@ impl SharedFiles {
 
     /// Makes durable what has returned, also when damage has ended all calls.
     pub(crate) fn settle(&self) -> Result<()> {
-        Ok(self.files.read().as_ref().map_or(Ok(()), Files::settle)?)
+        let settled = self.with(|files| if files.options().read_only { Ok(()) } else { files.settle() });
+        Ok(settled.unwrap_or(Ok(()))?)
     }
 }
 
@@ -94,13 +95,12 @@ pub enum Changed<'n> {
 pub struct MountedVolume {
     files: SharedFiles,
     notifier: Notifier,
-    read_only: bool,
     path: Arc<Path>,
 }
 
 impl MountedVolume {
-    pub(crate) fn new(files: SharedFiles, notifier: Notifier, read_only: bool, path: &Path) -> MountedVolume {
-        MountedVolume { files, notifier, read_only, path: path.into() }
+    pub(crate) fn new(files: SharedFiles, notifier: Notifier, path: &Path) -> MountedVolume {
+        MountedVolume { files, notifier, path: path.into() }
     }
 
     /// The mount point.
@@ -115,7 +115,7 @@ impl MountedVolume {
 
     /// Whether the mount refuses changes.
     pub fn is_read_only(&self) -> bool {
-        self.read_only
+        self.files.with(|files| files.options().read_only) == Some(true)
     }
 
     /// Calls `work` with the volume; `None` if the mount has ended. The end of the mount waits for

@@ -74,6 +74,28 @@ impl Default for FilesOptions {
     }
 }
 
+impl FilesOptions {
+    /// Sets an option by its word for mount(8), such as `noatime`. `false`: none has this word.
+    pub fn set(&mut self, word: &str) -> bool {
+        match word {
+            "ro" => self.read_only = true,
+            "rw" => self.read_only = false,
+            "sync" | "dirsync" => self.sync = true,
+            "async" => self.sync = false,
+            "relatime" | "atime" => self.access_times = AccessTimes::Relative,
+            "strictatime" => self.access_times = AccessTimes::Strict,
+            "noatime" => self.access_times = AccessTimes::Never,
+            "nodiratime" => self.access_times = AccessTimes::NeverOfDirectories,
+            // As ext4 has them, which stops the machine in place of the volume.
+            "errors=continue" => self.on_damage = OnDamage::Continue,
+            "errors=remount-ro" => self.on_damage = OnDamage::ReadOnly,
+            "errors=stop" => self.on_damage = OnDamage::Stop,
+            _ => return false,
+        }
+        true
+    }
+}
+
 /// A volume in use. Cheap to clone.
 #[derive(Clone)]
 pub struct Files(Arc<VolumeInUse>);
@@ -224,7 +246,8 @@ impl Files {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    pub(crate) fn options(&self) -> &FilesOptions {
+    /// The options of using the volume.
+    pub fn options(&self) -> &FilesOptions {
         &self.0.options
     }
 

@@ -4,6 +4,7 @@ use super::fs;
 use crate::args::{MountArgs, OpenArgs, UmountArgs};
 use crate::control::Control;
 use crate::failure::Failure;
+use crate::mount_table;
 use crate::open;
 use crate::output::Output;
 use everbyte_fs::Volume;
@@ -91,11 +92,11 @@ fn in_background(output: &Output) -> Result<(), Failure> {
 
 pub(crate) fn umount(args: &UmountArgs, output: &Output) -> Result<(), Failure> {
     let path = point(&args.directory).map_err(|error| Failure::system("resolve the path", &args.directory, error))?;
-    let source = everbyte_fuse::source_of(&path);
+    let source = mount_table::source_of(&path);
     if source.is_none() && path.exists() {
         return Err(Failure::Words(format!("{}: no volume is mounted here", path.display())));
     }
-    let of_server = everbyte_fuse::is_of_server(&path);
+    let of_server = mount_table::is_of_server(&path);
     everbyte_fuse::unmount(&path, args.lazy)?;
     if let Some((store, _)) = source.filter(|_| !args.lazy && !of_server) {
         wait_for(&store, CLOSING)?;

@@ -2,8 +2,9 @@
 
 use crate::config::Config;
 use crate::failure::Failure;
+use crate::mount_table::OF_SERVER;
 use everbyte_fs::{Volume, VolumeOptions};
-use everbyte_fuse::{Mount, MountOptions, MountedVolume, OF_SERVER, Serving};
+use everbyte_fuse::{Mount, MountOptions, MountedVolume, Serving};
 use everbyte_media::{ErrorInfo, ErrorKind};
 use everbyte_store::Store;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,13 @@
 //! A daemon: this test program again, which mounts the volume that its environment names.
 
 use everbyte_fs::{Volume, VolumeOptions};
-use everbyte_fuse::{Mount, MountOptions, source_of};
+use everbyte_fuse::{Mount, MountOptions};
 use everbyte_media::{BackendChoice, ErrorInfo, ErrorKind, Options};
 use everbyte_store::{CreateOptions, Store};
+use rustix::process::{Pid, Signal};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -51,6 +52,12 @@ pub(crate) fn unmount_soon(at: &Path) {
         assert!(error.kind() == ErrorKind::Busy && attempts < 10_000, "{error}");
         thread::yield_now();
     }
+}
+
+/// Whether a volume is mounted on a directory, also by a daemon that is dead.
+fn is_mounted(at: &Path) -> bool {
+    let (table, at) = (fs::read_to_string("/proc/self/mountinfo").unwrap(), format!(" {} ", at.display()));
+    table.lines().any(|line| line.contains(&at) && line.contains(" - fuse"))
 }
 
 /// The value of [`WORDS`].
@@ -127,14 +134,19 @@ impl Mounted {
 
     /// Starts the daemon, and waits for the mount.
     pub(crate) fn mount(&mut self) {
+        self.mount_by(Command::new(std::env::current_exe().unwrap()));
+    }
+
+    /// As [`Mounted::mount`], by a command that runs this program.
+    pub(crate) fn mount_by(&mut self, mut command: Command) {
         let backend = if self.backend == BackendChoice::Shm { "shm" } else { "file" };
-        let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(DAEMON).env(WORDS, words(&self.store, &self.at, &self.options, backend));
         let mut daemon = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let end = Instant::now() + Duration::from_secs(30);
-        // In this order: once `statvfs` answers, a dead mount that was there is gone, so a source
-        // is that of the new mount.
-        while rustix::fs::statvfs(&self.at).is_err() || source_of(&self.at).is_none() {
+        // In this order: once `statvfs` answers, a dead mount that was there is gone; the second
+        // one is answered by the new mount, whose daemon catches signals by then.
+        let answers = || rustix::fs::statvfs(&self.at).is_ok();
+        while !(answers() && is_mounted(&self.at) && answers()) {
             assert!(daemon.try_wait().unwrap().is_none(), "the daemon has ended");
             assert!(Instant::now() < end, "the volume is not mounted");
             sleep(Duration::from_millis(2));
@@ -160,10 +172,19 @@ impl Mounted {
 
     /// Sends SIGTERM to the daemon; returns its exit code.
     pub(crate) fn terminate(&mut self) -> i32 {
+        self.signal(Signal::TERM).code().unwrap()
+    }
+
+    /// Sends a signal to the daemon, and waits for its end.
+    pub(crate) fn signal(&mut self, signal: Signal) -> ExitStatus {
         let mut daemon = self.daemon.take().unwrap();
-        let id = rustix::process::Pid::from_child(&daemon);
-        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
-        daemon.wait().unwrap().code().unwrap()
+        rustix::process::kill_process(Pid::from_child(&daemon), signal).unwrap();
+        daemon.wait().unwrap()
+    }
+
+    /// The number of the daemon's process.
+    pub(crate) fn daemon_id(&self) -> u32 {
+        self.daemon.as_ref().unwrap().id()
     }
 
     /// Unmounts, and waits for the daemon to close the store.
@@ -180,7 +201,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        if source_of(&self.at).is_some() {
+        if is_mounted(&self.at) {
             drop(everbyte_fuse::unmount(&self.at, true));
         }
         if let Some(mut daemon) = self.daemon.take() {

@@ -6,6 +6,7 @@ use everbyte_fuse::{Mount, MountOptions};
 use everbyte_media::{BackendChoice, ErrorInfo, ErrorKind, OpenOptions as OpenMedia};
 use everbyte_sim::{DiskCall, RecordedDisk};
 use everbyte_store::{CreateOptions, Store};
+use rustix::process::Signal;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -109,6 +110,57 @@ fn a_signal_unmounts_and_loses_nothing() {
     assert_eq!(fs::read(on.path("b")).unwrap(), b"written by a program that stays");
     on.unmount();
     on.check();
+}
+
+/// SIGINT and SIGHUP, as of a terminal that goes away, do as SIGTERM; also while a program holds a
+/// file open and the message about that is refused.
+#[test]
+fn signals_of_a_terminal_unmount() {
+    if !works() {
+        return;
+    }
+    let mut on = Mounted::new();
+    for signal in [Signal::INT, Signal::HUP] {
+        fs::write(on.path("a"), signal.as_raw().to_string()).unwrap();
+        let end = on.signal(signal);
+        assert!(end.success(), "{end}");
+        assert_eq!(fs::read_dir(&on.at).unwrap().count(), 0, "the directory is no mount any more");
+        on.mount();
+        assert_eq!(fs::read_to_string(on.path("a")).unwrap(), signal.as_raw().to_string());
+    }
+    on.unmount();
+    let (reader, messages) = std::io::pipe().unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.stderr(messages);
+    on.mount_by(command);
+    drop(reader);
+    let open = File::create(on.path("b")).unwrap();
+    let end = on.signal(Signal::HUP);
+    assert!(end.success(), "{end}");
+    drop(open);
+    on.check();
+}
+
+/// A daemon of nohup(1) goes on when the terminal goes away.
+#[test]
+fn an_ignored_hangup_stays_ignored() {
+    if !works() {
+        return;
+    }
+    let mut on = Mounted::new();
+    on.unmount();
+    let mut command = Command::new("nohup");
+    command.arg(std::env::current_exe().unwrap());
+    on.mount_by(command);
+    let status = fs::read_to_string(format!("/proc/{}/status", on.daemon_id())).unwrap();
+    let set = |name: &str| {
+        let mask = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        u64::from_str_radix(mask.trim(), 16).unwrap()
+    };
+    let bit = |signal: Signal| 1 << (signal.as_raw() - 1);
+    assert_eq!(set("SigCgt:") & (bit(Signal::TERM) | bit(Signal::HUP)), bit(Signal::TERM));
+    assert_eq!(set("SigIgn:") & bit(Signal::HUP), bit(Signal::HUP));
+    on.unmount();
 }
 
 /// A full volume, and a full disk below the store: `ENOSPC`, and room again after a removal.
