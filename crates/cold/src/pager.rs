@@ -401,17 +401,26 @@ impl<T: Tier> Pager<T> {
         self.clusters_of(range).for_each(|cluster| self.table.set(cluster, Location::Zeros));
     }
 
-    /// Adds the clusters of `range`, which the object has now; `expect` preceded.
+    /// Hides the clusters of `range`, with which the object is about to be backed: the one step of
+    /// a growth that the kernel may refuse. `admit` follows, or nothing.
     ///
     /// # Errors
     /// [`Error::Media`].
-    pub fn admit(&self, range: &Range<u64>) -> Result<()> {
+    pub fn hide(&self, range: &Range<u64>) -> Result<()> {
+        let (state, clusters) = (&mut *self.state.lock(), self.clusters_of(range));
+        if state.pages.len() < clusters.end as usize {
+            // `show_all` reaches them then
+            state.pages.resize(clusters.end as usize, PageState::Absent);
+        }
+        self.change_rights(state, clusters, false)
+    }
+
+    /// Adds the clusters of `range`, which the object has now; `hide` and `expect` preceded.
+    pub fn admit(&self, range: &Range<u64>) {
         let state = &mut *self.state.lock();
-        self.change_rights(state, self.clusters_of(range), false)?;
         self.clusters_of(range).for_each(|cluster| state.set(cluster, PageState::Cold));
         // the frames of earlier owners do not count (COLD-1)
         self.media.punch(range.start, range.end - range.start);
-        Ok(())
     }
 
     /// Removes the clusters of `range`, which the object has released.

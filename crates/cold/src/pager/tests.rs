@@ -158,7 +158,7 @@ fn a_cluster_that_the_object_releases_leaves_the_queue() {
     assert_eq!((table.get(1), table.get(2)), (Location::Memory, Location::Memory));
     assert_eq!(tier.written.lock().len(), 5);
     pager.expect(&bytes(1..3));
-    pager.admit(&bytes(1..3)).unwrap();
+    pager.admit(&bytes(1..3));
     assert_eq!((table.get(1), pager.state.lock().page(1)), (Location::Zeros, PageState::Cold));
     pager.warm(&bytes(1..3)).unwrap();
     assert_eq!(media.load(PRIME + CLUSTER), 0, "not the bytes of its earlier life");
