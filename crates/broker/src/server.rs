@@ -163,7 +163,7 @@ fn accept(shared: &BrokerState) {
                 std::thread::Builder::new().spawn_scoped(answering, move || shared.answer_user(uid, connection));
             if thread.is_err() {
                 // the system has no thread left: the connection was closed with the closure
-                shared.leave(uid);
+                leave(&mut shared.users.lock(), uid);
             }
         }
     });
@@ -184,27 +184,16 @@ impl BrokerState {
         None
     }
 
-    /// The oldest waiting connection of a user; `None`: the calling thread ends.
+    /// The oldest waiting connection of a user; `None`: the calling thread ends. Then it no longer
+    /// counts, under the same lock: a connection waits only for threads that look for it.
     fn next_of(&self, uid: u32) -> Option<OwnedFd> {
         let mut users = self.users.lock();
         let user = users.get_mut(&uid)?;
         let next = user.waiting.pop_front().filter(|_| !self.ending.load(Ordering::Acquire));
-        drop(users);
         if next.is_none() {
-            self.leave(uid);
+            leave(&mut users, uid);
         }
         next
-    }
-
-    /// Counts the end of a thread of a user.
-    fn leave(&self, uid: u32) {
-        let mut users = self.users.lock();
-        if let Some(user) = users.get_mut(&uid) {
-            user.threads -= 1;
-            if user.threads == 0 && user.waiting.is_empty() {
-                users.remove(&uid);
-            }
-        }
     }
 
     fn answer_user(&self, uid: u32, connection: OwnedFd) {
@@ -215,6 +204,16 @@ impl BrokerState {
             let _ = catch_unwind(AssertUnwindSafe(|| answer(self, &current)));
             drop(current);
             connection = self.next_of(uid);
+        }
+    }
+}
+
+/// Counts the end of a thread of a user.
+fn leave(users: &mut HashMap<u32, User>, uid: u32) {
+    if let Some(user) = users.get_mut(&uid) {
+        user.threads -= 1;
+        if user.threads == 0 && user.waiting.is_empty() {
+            users.remove(&uid);
         }
     }
 }

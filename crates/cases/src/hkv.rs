@@ -37,6 +37,13 @@ pub(crate) const CASES: &[Case] = &[
         program: chains,
     },
     Case {
+        name: "hkv-hash-gathers",
+        crate_name: "hkv",
+        about: "deletions and insertions in the first bucket of two, and a split that gathers both in one at once",
+        total: 2000,
+        program: gathers,
+    },
+    Case {
         name: "hkv-hash-segments",
         crate_name: "hkv",
         about: "insertions that take a segment more, for which buckets are split in transactions",
@@ -198,6 +205,27 @@ fn chains(explorer: Explorer) -> Result<Report, Box<Failure>> {
         insert(kv, twin, 76, 76); // in a second of 14, which is split at once, as is 12
         delete(kv, twin, 49);
         assert!(!is_first || longest() == 1, "they were split");
+    })
+}
+
+/// The keys are chosen for where they go: nine to bucket 5 of 16, two of 32 to bucket 21.
+fn gathers(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    const KEYS: [u8; 9] = [5, 44, 72, 88, 102, 167, 176, 227, 228];
+    let pairs: Pairs = KEYS.into_iter().map(|key| (vec![key], value(key))).collect();
+    let prepare = |kv: &Kv| KEYS.into_iter().for_each(|key| assert!(kv.insert(&[key], &value(key)).expect("room")));
+    explore(explorer, &image(KvKind::Hash, &pairs, prepare), &pairs, |kv, twin| {
+        let Kv::Hash(hash) = kv else { panic!("a hash table was made") };
+        let longest = || hash.longest_chain().expect("whole chains");
+        let is_first = twin.model() == pairs;
+        assert!(!is_first || longest() == 2, "bucket 5 has a second");
+        delete(kv, twin, 5);
+        delete(kv, twin, 44);
+        [0, 78, 24, 134, 48, 10, 11, 55, 33, 4].into_iter().for_each(|key| insert(kv, twin, key, key));
+        // both take a slot that was freed, and go
+        insert(kv, twin, 2, 2);
+        insert(kv, twin, 96, 96);
+        assert!(!is_first || longest() == 1, "it was split, by the twelfth insertion");
+        delete(kv, twin, 72);
     })
 }
 

@@ -98,6 +98,8 @@ struct PagerState {
     /// How many clusters may be in memory.
     frames: usize,
     buffer: Vec<u8>,
+    /// Places of clusters that are in memory again, as long as no barrier has settled that.
+    left: Vec<(u32, Location)>,
 }
 
 impl PagerState {
@@ -111,6 +113,13 @@ impl PagerState {
             self.pages.resize(index + 1, PageState::Absent);
         }
         self.pages[index] = page;
+    }
+
+    /// Frees the slot that a cluster has left: its word is settled.
+    fn give_back_left(&mut self, cluster: u32) {
+        for (_, place) in self.left.extract_if(.., |(of, _)| *of == cluster) {
+            give_back(&mut self.slots, place);
+        }
     }
 }
 
@@ -156,7 +165,7 @@ impl<T: Tier> Pager<T> {
         let slots = FreeSlots::without(used);
         // COLD-3
         let slots = slots.map_err(|slot| (prime, format!("two words of its cold table lead to slot {slot}")))?;
-        let state = PagerState { pages, queue, slots, frames, buffer: vec![0; CLUSTER as usize] };
+        let state = PagerState { pages, queue, slots, frames, buffer: vec![0; CLUSTER as usize], left: Vec::new() };
         Ok(Pager { media: media.clone(), prime, table, tier, touches, state: RankedMutex::new(state) })
     }
 
@@ -319,7 +328,7 @@ impl<T: Tier> Pager<T> {
                 state.set(cluster, PageState::Hidden);
                 state.queue.put_aside(cluster);
             }
-            places.iter().for_each(|&place| give_back(state, place));
+            places.iter().for_each(|&place| give_back(&mut state.slots, place));
             return Err(error);
         }
         // 3
@@ -351,23 +360,28 @@ impl<T: Tier> Pager<T> {
         Ok(())
     }
 
-    /// Brings a cold cluster back to memory, steps 1 to 3; the page stays hidden.
+    /// Brings a cold cluster back to memory, steps 1 to 3; the page stays hidden. Repeated after an
+    /// error of the barrier, when the bytes are in memory already.
     fn bring_back(&self, state: &mut PagerState, cluster: u32) -> Result<()> {
         let (at, place) = (self.at(cluster), self.table.get(cluster));
-        match place {
-            Location::Slot { slot, checksum } => self.tier.read(slot, checksum, at, &mut state.buffer)?,
-            Location::Zeros | Location::Memory => state.buffer.fill(0),
+        if place != Location::Memory {
+            match place {
+                Location::Slot { slot, checksum } => self.tier.read(slot, checksum, at, &mut state.buffer)?,
+                Location::Zeros | Location::Memory => state.buffer.fill(0),
+            }
+            let failed = |source| match source {
+                everbyte_media::Error::Unreadable(_) => Error::Media(source), // the slot keeps the bytes
+                source => Error::OutOfSpace { at, bytes: CLUSTER, source },
+            };
+            let fill = |state: &PagerState| self.media.fill_beneath(at, &state.buffer).map_err(failed);
+            self.with_mappings(state, fill)?; // 1
+            state.left.push((cluster, place));
         }
-        let failed = |source| match source {
-            everbyte_media::Error::Unreadable(_) => Error::Media(source), // the slot keeps the bytes
-            source => Error::OutOfSpace { at, bytes: CLUSTER, source },
-        };
-        let fill = |state: &PagerState| self.media.fill_beneath(at, &state.buffer).map_err(failed);
-        self.with_mappings(state, fill)?; // 1
         self.table.set(cluster, Location::Memory); // 2
         self.media.barrier_unless("store-slot-early")?;
         state.set(cluster, PageState::Hidden);
-        give_back(state, place); // 3
+        state.queue.put_aside(cluster);
+        state.give_back_left(cluster); // 3
         Ok(())
     }
 
@@ -387,17 +401,26 @@ impl<T: Tier> Pager<T> {
         self.clusters_of(range).for_each(|cluster| self.table.set(cluster, Location::Zeros));
     }
 
-    /// Adds the clusters of `range`, which the object has now; `expect` preceded.
+    /// Hides the clusters of `range`, with which the object is about to be backed: the one step of
+    /// a growth that the kernel may refuse. `admit` follows, or nothing.
     ///
     /// # Errors
     /// [`Error::Media`].
-    pub fn admit(&self, range: &Range<u64>) -> Result<()> {
+    pub fn hide(&self, range: &Range<u64>) -> Result<()> {
+        let (state, clusters) = (&mut *self.state.lock(), self.clusters_of(range));
+        if state.pages.len() < clusters.end as usize {
+            // `show_all` reaches them then
+            state.pages.resize(clusters.end as usize, PageState::Absent);
+        }
+        self.change_rights(state, clusters, false)
+    }
+
+    /// Adds the clusters of `range`, which the object has now; `hide` and `expect` preceded.
+    pub fn admit(&self, range: &Range<u64>) {
         let state = &mut *self.state.lock();
-        self.change_rights(state, self.clusters_of(range), false)?;
         self.clusters_of(range).for_each(|cluster| state.set(cluster, PageState::Cold));
         // the frames of earlier owners do not count (COLD-1)
         self.media.punch(range.start, range.end - range.start);
-        Ok(())
     }
 
     /// Removes the clusters of `range`, which the object has released.
@@ -413,7 +436,8 @@ impl<T: Tier> Pager<T> {
             self.table.set(cluster, Location::Memory);
         }
         self.media.barrier()?;
-        places.into_iter().for_each(|place| give_back(state, place));
+        self.clusters_of(range).for_each(|cluster| state.give_back_left(cluster));
+        places.into_iter().for_each(|place| give_back(&mut state.slots, place));
         Ok(())
     }
 
@@ -428,9 +452,9 @@ fn is_out_of_mappings(error: &Error) -> bool {
     error.os_error() == Some(rustix::io::Errno::NOMEM.raw_os_error())
 }
 
-fn give_back(state: &mut PagerState, place: Location) {
+fn give_back(slots: &mut FreeSlots, place: Location) {
     if let Location::Slot { slot, .. } = place {
-        state.slots.give(slot);
+        slots.give(slot);
     }
 }
 

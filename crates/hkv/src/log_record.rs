@@ -10,6 +10,7 @@
 //! There are two places for log records, used alternately: the older one is intact while the newer
 //! one is written. A crash before the fence leaves nothing; after a later crash recovery does 2
 //! again, of the older record first. A transaction retires both, by an empty log record: one word.
+//! So does a split that gathers a chain.
 //!
 //! Invariants
 //!   HKV-7  A log record is valid only if its check covers its words and the checksum of the bytes
@@ -17,7 +18,7 @@
 //!   HKV-8  Blocks that a log record frees become free for other changes when recovery cannot apply
 //!          that record again.
 //!   HKV-9  A log record is retired only when its changes are made and ordered, and nothing of a
-//!          transaction survives before.
+//!          transaction, or of the next log record, survives before.
 //!   HKV-10 A log record is overwritten only when a fence has ordered its changes. A thread orders
 //!          its own flushes; another thread flushes the same words again.
 //!
@@ -170,21 +171,20 @@ impl Base {
         }
     }
 
-    /// Retires the log records (HKV-9): a transaction orders its changes by fences of its own.
-    fn retire(&self, log: &mut LogState) {
+    /// Retires the log records (HKV-9), and fences: neither a transaction nor the next log record
+    /// survives without it. Their freed blocks are free for others (HKV-8).
+    pub(crate) fn retire(&self, log: &mut LogState) {
         if !log.redoable {
             return;
         }
         unless("hkv-note-retired-early", || self.order(log));
         self.retire_by(log.lap);
         log.lap += 1;
-        if log.freed.iter().any(|freed| !freed.is_empty()) {
-            self.media().fence(); // HKV-8
-            log.freed.iter_mut().for_each(|freed| {
-                self.heap().finish(freed);
-                freed.clear();
-            });
-        }
+        self.media().fence(); // HKV-8, HKV-9
+        log.freed.iter_mut().for_each(|freed| {
+            self.heap().finish(freed);
+            freed.clear();
+        });
         log.redoable = false;
     }
 

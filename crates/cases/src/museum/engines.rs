@@ -122,6 +122,12 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "pairs of a second bucket are stored in the first, and the link to the second is cleared before they are ordered",
     ),
     exhibit(
+        "hkv-gather-unretired",
+        "hkv",
+        "hkv-hash-gathers",
+        "recovery applies the log record before a split again, over a slot that the split has gathered: its pair is lost",
+    ),
+    exhibit(
         "hkv-group-unflushed",
         "hkv",
         "hkv-hash-chains",

@@ -86,6 +86,11 @@ impl Hash {
     /// slots, and the buckets in `needless` are freed.
     fn add_group(&self, state: &mut HashState, words: &[u64; WORDS], needless: &[u64]) -> Result<()> {
         let (heap, media) = (self.heap(), self.base.media());
+        if !needless.is_empty() {
+            // Slots that go are room for those that are gathered. The log record before may have
+            // filled one: applied again, it would overwrite the slot that was gathered there.
+            unless("hkv-gather-unretired", || self.base.retire(&mut state.log));
+        }
         let mut ops = Vec::new();
         for &at in needless {
             ops.push(heap.op_free(at).inspect_err(|_| heap.abandon(&ops))?);

@@ -75,3 +75,27 @@ fn a_chain_of_buckets_is_opened_checked_and_split_on_a_small_stack() {
     assert!((0..40_u32).all(|key| kv.delete(&key.to_le_bytes()).unwrap()));
     assert_eq!(kv.check(), []);
 }
+
+/// The keys go to bucket 5 of 16 buckets. Of 32, the last two go to bucket 21, the others to 5.
+#[test]
+fn a_split_that_gathers_a_chain_keeps_its_pairs_over_a_clean_close() {
+    let format = FormatOptions { identity: Some([7; 16]), ..FormatOptions::default() }; // and so the seed of hashes
+    let store = Store::format(Media::anonymous(32 << 20, &Options::default()).unwrap(), &format).unwrap();
+    let hash = Hash::create(&store, "pairs", Some(2 << 20)).unwrap();
+    let object = hash.object().clone();
+    let insert = |hash: &Hash, key: u8| assert!(hash.insert(&[key], &[key; 9]).unwrap(), "{key}");
+    [5, 44, 72, 88, 102, 167, 176, 227, 228].into_iter().for_each(|key| insert(&hash, key));
+    drop(hash);
+    let hash = Hash::open(object.clone()).unwrap();
+    [5, 44].into_iter().for_each(|key| assert!(hash.delete(&[key]).unwrap()));
+    [0, 78, 24, 134, 48, 10, 11, 55, 33, 4, 2].into_iter().for_each(|key| insert(&hash, key));
+    assert_eq!(hash.longest_chain().unwrap(), 2);
+    insert(&hash, 96); // the twelfth since the opening
+    assert_eq!(hash.longest_chain().unwrap(), 1, "it was gathered");
+    drop(hash);
+    let hash = Hash::open(object).unwrap();
+    for key in [72, 88, 102, 167, 176, 227, 228, 2, 96] {
+        assert_eq!(hash.get(&[key]).unwrap().as_deref(), Some(&[key; 9][..]), "{key}");
+    }
+    assert_eq!(hash.check(), []);
+}

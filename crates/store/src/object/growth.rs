@@ -97,6 +97,7 @@ impl Growth {
             None => space.reserve(range)?, // 1
             Some(pager) => {
                 pager.reserve(range)?;
+                pager.hide(range)?;
                 // the file has to reach this far
                 space.reserve_part(range, &(range.end - PRIME_LEN..range.end))?;
                 ZeroedParts::default()
@@ -124,7 +125,7 @@ impl Growth {
             media.fence();
         });
         if let Some(pager) = pager {
-            pager.admit(range)?;
+            pager.admit(range);
         }
         Ok(())
     }
@@ -183,13 +184,15 @@ impl Growth {
     /// Backs a hole of an object whose clusters may be cold: its clusters are cold zeros.
     fn back_cold(&self, pager: &Pager, hole: &Range<u64>) -> Result<()> {
         pager.reserve(hole)?;
+        pager.hide(hole)?;
         self.space.reserve_part(hole, &(hole.start..hole.start))?;
         pager.expect(hole);
         self.media.fence(); // the words before the bits that make them count
         self.space.set_used(hole);
         self.space.set_backed(hole);
         self.media.fence();
-        Ok(pager.admit(hole)?)
+        pager.admit(hole);
+        Ok(())
     }
 
     /// Takes the unfinished growth of an object back.
