@@ -1,12 +1,13 @@
 //! Every test of continuous integration, step by step, with the time each took.
 //!
 //! Steps: formatting; lints as errors; tidy; all tests of the workspace, with the crash explorer,
-//! the museum, the fuzz corpora and each bench in miniature among them; redis-py on the server; the
-//! Python package; the emulated persistent-memory machine. The first failure does not stop the
-//! steps after it, so one run tells everything.
+//! the museum, the fuzz corpora and each bench in miniature among them; a new crate of persistent
+//! types with its C++ program; redis-py on the server; the Python package; the emulated
+//! persistent-memory machine. The first failure does not stop the steps after it, so one run tells
+//! everything.
 
 use crate::shell::{self, Result, cargo};
-use crate::{clients, dax, python, tidy};
+use crate::{bridge, clients, dax, python, tidy};
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::time::Instant;
@@ -18,6 +19,7 @@ const STEPS: &[Step] = &[
     ("lint", |_| lint()),
     ("tidy", |_| tidy::run(&[])),
     ("test", test),
+    ("bridge", |tally| bridge::run(tally.programs_built)),
     ("clients", |tally| redis_py(tally.programs_built)),
     ("python", |_| python::run(&[])),
     ("dax", |_| dax::run(&[])),
