@@ -9,7 +9,7 @@
 use crate::shell::{self, Result, cargo};
 use crate::{bridge, clients, dax, python, tidy};
 use std::io::{BufRead, BufReader, Write};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 type Step = (&'static str, fn(&mut Tally) -> Result);
@@ -78,8 +78,13 @@ fn lint() -> Result {
 }
 
 fn test(tally: &mut Tally) -> Result {
+    for compiler in ["g++", "clang++"] {
+        let said = shell::output(Command::new(compiler).arg("--version"))?;
+        println!("{}", said.lines().next().unwrap_or_default());
+    }
     let mut command = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
     command.env("EVERBYTE_PROGRAMS_BUILT", "1"); // by this command, before the tests run
+    command.env("EVERBYTE_ALL_TOOLS", "1"); // a test of C++ without its compiler fails
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| format!("cargo test: {error}"))?;
     let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     for line in lines.map_while(std::result::Result::ok) {

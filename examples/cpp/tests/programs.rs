@@ -16,6 +16,9 @@ mod compilers;
 #[path = "programs/forms.rs"]
 mod forms;
 
+#[path = "programs/warnings.rs"]
+mod warnings;
+
 #[path = "programs/random.rs"]
 mod random;
 
