@@ -1,14 +1,15 @@
 //! Every test of continuous integration, step by step, with the time each took.
 //!
 //! Steps: formatting; lints as errors; tidy; all tests of the workspace, with the crash explorer,
-//! the museum, the fuzz corpora and each bench in miniature among them; redis-py on the server; the
-//! Python package; the emulated persistent-memory machine. The first failure does not stop the
-//! steps after it, so one run tells everything.
+//! the museum, the fuzz corpora and each bench in miniature among them; a new crate of persistent
+//! types with its C++ program; redis-py on the server; the Python package; the emulated
+//! persistent-memory machine. The first failure does not stop the steps after it, so one run tells
+//! everything.
 
 use crate::shell::{self, Result, cargo};
-use crate::{clients, dax, python, tidy};
+use crate::{bridge, clients, dax, python, tidy};
 use std::io::{BufRead, BufReader, Write};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 type Step = (&'static str, fn(&mut Tally) -> Result);
@@ -18,6 +19,7 @@ const STEPS: &[Step] = &[
     ("lint", |_| lint()),
     ("tidy", |_| tidy::run(&[])),
     ("test", test),
+    ("bridge", |tally| bridge::run(tally.programs_built)),
     ("clients", |tally| redis_py(tally.programs_built)),
     ("python", |_| python::run(&[])),
     ("dax", |_| dax::run(&[])),
@@ -76,8 +78,13 @@ fn lint() -> Result {
 }
 
 fn test(tally: &mut Tally) -> Result {
+    for compiler in ["g++", "clang++"] {
+        let said = shell::output(Command::new(compiler).arg("--version"))?;
+        println!("{}", said.lines().next().unwrap_or_default());
+    }
     let mut command = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
     command.env("EVERBYTE_PROGRAMS_BUILT", "1"); // by this command, before the tests run
+    command.env("EVERBYTE_ALL_TOOLS", "1"); // a test of C++ without its compiler fails
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| format!("cargo test: {error}"))?;
     let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     for line in lines.map_while(std::result::Result::ok) {

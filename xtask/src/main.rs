@@ -8,6 +8,7 @@
 
 mod aarch64;
 mod against;
+mod bridge;
 mod chores;
 mod ci;
 mod clients;
@@ -34,6 +35,7 @@ cargo xtask WORD
   rivals                         install what the rivals of the benches need
   dax [all|tests|kills]          boot an emulated persistent-memory machine, test there, kill it, check on the host
   posix [--operations N]         other projects' suites and programs on a mounted volume; as root
+  bridge                         a new crate of persistent types with its C++ program, by cargo and CMake, on an installed Everbyte
   python                         build the Python package as a wheel, install it in target/python, run its tests
   clients [NAME..]               other projects' Redis clients, and applications with their own tests, on the server
           [--list]               their names
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         ["rivals", rest @ ..] => chores::rivals(rest),
         ["dax", rest @ ..] => dax::run(rest),
         ["posix", rest @ ..] => posix::run(rest),
+        ["bridge"] => bridge::run(false),
         ["python", rest @ ..] => python::run(rest),
         ["clients", rest @ ..] => clients::run(rest),
         ["aarch64", rest @ ..] => aarch64::run(rest),

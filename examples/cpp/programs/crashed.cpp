@@ -78,7 +78,7 @@ std::size_t std::hash<key>::operator()(const key& of) const {
 void open_roots(shop pool) {
   auto all = pool.cpp_root<all_of_it>("all");
   auto table = pool.root<shop::kv_store<key, std::uint64_t>>("table");
-  now.emplace(std::move(pool), all, table);
+  now.emplace(opened{std::move(pool), all, table});
 }
 
 extern "C" void crashed_open() { open_roots(shop("of the explorer")); }

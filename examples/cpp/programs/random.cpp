@@ -1,6 +1,8 @@
 // Random transactions beside containers of std: `random STORE COUNT` compares the pool with them,
 // runs COUNT more transactions, and compares again. The number of transactions that the pool has
 // seen decides the next one, so a process that is killed leaves a state that the next one expects.
+// `random STORE COUNT AT` is to be killed: it says when it has compared, and how many transactions
+// there were after each one; the AT-th waits in its lambda, if that is not 0.
 #include "shop.hpp"
 
 #include "require.hpp"
@@ -13,6 +15,7 @@
 #include <iterator>
 #include <list>
 #include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -70,6 +73,13 @@ struct kept {
   shop::kv_store<std::uint64_t, double> table;
   shop::visits series;
   everbyte::object<items, shop> list;
+  shop::search_tree tree;
+  shop::btree8 btree;
+  shop::inventory goods;
+  shop::kv_store<std::string, std::string> texts;
+  shop::list<std::string> stack;
+  shop::word_count words;
+  shop::tally tally;
   containers<persistent> all;
 };
 
@@ -78,14 +88,110 @@ struct model {
   std::map<std::uint64_t, double> table;
   std::vector<std::uint32_t> series;
   std::deque<std::uint64_t> list;
+  std::map<std::uint64_t, std::uint64_t> tree, btree;
+  std::map<std::string, std::uint64_t> goods;
+  std::map<std::string, std::string> texts;
+  std::deque<std::string> stack;
+  std::map<std::string, std::uint64_t> words;
+  std::int64_t tally = 0;
   containers<itself> all;
 };
+
+std::string name_of(std::uint64_t small) { return small == 0 ? std::string() : std::string(small % 30, 'n') + std::to_string(small); }
+
+template <class Of, class Key>
+std::optional<typename Of::mapped_type> found_in(const Of& of, const Key& key) {
+  auto at = of.find(key);
+  return at == of.end() ? std::nullopt : std::optional(at->second);
+}
+
+// One change of what stands for a vessel; and of the vessel, whose result is compared with what it
+// had before.
+void change_of_model(model& all, std::uint64_t kind, std::uint64_t number) {
+  auto small = number % 40, place = number / 64;
+  auto name = name_of(small);
+  if (kind < 6) all.tree[place % 60] = number;
+  else if (kind < 10) all.tree.erase(place % 60);
+  else if (kind < 18) all.btree[place % 90] = number;
+  else if (kind < 22) all.btree.erase(place % 90);
+  else if (kind < 26) all.goods[name] += place % 9;
+  else if (kind < 28) all.goods[name] /= 2;
+  else if (kind < 32) all.texts[name] = std::to_string(number);
+  else if (kind == 32 && place % 8 == 0) all.texts.clear();
+  else if (kind < 36) all.stack.push_front(name);
+  else if (kind < 39 && !all.stack.empty()) all.stack.pop_front();
+  else if (kind < 43) all.words[name] += place % 5;
+  else all.tally += place % 2 == 0 ? 1 : -1;
+}
+
+template <class Transaction>
+void change_of_pool(Transaction& t, kept& all, std::uint64_t kind, std::uint64_t number) {
+  auto small = number % 40, place = number / 64;
+  auto name = name_of(small);
+  if (kind < 6) {
+    auto before = all.tree.get(place % 60);
+    REQUIRE(all.tree.insert(t, place % 60, number) == before);
+  } else if (kind < 10) {
+    auto before = all.tree.get(place % 60);
+    REQUIRE(all.tree.remove(t, place % 60) == before && !all.tree.get(place % 60));
+  } else if (kind < 18) {
+    bool is_new = !all.btree.get(place % 90);
+    REQUIRE(all.btree.insert(t, place % 90, number) == is_new);
+  } else if (kind < 22) {
+    auto before = all.btree.get(place % 90);
+    REQUIRE(all.btree.remove(t, place % 90) == before && !all.btree.get(place % 90));
+  } else if (kind < 26) {
+    all.goods.put(t, name, place % 9);
+  } else if (kind < 28) {
+    auto before = all.goods.count(name).value_or(0);
+    REQUIRE(all.goods.take(t, name, before - before / 2) == before / 2);
+  } else if (kind < 32) {
+    bool is_new = !all.texts.get(name);
+    REQUIRE(all.texts.put(t, name, std::to_string(number)) == is_new);
+  } else if (kind == 32 && place % 8 == 0) {
+    all.texts.clear(t);
+  } else if (kind < 36) {
+    all.stack.push_front(t, name);
+    REQUIRE(all.stack.contains(name));
+  } else if (kind < 39 && all.stack.size() > 0) {
+    auto before = all.stack.front();
+    REQUIRE(all.stack.pop_front(t) == before);
+  } else if (kind < 43) {
+    all.words.add(t, name, place % 5);
+  } else {
+    auto before = all.tally.value(t);
+    auto change = place % 2 == 0 ? 1 : -1;
+    REQUIRE(all.tally.step(t, change == 1) == before + change);
+  }
+}
+
+void require_equal_vessels(const kept& all, const model& expected) {
+  for (std::uint64_t key = 0; key < 60; ++key) REQUIRE(all.tree.get(key) == found_in(expected.tree, key));
+  for (std::uint64_t key = 0; key < 90; ++key) REQUIRE(all.btree.get(key) == found_in(expected.btree, key));
+  REQUIRE(all.tree.least() == (expected.tree.empty() ? std::nullopt : std::optional(expected.tree.begin()->first)));
+  REQUIRE(all.goods.kinds() == expected.goods.size() && all.texts.size() == expected.texts.size());
+  REQUIRE(all.goods.first() == (expected.goods.empty() ? "" : expected.goods.begin()->first));
+  std::map<std::string, std::string> texts;
+  all.texts.each([&](std::string_view key, std::string_view value) { texts[std::string(key)] = value; });
+  REQUIRE(texts == expected.texts && all.stack.size() == expected.stack.size());
+  REQUIRE(all.stack.front() == (expected.stack.empty() ? std::nullopt : std::optional(expected.stack.front())));
+  shop::txn([&](auto& t) {
+    for (std::uint64_t small = 0; small < 40; ++small) {
+      auto name = name_of(small);
+      REQUIRE(all.goods.count(name) == found_in(expected.goods, name) && all.texts.get(name) == found_in(expected.texts, name));
+      REQUIRE(all.words.count(t, name) == found_in(expected.words, name).value_or(0));
+      bool is_there = std::find(expected.stack.begin(), expected.stack.end(), name) != expected.stack.end();
+      REQUIRE(all.stack.contains(name) == is_there);
+    }
+    REQUIRE(all.words.size(t) == expected.words.size() && all.tally.value(t) == expected.tally);
+  });
+}
 
 // One change of any container, in both forms; that of a persistent one takes the transaction.
 template <class Form, class... In>
 void change_of_container(containers<Form>& all, std::uint64_t kind, std::uint64_t number, In&... t) {
   auto small = number % 40, place = number / 64;
-  auto name = small == 0 ? std::string() : std::string(small % 30, 'n') + std::to_string(small);
+  auto name = name_of(small);
   auto at = [&](auto& of) { return std::next(of.begin(), static_cast<std::ptrdiff_t>(place % (of.size() + 1))); };
   auto of = [&](auto& one) { return std::next(one.begin(), static_cast<std::ptrdiff_t>(place % one.size())); };
   switch (kind) {
@@ -219,9 +325,9 @@ std::uint64_t mixed(std::uint64_t seed) {
 template <class Change>
 void changes_of(std::uint64_t step, Change&& change) {
   std::uint64_t random = mixed(step + 1);
-  for (std::uint64_t count = random % 4 + 1; count > 0; --count) {
+  for (std::uint64_t count = random % 6 + 1; count > 0; --count) {
     random = mixed(random);
-    change(random % 96, random >> 8);
+    change(random % 144, random >> 8);
   }
 }
 
@@ -239,6 +345,8 @@ void step_of_model(model& all, std::uint64_t step) {
       if (!all.list.empty()) all.list.pop_front();
     } else if (kind < 64) {
       for (auto& one : all.list) one *= 3;
+    } else if (kind >= 96) {
+      change_of_model(all, kind - 96, number);
     } else {
       change_of_container(all.all, kind - 64, number);
     }
@@ -266,6 +374,8 @@ void step_of_pool(Transaction& t, kept& all, std::uint64_t step) {
       t.destroy(first);
     } else if (kind < 64) {
       for (auto one = all.list->head; one; one = one->next) *one.mut(t, &item::value) *= 3;
+    } else if (kind >= 96) {
+      change_of_pool(t, all, kind - 96, number);
     } else {
       change_of_container(all.all, kind - 64, number, t);
     }
@@ -287,6 +397,7 @@ void require_equal(const kept& all, const model& expected) {
     at = at->next;
   }
   REQUIRE(!at);
+  require_equal_vessels(all, expected);
   require_equal(all.all, expected.all);
 }
 
@@ -305,14 +416,24 @@ containers<persistent> opened(const shop& pool) {
           pool.root<in_pool<std::unordered_set<std::string>>>("words")};
 }
 
-int main(int, char** words) {
+void say(const char* what, std::uint64_t number) {
+  std::printf("%s %" PRIu64 "\n", what, number);
+  std::fflush(stdout);
+}
+
+int main(int count, char** words) {
   shop pool(words[1], {.create = true});
   kept all{pool.root<shop::counter>("steps"), pool.root<shop::kv_store<std::uint64_t, double>>("table"),
-           pool.root<shop::visits>("series"), pool.cpp_root<items>("list"), opened(pool)};
+           pool.root<shop::visits>("series"), pool.cpp_root<items>("list"),
+           pool.root<shop::search_tree>("tree"), pool.root<shop::btree8>("btree"), pool.root<shop::inventory>("goods"),
+           pool.root<shop::kv_store<std::string, std::string>>("texts of a table"), pool.root<shop::list<std::string>>("stack"),
+           pool.root<shop::word_count>("counted words"), pool.root<shop::tally>("tally"), opened(pool)};
   model expected;
   std::uint64_t done = static_cast<std::uint64_t>(all.steps.value()), end = done + std::strtoull(words[2], nullptr, 10);
   for (std::uint64_t step = 0; step < done; ++step) step_of_model(expected, step);
   require_equal(all, expected);
+  std::uint64_t wait = count > 3 ? std::strtoull(words[3], nullptr, 10) : 0;
+  if (count > 3) say("compared", done);
   for (std::uint64_t step = done; step < end; ++step) {
     if (step % 7 == 0) {
       try {
@@ -323,7 +444,11 @@ int main(int, char** words) {
       } catch (const std::runtime_error&) {
       }
     }
-    shop::txn([&](auto& t) { step_of_pool(t, all, step); });
+    shop::txn([&](auto& t) {
+      step_of_pool(t, all, step);
+      if (wait != 0 && step + 1 == done + wait) say("inside", step), std::getchar();
+    });
+    if (count > 3) say("step", step + 1);
     step_of_model(expected, step);
   }
   require_equal(all, expected);

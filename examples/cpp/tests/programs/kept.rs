@@ -1,6 +1,6 @@
 //! Transactions that a C++ program keeps past their lambda.
 
-use super::{COMPILERS, build, compiler, open, succeed};
+use super::{COMPILERS, build, open, sanitized, succeed};
 use everbyte_object::UntypedPool;
 
 /// In a function, a static variable, an optional, a coroutine's frame and another thread, used
@@ -9,11 +9,8 @@ use everbyte_object::UntypedPool;
 #[test]
 fn a_transaction_kept_past_its_lambda_is_refused_whatever_runs() {
     for name in COMPILERS {
-        let Some(mut compiler) = compiler(name) else { continue };
-        compiler.args(match name {
-            "g++" => &["-pthread", "-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all"][..],
-            _ => &["-pthread", "-O2"],
-        });
+        let Some(mut compiler) = sanitized(name) else { continue };
+        compiler.args(["-pthread", "-O1"]);
         let dir = tempfile::tempdir().unwrap();
         let (program, path) = (build(compiler, "kept.cpp", dir.path()), dir.path().join("store"));
         succeed(&program, &path, &[]);

@@ -1,6 +1,6 @@
 //! One process with two libraries of persistent types, and with libeverbyte.
 
-use super::{COMPILERS, build, command, compiler, generated, library, open, program, run, text_of};
+use super::{COMPILERS, build, command, compiler, generated, library, open, program, run, sanitized, text_of};
 use everbyte_bridge::{describe_library, headers};
 use everbyte_object::UntypedPool;
 use std::os::unix::fs::symlink;
@@ -12,7 +12,7 @@ fn two_libraries_and_libeverbyte_are_linked_into_one_program() {
     let place = library().parent().unwrap().to_path_buf();
     let everything = place.join("libeverbyte_capi.so");
     for name in COMPILERS {
-        let Some(mut compiler) = compiler(name) else { continue };
+        let Some(mut compiler) = sanitized(name) else { continue }; // and what is left at the end
         let dir = tempfile::tempdir().unwrap();
         let made = headers::generate(&describe_library(&place.join("libdepot.so")).unwrap()).unwrap();
         headers::write(&made, &dir.path().join("depot")).unwrap();
@@ -25,9 +25,6 @@ fn two_libraries_and_libeverbyte_are_linked_into_one_program() {
                 compiler.arg("-DWITH_EVERBYTE").arg(&everything);
             }
             false => eprintln!("without libeverbyte: it is not built"),
-        }
-        if name == "g++" {
-            compiler.args(["-fsanitize=address", "-fno-sanitize-recover=all"]); // and what is left at the end
         }
         let paths = [dir.path(), &place].map(|one| format!("-Wl,-rpath,{}", one.display()));
         let output = compiler.args(paths).arg("-o").arg(&built).output().unwrap();
