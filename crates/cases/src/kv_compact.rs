@@ -1,4 +1,5 @@
-//! The case of a compaction: it changes no entry, and a crash leaves the steps done until then.
+//! The case of a compaction: it changes no entry, and a crash leaves the steps done until then. A
+//! second run, on what a crash left, compacts again and turns the writes round.
 
 use crate::kv::{open, value};
 use crate::kv_tables::{All, image, observe, settle};
@@ -34,17 +35,23 @@ fn compact(explorer: Explorer) -> Result<Report, Box<Failure>> {
                         kv.compact(&mut |_| {}).expect("room");
                     },
                 );
-                // The first write to a full leaf, and half of the leaves thinned out.
-                let gone = move |key: &u8| !key.is_multiple_of(2) && key / 30 == round;
+                // The first write to a full leaf; and half of the leaves thinned out, or filled
+                // again where a second run finds them thin.
+                let odd = move || (0..KEYS).filter(move |key| key % 2 == 1 && key / 30 == round);
+                let thins = odd().last().is_some_and(|key| twin.model()[""].contains_key([key].as_slice()));
                 let change = move |all: &mut All| {
                     let pairs = all.get_mut("").expect("always there");
-                    (0..KEYS).filter(gone).for_each(|key| drop(pairs.remove(&vec![key])));
+                    for key in odd() {
+                        drop(if thins { pairs.remove([key].as_slice()) } else { pairs.insert(vec![key], pair(key)) });
+                    }
                     pairs.insert(vec![round], value(round + 70, 30));
                 };
-                twin.step(format!("thin out {round}"), change, || {
+                let what = if thins { "thin out" } else { "fill" };
+                twin.step(format!("{what} {round}"), change, || {
                     let mut batch = kv.batch();
-                    for key in (0..KEYS).filter(gone) {
-                        batch.delete(&[key]).expect("room");
+                    for key in odd() {
+                        let written = if thins { batch.delete(&[key]) } else { batch.put(&[key], &pair(key)) };
+                        written.expect("room");
                     }
                     batch.put(&[round], &value(round + 70, 30)).expect("room");
                     settle(&kv, batch);
