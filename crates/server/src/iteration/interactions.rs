@@ -129,11 +129,12 @@ fn a_client_that_a_refused_transaction_unblocks_gets_its_null() {
 /// behind its own in the same iteration.
 #[test]
 fn a_change_by_another_client_is_told_beside_an_own_one() {
+    type Lines = (usize, &'static [&'static str]);
     let mut turns = Turns::new();
     turns.ask(0, &["HELLO 3", "CLIENT TRACKING ON BCAST NOLOOP"]);
     let own = turns.ask(0, &["SET k 1"]);
     assert!(!own.contains("invalidate"), "{own}");
-    let (own, other): ((usize, &[&str]), (usize, &[&str])) = ((0, &["SET k 1"]), (1, &["SET k 2"]));
+    let (own, other): (Lines, Lines) = ((0, &["SET k 1"]), (1, &["SET k 2"]));
     for order in [[own, other], [other, own]] {
         let replies = turns.at(0, &order);
         assert_eq!(replies[0].matches("invalidate").count(), 1, "{order:?}: {replies:?}");
