@@ -279,6 +279,12 @@ pub(crate) enum KvCommand {
     Repair(KvRepairArgs),
     /// Gives back all space that the tables do not need, and tells how much
     Compact,
+    /// Prints figures: keys, tables, levels, versions that are held, bytes of blocks
+    Stat {
+        /// Reads the lengths of all entries too: their bytes, and how much space one takes
+        #[arg(long)]
+        entries: bool,
+    },
     /// Lists the tables that have names
     Tables,
     /// Removes a table with all its keys

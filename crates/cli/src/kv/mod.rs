@@ -9,6 +9,7 @@ mod import;
 mod one;
 mod repair;
 mod scan;
+mod stat;
 mod tables;
 mod types;
 mod update;
@@ -45,6 +46,7 @@ pub(crate) fn run(args: KvArgs, output: &Output) -> Result<(), Failure> {
         KvCommand::Load(args) => dump::load(&place, &args, output),
         KvCommand::Repair(args) => repair::run(&place, &args, output),
         KvCommand::Compact => compact::compact(&place, output),
+        KvCommand::Stat { entries } => stat::stat(&place, entries, output),
         KvCommand::Tables => tables::list(&place, output),
         KvCommand::DropTable { name } => tables::drop_table(&place, &name, output),
         KvCommand::Versions => versions::list(&place, output),

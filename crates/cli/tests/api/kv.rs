@@ -132,6 +132,40 @@ fn tables_with_names_and_versions_with_names() {
 }
 
 #[test]
+fn figures_tell_keys_versions_and_space() {
+    let place = Place::with_store();
+    let stat = |words: &[&str]| -> Value {
+        serde_json::from_str(&place.good(&[&["kv", "stat", "--json"], words].concat())).unwrap()
+    };
+    place.bad(&["kv", "stat"], 1, &["`kv`"]);
+    std::fs::write(place.path("in.tsv"), "apple\tred\npear\tgreen\n").unwrap();
+    place.good(&["kv", "import", "in.tsv"]);
+    place.good(&["kv", "put", "--in", "stock", "apple", "97"]);
+    let before = stat(&[]);
+    assert_eq!((&before["keys"], &before["tables"], &before["keys_in_tables"]), (&2.into(), &1.into(), &1.into()));
+    assert_eq!((&before["oldest_version_in_use"], &before["named_versions"]), (&before["version"], &0.into()));
+    assert_eq!((&before["bytes_of_entries"], &before["oldest_name"]), (&Value::Null, &Value::Null));
+    place.good(&["kv", "name", "monday"]);
+    place.good(&["kv", "name", "tuesday"]);
+    place.good(&["kv", "put", "fig", "blue"]);
+    let after = stat(&["--entries", "--read-only"]);
+    assert_eq!(
+        (&after["keys"], &after["named_versions"], &after["oldest_name"]),
+        (&3.into(), &2.into(), &"monday".into())
+    );
+    assert_eq!(after["oldest_version_in_use"], before["version"], "that of the oldest name");
+    assert!(after["version"].as_u64() > before["version"].as_u64() && after["levels"].as_u64() >= Some(2), "{after}");
+    let payload = ["apple", "red", "pear", "green", "fig", "blue", "apple", "97"].concat().len() as u64;
+    assert_eq!(after["bytes_of_entries"], payload);
+    let blocks = after["bytes_in_blocks"].as_u64().unwrap();
+    assert!(blocks > payload && blocks < 1 << 20, "{after}");
+    let ratio = after["space_amplification"].as_f64().unwrap();
+    assert!((ratio - blocks as f64 / payload as f64).abs() < 0.01, "{after}");
+    let text = place.good(&["kv", "stat"]);
+    assert!(text.contains("keys in tables") && text.contains("monday") && !text.contains("amplification"), "{text}");
+}
+
+#[test]
 fn keys_are_compared_and_counted() {
     let place = Place::with_store();
     place.good(&["kv", "cas", "owner", "--new", "Ada"]);
