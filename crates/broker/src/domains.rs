@@ -19,7 +19,7 @@
 use crate::error::{No, renamed};
 use crate::layout::{ENTRIES, Entry, MAGIC};
 use crate::{Error, Result};
-use everbyte_media::{Checked, Damage, Length, Media, length_limit, seeded};
+use everbyte_media::{Checked, Damage, ErrorInfo, ErrorKind, Length, Media, length_limit, seeded};
 use everbyte_store::{Access, Caller, CreateOptions, HEADER_LEN, Object, ObjectOptions, Store, Want};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -47,6 +47,8 @@ pub struct Domains {
     known: BTreeMap<String, Entry>,
     /// Bytes that the domains of one user may grow to together.
     quota: u64,
+    /// The number of the last file that a creation without a known outcome has left.
+    left: u64,
 }
 
 /// The properties of a domain.
@@ -87,6 +89,7 @@ impl Domains {
             names,
             known: BTreeMap::new(),
             quota,
+            left: 0,
         };
         for object in domains.names.objects()? {
             let entry = read(&domains.names.object(&object.name)?)?;
@@ -143,7 +146,7 @@ impl Domains {
             );
             return Err(No::new(Errno::DQUOT, said));
         }
-        let number = self.known.values().map(|entry| entry.number).max().unwrap_or(0) + 1;
+        let number = self.known.values().map(|entry| entry.number).max().unwrap_or(0).max(self.left) + 1;
         let draft = Entry {
             magic: MAGIC,
             checksum: 0,
@@ -165,7 +168,12 @@ impl Domains {
             Ok(())
         });
         if let Err(error) = made {
-            let _ = std::fs::remove_file(self.path(&entry)); // else the next opening does it
+            // After a barrier that failed the entry may be there. The file goes behind it (DOM-1),
+            // or stays for the next opening, under a number that is not given again.
+            match self.names.remove_object(name) {
+                Err(refused) if refused.kind() != ErrorKind::NotFound => self.left = number,
+                _ => drop(std::fs::remove_file(self.path(&entry))),
+            }
             return Err(error.into());
         }
         self.known.insert(name.into(), entry);
@@ -454,6 +462,29 @@ mod tests {
                 if promised && found == entry(found.turn) { Ok(()) } else { Err(format!("{found:?}, {seen:?}")) }
             },
         )
+    }
+
+    /// A barrier fails when the entry is made already: every entry has its file then, too.
+    #[test]
+    fn a_creation_whose_barrier_failed_leaves_no_entry_without_its_file() {
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let dir = folder.path().join("domains");
+        let mut domains = Domains::open(&dir, 1 << 40).unwrap();
+        let caller = Caller::current();
+        domains.create(&caller, "first", 0o600, MAX_LEAST).unwrap();
+        let other = domains.names.create_object("other", ObjectOptions::default(), |_| Ok::<_, Error>(())).unwrap();
+        let lost = (other.prime() + (32 << 10)).get();
+        domains.names.media().raise_memory_error(lost);
+        domains.names.media().flush(lost, 8_u64); // the thread's next barrier fails
+        domains.create(&caller, "d", 0o600, MAX_LEAST).unwrap_err();
+        let files = || std::fs::read_dir(&dir).unwrap().filter(|file| is_of_domain(file.as_ref().unwrap())).count();
+        assert_eq!((files(), domains.names.objects().unwrap().len()), (1, 2), "`first` and `other`");
+        domains.create(&caller, "d", 0o600, MAX_LEAST).unwrap();
+        assert_eq!((files(), domains.names.objects().unwrap().len()), (2, 3));
+    }
+
+    fn is_of_domain(file: &std::fs::DirEntry) -> bool {
+        file.path().extension().is_some_and(|extension| extension == EXTENSION)
     }
 
     #[test]

@@ -135,7 +135,9 @@ impl Regions {
         let object = match self.make(number, len) {
             Ok(object) => object,
             Err(error) => {
-                table.set_state(index, FREE);
+                // Its object may be there, if a barrier failed behind it (REGION-2). The line stays
+                // `making` until it is removed, at the latest by recovery.
+                let _ = self.take_back(program, &mut table, index);
                 return Err(error);
             }
         };
@@ -254,7 +256,7 @@ impl Regions {
         Ok(table.media().barrier()?)
     }
 
-    /// Undoes a mapping that a crash cut off.
+    /// Undoes a mapping that a crash or an error cut off.
     fn take_back(&self, program: &Program, table: &mut RegionTable, index: usize) -> Result<()> {
         let Piece { number, target, old, .. } = table.pieces[index];
         match self.object(number) {

@@ -4,7 +4,7 @@
 use everbyte_log::{Form, Full};
 use everbyte_media::{Media, Options};
 use everbyte_mnemosyne::{Error, Log, LogOptions, Program, Regions, Variables, path_of};
-use everbyte_store::{FormatOptions, Store};
+use everbyte_store::{FormatOptions, ObjectOptions, Store};
 
 const NAME: &str = "pstatic/test";
 const PAGE: u64 = 4096;
@@ -116,6 +116,29 @@ fn unmapping_leaves_the_pieces_beside_the_range_and_removes_an_empty_region() {
     assert!(regions.unmap(region.at, 3 * PAGE, &mut |range| gone.push(range)).unwrap());
     assert_eq!((regions.list(), gone.len()), (vec![], 1));
     assert!(store.object(&format!("{}0", Regions::prefix(NAME))).is_err(), "its object is removed");
+}
+
+/// The object is there when its barrier fails: it goes, and the next region takes its name.
+#[test]
+fn a_region_whose_barrier_failed_is_gone_and_another_can_be_made() {
+    let store = store();
+    let program = open(&store, b"a build", Some(1)).unwrap();
+    let target = program.variables().start;
+    let regions = Regions::open(&program).unwrap();
+    let other = store.create_object("other", ObjectOptions::default(), |_| Ok::<_, everbyte_store::Error>(()));
+    let lost = (other.unwrap().prime() + (32 << 10)).get();
+    let first = regions.map(&program, PAGE, 3, target).unwrap();
+    regions.unmap(first.at, PAGE, &mut |_| ()).unwrap();
+    let (before, media) = (store.media().load(target), store.media());
+    media.raise_memory_error(lost);
+    media.flush(lost, 8_u64); // the thread's next barrier fails
+    regions.map(&program, PAGE, 3, target).unwrap_err();
+    let name = format!("{}0", Regions::prefix(NAME));
+    assert!(store.object(&name).is_err(), "REGION-2: there is no object without a line");
+    assert_eq!((regions.list(), media.load(target)), (vec![], before));
+    let region = regions.map(&program, PAGE, 3, target).unwrap();
+    assert_eq!((regions.list(), media.load(target)), (vec![region], region.at));
+    assert!(store.object(&name).is_ok());
 }
 
 #[test]
