@@ -619,8 +619,8 @@ fn bad_days_leave_the_pool_whole() {
 }
 
 /// `everbyte_bridge` of CMake compiles the crate before the program, makes its headers, and links
-/// both: with the static library, where the crate makes one. A script stands for the command
-/// `everbyte bridge build`.
+/// both: with the static library, where the crate makes one. Two programs of one crate compile it
+/// once. A script stands for the command `everbyte bridge build`.
 #[test]
 fn cmake_builds_a_program_with_its_library() {
     if Command::new("cmake").arg("--version").output().is_err() {
@@ -648,9 +648,11 @@ fn cmake_builds_a_program_with_its_library() {
 fn cmake(of: &Path, compile: &str, into: &Path) -> PathBuf {
     std::fs::create_dir(into).unwrap();
     let (script, root, of) = (into.join("everbyte"), root(), of.display());
+    let calls = into.join("calls");
     let text = format!(
-        "#!/bin/sh -e\n[ \"$1 $2 $3 $4 $5\" = \"bridge build {of} --release --headers\" ]\n\
+        "#!/bin/sh -e\necho >>{}\n[ \"$1 $2 $3 $4 $5\" = \"bridge build {of} --release --headers\" ]\n\
          mkdir -p \"$CARGO_TARGET_DIR/release\"\n{compile}\ncp {}/* \"$6\"\n",
+        calls.display(),
         generated().display(),
     );
     std::fs::write(&script, text).unwrap();
@@ -659,19 +661,26 @@ fn cmake(of: &Path, compile: &str, into: &Path) -> PathBuf {
         "cmake_minimum_required(VERSION 3.17)\nproject(programs CXX)\nadd_library(everbyte::everbyte INTERFACE IMPORTED)\n\
          set_target_properties(everbyte::everbyte PROPERTIES INTERFACE_INCLUDE_DIRECTORIES {root}/include)\n\
          include({root}/crates/bridge/EverbyteBridge.cmake)\nadd_executable(main {programs}/inventory.cpp)\n\
-         everbyte_bridge(main {of})\n",
+         everbyte_bridge(main {of})\nadd_executable(second second.cpp)\neverbyte_bridge(second {of})\n",
         root = root.display(),
         programs = program("").display(),
     );
     std::fs::write(into.join("CMakeLists.txt"), project).unwrap();
+    std::fs::write(into.join("second.cpp"), "#include \"lib.h\"\nint main() {}\n").unwrap();
     let built = into.join("built");
     let cmake = |words: &[&std::ffi::OsStr]| {
         let output = Command::new("cmake").args(words).output().unwrap();
         assert!(output.status.success(), "{}", text_of(&output));
     };
     let program = format!("-DEVERBYTE_PROGRAM={}", script.display());
-    cmake(&["-S".as_ref(), into.as_ref(), "-B".as_ref(), built.as_ref(), program.as_ref()]);
+    let generator = match Command::new("ninja").arg("--version").output() {
+        Ok(_) => "Ninja", // it refuses one file of two rules
+        Err(_) => "Unix Makefiles",
+    };
+    let words = ["-G".as_ref(), generator.as_ref(), "-S".as_ref(), into.as_ref(), "-B".as_ref(), built.as_ref()];
+    cmake(&[&words[..], &[program.as_ref()]].concat());
     cmake(&["--build".as_ref(), built.as_ref()]);
+    assert_eq!(std::fs::read_to_string(calls).unwrap(), "\n", "the crate is compiled once");
     built.join("main")
 }
 
