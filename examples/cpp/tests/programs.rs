@@ -463,18 +463,19 @@ fn the_program_of_the_manual_goes_on_where_it_was() {
     }
 }
 
-/// Each marked program is refused by both compilers, and the file without them compiles, without
-/// exceptions and RTTI, too.
+/// Each marked program is refused by both compilers, by libc++ too, and the file without them
+/// compiles, without exceptions and RTTI, too.
 #[test]
 fn wrong_programs_do_not_compile() {
     let (file, source) = ("does_not.cpp", std::fs::read_to_string(program("does_not.cpp")).unwrap());
     let lines = source.lines().zip(1..);
     let marks: Vec<(&str, usize)> = lines.filter_map(|(line, at)| Some((line.strip_prefix("//@ ")?, at))).collect();
     assert!(marks.len() > 20);
-    for name in COMPILERS {
+    let libcxx = has_libcxx().then_some(("clang++", Some("-stdlib=libc++")));
+    for (name, form) in COMPILERS.map(|name| (name, None)).into_iter().chain(libcxx) {
         let compile = |words: &[&str]| {
             let mut command = compiler(name)?;
-            command.arg("-fsyntax-only").args(words).arg(program(file)).output().ok()
+            command.arg("-fsyntax-only").args(form).args(words).arg(program(file)).output().ok()
         };
         let Some(right) = compile(&["-fno-exceptions", "-fno-rtti"]) else { continue };
         assert!(right.status.success(), "{name}: {}", text_of(&right));
@@ -494,7 +495,7 @@ fn wrong_programs_do_not_compile() {
                 }
             }
         }
-        assert!(wrong.is_empty(), "{name}: {}\n{said}", wrong.join("\n"));
+        assert!(wrong.is_empty(), "{name} {form:?}: {}\n{said}", wrong.join("\n"));
     }
 }
 
