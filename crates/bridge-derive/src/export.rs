@@ -177,7 +177,7 @@ impl<'i> Block<'i> {
             ) -> ::core::result::Result<#returns, #bridge::Fault> #wheres {
                 let call = #bridge::hidden::Call::new(); // PASS-1
                 // SAFETY: the caller's: an object of the pool, which lives during the call.
-                let this = unsafe { call.object::<#of>(this) }?;
+                let this = unsafe { call.object::<#of, #pool>(this) }?;
                 #(
                     // SAFETY: the caller's: what it points to lives during the call.
                     let #names = unsafe { call.argument(#names) }?;

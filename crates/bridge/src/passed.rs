@@ -4,9 +4,12 @@
 //!   PASS-1  Everything that a method gets by reference lives as long as its [`Call`]: its object,
 //!           and the arguments that C++ lends. A method that would keep it does not compile.
 //!   PASS-2  A pointer that is null or not aligned is refused before anything is read or written
-//!           through it. (A handle, too, that is none of an open pool: HANDLE-5.)
+//!           through it, and an object that does not lie in the open pool of its type. (A handle,
+//!           too, that is none of an open pool: HANDLE-5.)
 
 use crate::Fault;
+use everbyte_object::MemPool;
+use everbyte_object::raw::may_lie;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
@@ -82,10 +85,14 @@ impl Call {
     /// If no object can lie there (PASS-2).
     ///
     /// # Safety
-    /// `this` is null, not aligned, or a `T` that nothing but transactions changes while the call
-    /// lasts.
-    pub unsafe fn object<T>(&self, this: *const c_void) -> Result<&T, Fault> {
-        require_place(this.cast::<T>(), "an object")?;
+    /// `this` lies outside of the pool that is open as `P`, or is not aligned, or is a `T` that
+    /// nothing but transactions changes while the call lasts.
+    #[inline]
+    pub unsafe fn object<T, P: MemPool>(&self, this: *const c_void) -> Result<&T, Fault> {
+        let may_lie = may_lie::<P>(this.cast(), size_of::<T>()) && this.cast::<T>().is_aligned();
+        if !may_lie {
+            return Err(no_object(this.addr()));
+        }
         // SAFETY: the caller's.
         Ok(unsafe { &*this.cast() })
     }
@@ -136,6 +143,13 @@ pub fn require_place<T>(at: *const T, what: &str) -> Result<(), Fault> {
         true => Ok(()),
         false => Err(no_place(at.addr(), what)),
     }
+}
+
+#[cold]
+fn no_object(at: usize) -> Fault {
+    Fault::invalid(format!(
+        "an object does not lie at {at:#x}, which is null, not aligned, or not in the open pool of its type"
+    ))
 }
 
 #[cold]
