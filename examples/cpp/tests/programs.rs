@@ -16,6 +16,9 @@ mod explored;
 #[path = "programs/linked.rs"]
 mod linked;
 
+#[path = "programs/shared.rs"]
+mod shared;
+
 #[path = "programs/kept.rs"]
 mod kept;
 
@@ -398,22 +401,6 @@ fn trees_and_a_word_count_outlive_their_programs() {
             let report = UntypedPool::open(&store, "shop").unwrap().examine(&|_| ());
             assert!(report.findings().is_empty(), "{source}: {:?}", report.findings());
         }
-    }
-}
-
-/// A shared object that leaves the process takes the destructors of its classes along.
-#[test]
-fn a_destructor_ends_with_its_shared_object() {
-    for name in COMPILERS {
-        let (Some(plugin), Some(program)) = (compiler(name), compiler(name)) else { continue };
-        let dir = tempfile::tempdir().unwrap();
-        let shared = dir.path().join("parts");
-        std::fs::create_dir(&shared).unwrap();
-        let mut plugin = plugin;
-        // g++ lets no object with templates' variables leave, unless it is told to.
-        plugin.args(["-shared", "-fPIC"]).args((name == "g++").then_some("-fno-gnu-unique"));
-        let (plugin, program) = (build(plugin, "plugin.cpp", &shared), build(program, "unloads.cpp", dir.path()));
-        succeed(&program, &dir.path().join("store"), &[plugin.to_str().unwrap()]);
     }
 }
 
