@@ -16,6 +16,9 @@ mod explored;
 #[path = "programs/linked.rs"]
 mod linked;
 
+#[path = "programs/blocks.rs"]
+mod blocks;
+
 #[path = "programs/shared.rs"]
 mod shared;
 
