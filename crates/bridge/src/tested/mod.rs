@@ -2,6 +2,7 @@
 //! which `bridge.hpp` calls them. It stores through plain addresses, as C++ does.
 
 mod checks;
+mod counted;
 mod deep;
 mod destroyed;
 mod ends;
