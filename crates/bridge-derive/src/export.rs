@@ -182,7 +182,9 @@ impl<'i> Block<'i> {
                     // SAFETY: the caller's: what it points to lives during the call.
                     let #names = unsafe { call.argument(#names) }?;
                 )*
-                ::core::result::Result::Ok(<#of>::#own(this, #(#values),*))
+                let returned = <#of>::#own(this, #(#values),*);
+                call.finish(false #(| <#types as #bridge::Argument<'static>>::CALLS_BACK)*)?; // PASS-3
+                ::core::result::Result::Ok(returned)
             }
             #[allow(clippy::too_many_arguments, unused_unsafe)]
             unsafe extern "C" fn #own #tag_generics(

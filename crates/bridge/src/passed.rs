@@ -6,8 +6,12 @@
 //!   PASS-2  A pointer that is null or not aligned is refused before anything is read or written
 //!           through it, and an object that does not lie in the open pool of its type. (A handle,
 //!           too, that is none of an open pool: HANDLE-5.)
+//!   PASS-3  An exception of a callback ends the call that it was passed to, whatever the method
+//!           does with the panic that it has become.
 
 use crate::Fault;
+use crate::fault::was_thrown;
+use everbyte_media::seeded;
 use everbyte_object::MemPool;
 use everbyte_object::raw::may_lie;
 use std::ffi::c_void;
@@ -47,6 +51,9 @@ pub unsafe trait Argument<'c>: Sized {
     type Raw: Copy;
     /// The name of the type in descriptions.
     const NAME: &'static str;
+    /// Whether it is a function of C++, which may throw (PASS-3).
+    #[doc(hidden)]
+    const CALLS_BACK: bool = false;
 
     /// The value.
     ///
@@ -95,6 +102,18 @@ impl Call {
         }
         // SAFETY: the caller's.
         Ok(unsafe { &*this.cast() })
+    }
+
+    /// Ends the call of a method, of which an argument `calls_back` or none (PASS-3).
+    ///
+    /// # Errors
+    /// If a callback has thrown.
+    #[inline]
+    pub fn finish(&self, calls_back: bool) -> Result<(), Fault> {
+        match calls_back && !seeded("bridge-exception-swallowed") && was_thrown() {
+            true => Err(Fault::thrown()),
+            false => Ok(()),
+        }
     }
 
     /// An argument of the call.

@@ -8,6 +8,7 @@ mod destroyed;
 mod ends;
 mod explored;
 mod threads;
+mod thrown;
 
 use crate::fault::{DONE, THROWN, assert_done, assert_failed};
 use crate::foreign::{CppObject, RawObject, change, destroy, make};
