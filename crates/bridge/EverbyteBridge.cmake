@@ -24,11 +24,17 @@ function(everbyte_bridge target crate)
   endif()
   set(headers "${place}/include")
   file(MAKE_DIRECTORY "${headers}")
-  add_custom_target(${target}_bridge
-    COMMAND "${CMAKE_COMMAND}" -E env "CARGO_TARGET_DIR=${place}/target"
-      "${EVERBYTE_PROGRAM}" bridge build "${crate}" --release --headers "${headers}"
-    BYPRODUCTS "${library}" VERBATIM)
-  add_dependencies(${target} ${target}_bridge)
+  # One for all programs of a directory that use the crate: no file has two rules.
+  string(MD5 made "${place} ${crate}")
+  string(SUBSTRING "${made}" 0 8 made)
+  set(made "everbyte_bridge_${name}_${made}")
+  if(NOT TARGET ${made})
+    add_custom_target(${made}
+      COMMAND "${CMAKE_COMMAND}" -E env "CARGO_TARGET_DIR=${place}/target"
+        "${EVERBYTE_PROGRAM}" bridge build "${crate}" --release --headers "${headers}"
+      BYPRODUCTS "${library}" VERBATIM)
+  endif()
+  add_dependencies(${target} ${made})
   target_compile_features(${target} PRIVATE cxx_std_20)
   target_include_directories(${target} PRIVATE "${headers}" $<TARGET_PROPERTY:everbyte::everbyte,INTERFACE_INCLUDE_DIRECTORIES>)
   target_link_libraries(${target} PRIVATE "${library}" ${system})

@@ -470,6 +470,15 @@ class pointer_t {
   std::uint64_t offset_ = 0;
 };
 
+namespace bridge {
+template <class U>
+struct container_of_std {
+  static_assert(std::is_void_v<U> && !std::is_void_v<U>,
+                "a container of std keeps plain pointers, whatever allocator it has: use POOL::make_persistent of it, from "
+                "<everbyte/std.hpp>");
+};
+}  // namespace bridge
+
 /* The allocator of a pool, for templates that keep its pointers and nothing else: `pointer` grants
  * the right to change an object, which is logged first, by `mut` alone; `make` and `destroy` take
  * the transaction. Inside of a template, `of` is the allocator of another class. An alias of each
@@ -495,14 +504,15 @@ class allocator {
     in.destroy(object);
   }
 
-  /* Containers of std ask for it. */
+  /* Containers of std ask for these; libc++'s vector for the second alone. */
   template <class U>
-  struct rebind {
-    static_assert(std::is_void_v<U> && !std::is_void_v<U>,
-                  "a container of std keeps plain pointers, whatever allocator it has: use POOL::make_persistent of it, from "
-                  "<everbyte/std.hpp>");
+  struct rebind : bridge::container_of_std<U> {
     using other = allocator<U, Pool>;
   };
+  template <class U = T>
+  static auto allocate(std::size_t) {
+    return bridge::container_of_std<U>(), pointer();
+  }
 };
 
 /* A root of a C++ class. A view: copies are the same root. */

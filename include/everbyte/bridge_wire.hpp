@@ -202,14 +202,19 @@ template <class Pool>
 }
 
 #ifdef __cpp_exceptions
-/* The exception of a callback, on its way through Rust. */
-inline thread_local std::exception_ptr callback_exception{};
+/* The exception of a callback, on its way through Rust. One for the program and its shared objects,
+ * whatever visibility they are compiled with: the destructor of one is called for another. */
+[[gnu::visibility("default")]] inline thread_local std::exception_ptr callback_exception{};
 #endif
 
 template <class Library>
 [[noreturn, gnu::cold, gnu::noinline]] void refused(status of) {
 #ifdef __cpp_exceptions
-  if (of == thrown) std::rethrow_exception(std::exchange(callback_exception, nullptr));
+  if (of == thrown) {
+    /* Null where the linker has kept the variables of a program and a shared object apart. */
+    if (auto exception = std::exchange(callback_exception, nullptr)) std::rethrow_exception(std::move(exception));
+    throw error(error_kind::unsupported, "a callback or a destructor of another shared object has thrown");
+  }
 #endif
   static_cast<void>(of);
   raise<Library>();

@@ -177,12 +177,14 @@ impl<'i> Block<'i> {
             ) -> ::core::result::Result<#returns, #bridge::Fault> #wheres {
                 let call = #bridge::hidden::Call::new(); // PASS-1
                 // SAFETY: the caller's: an object of the pool, which lives during the call.
-                let this = unsafe { call.object::<#of>(this) }?;
+                let this = unsafe { call.object::<#of, #pool>(this) }?;
                 #(
                     // SAFETY: the caller's: what it points to lives during the call.
                     let #names = unsafe { call.argument(#names) }?;
                 )*
-                ::core::result::Result::Ok(<#of>::#own(this, #(#values),*))
+                let returned = <#of>::#own(this, #(#values),*);
+                call.finish(false #(| <#types as #bridge::Argument<'static>>::CALLS_BACK)*)?; // PASS-3
+                ::core::result::Result::Ok(returned)
             }
             #[allow(clippy::too_many_arguments, unused_unsafe)]
             unsafe extern "C" fn #own #tag_generics(

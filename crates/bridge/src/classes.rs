@@ -299,6 +299,7 @@ callback!(
 unsafe impl<'c, T: CppClass> Argument<'c> for Hash<'c, T> {
     type Raw = RawHash;
     const NAME: &'static str = T::NAMES.hash;
+    const CALLS_BACK: bool = true;
 
     unsafe fn from_raw(raw: RawHash) -> Result<Self, Fault> {
         Ok(Hash { raw: raw.checked()?, marker: PhantomData })
@@ -309,6 +310,7 @@ unsafe impl<'c, T: CppClass> Argument<'c> for Hash<'c, T> {
 unsafe impl<'c, T: CppClass> Argument<'c> for Equal<'c, T> {
     type Raw = RawEqual;
     const NAME: &'static str = T::NAMES.equal;
+    const CALLS_BACK: bool = true;
 
     unsafe fn from_raw(raw: RawEqual) -> Result<Self, Fault> {
         Ok(Equal { raw: raw.checked()?, marker: PhantomData })
@@ -319,6 +321,7 @@ unsafe impl<'c, T: CppClass> Argument<'c> for Equal<'c, T> {
 unsafe impl<'c, T: CppClass> Argument<'c> for Order<'c, T> {
     type Raw = RawOrder;
     const NAME: &'static str = T::NAMES.order;
+    const CALLS_BACK: bool = true;
 
     unsafe fn from_raw(raw: RawOrder) -> Result<Self, Fault> {
         Ok(Order { raw: raw.checked()?, marker: PhantomData })
@@ -419,6 +422,7 @@ unsafe impl<'c, K: CppClass, V: CppClass> Argument<'c> for Visit<'c, K, V> {
         (1, 1) => "Visit<1, 1>",
         _ => panic!("only the first two classes of a template are visited together"),
     };
+    const CALLS_BACK: bool = true;
 
     unsafe fn from_raw(raw: RawVisit) -> Result<Self, Fault> {
         raw.call.ok_or_else(null_function)?;

@@ -124,6 +124,12 @@ thread_local! {
     static IS_THROWN: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Whether a callback has thrown in this call, which ends by that.
+#[inline]
+pub(crate) fn was_thrown() -> bool {
+    IS_THROWN.take()
+}
+
 /// Unwinds to the call of C++ whose callback has thrown; the exception lies at C++.
 #[cold]
 pub(crate) fn throw() -> ! {

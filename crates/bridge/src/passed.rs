@@ -4,9 +4,16 @@
 //!   PASS-1  Everything that a method gets by reference lives as long as its [`Call`]: its object,
 //!           and the arguments that C++ lends. A method that would keep it does not compile.
 //!   PASS-2  A pointer that is null or not aligned is refused before anything is read or written
-//!           through it. (A handle, too, that is none of an open pool: HANDLE-5.)
+//!           through it, and an object that does not lie in the open pool of its type. (A handle,
+//!           too, that is none of an open pool: HANDLE-5.)
+//!   PASS-3  An exception of a callback ends the call that it was passed to, whatever the method
+//!           does with the panic that it has become.
 
 use crate::Fault;
+use crate::fault::was_thrown;
+use everbyte_media::seeded;
+use everbyte_object::MemPool;
+use everbyte_object::raw::may_lie;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
@@ -44,6 +51,9 @@ pub unsafe trait Argument<'c>: Sized {
     type Raw: Copy;
     /// The name of the type in descriptions.
     const NAME: &'static str;
+    /// Whether it is a function of C++, which may throw (PASS-3).
+    #[doc(hidden)]
+    const CALLS_BACK: bool = false;
 
     /// The value.
     ///
@@ -82,12 +92,28 @@ impl Call {
     /// If no object can lie there (PASS-2).
     ///
     /// # Safety
-    /// `this` is null, not aligned, or a `T` that nothing but transactions changes while the call
-    /// lasts.
-    pub unsafe fn object<T>(&self, this: *const c_void) -> Result<&T, Fault> {
-        require_place(this.cast::<T>(), "an object")?;
+    /// `this` lies outside of the pool that is open as `P`, or is not aligned, or is a `T` that
+    /// nothing but transactions changes while the call lasts.
+    #[inline]
+    pub unsafe fn object<T, P: MemPool>(&self, this: *const c_void) -> Result<&T, Fault> {
+        let may_lie = may_lie::<P>(this.cast(), size_of::<T>()) && this.cast::<T>().is_aligned();
+        if !may_lie {
+            return Err(no_object(this.addr()));
+        }
         // SAFETY: the caller's.
         Ok(unsafe { &*this.cast() })
+    }
+
+    /// Ends the call of a method, of which an argument `calls_back` or none (PASS-3).
+    ///
+    /// # Errors
+    /// If a callback has thrown.
+    #[inline]
+    pub fn finish(&self, calls_back: bool) -> Result<(), Fault> {
+        match calls_back && !seeded("bridge-exception-swallowed") && was_thrown() {
+            true => Err(Fault::thrown()),
+            false => Ok(()),
+        }
     }
 
     /// An argument of the call.
@@ -136,6 +162,13 @@ pub fn require_place<T>(at: *const T, what: &str) -> Result<(), Fault> {
         true => Ok(()),
         false => Err(no_place(at.addr(), what)),
     }
+}
+
+#[cold]
+fn no_object(at: usize) -> Fault {
+    Fault::invalid(format!(
+        "an object does not lie at {at:#x}, which is null, not aligned, or not in the open pool of its type"
+    ))
 }
 
 #[cold]

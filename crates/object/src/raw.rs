@@ -65,6 +65,13 @@ pub fn base_of<R: PSafe<crate::Out<G>>, G: PoolTag>(root: &Root<R, crate::Out<G>
     root.inner.base
 }
 
+/// Whether `len` bytes at `at` lie in the pool that is open under the tag, where objects may lie:
+/// behind its first page.
+#[inline]
+pub fn may_lie<P: MemPool>(at: *const u8, len: usize) -> bool {
+    P::Tag::slot().contains(at.addr(), len, OWN_PAGE)
+}
+
 /// Logs `len` bytes at `at`, which code of another language is about to change in this transaction.
 /// False, and nothing is logged, if no object can lie there: outside of the pool, or on its first
 /// page.

@@ -1,19 +1,17 @@
-// A program that is linked with two libraries of persistent types and, as `WITH_EVERBYTE`, with
-// libeverbyte: `linked STORE ROUND`. One store, which each of them opens in turn; then two stores
-// at once. Each round finds what those before it have left.
+// A program that is linked with two libraries of persistent types and with libeverbyte:
+// `linked STORE ROUND`. One store, which each of them opens in turn; then two stores at once. Each
+// round finds what those before it have left.
 #include "depot/stall.hpp"
 #include "shop.hpp"
 
 #include "require.hpp"
 
+#include <everbyte/kv.h>
+
 #include <cstdlib>
 #include <optional>
 #include <stdexcept>
 #include <string>
-
-#ifdef WITH_EVERBYTE
-#include <everbyte/kv.h>
-#endif
 
 using depot::stall;
 using stock::shop;
@@ -50,7 +48,6 @@ void at_once(const std::string& path, std::uint64_t round) {
   first.reset();  // closed while the other library's goes on
 }
 
-#ifdef WITH_EVERBYTE
 // The store that both have closed, from now to the end of the process.
 void by_the_c_interface(const std::string& path, std::uint64_t round) {
   setenv("EVERBYTE_STORE", path.c_str(), 1);
@@ -65,7 +62,6 @@ void by_the_c_interface(const std::string& path, std::uint64_t round) {
   REQUIRE(second.root<stall::shelf>("both").size() == round);
   REQUIRE(eb_kv_close(words) == 1);
 }
-#endif
 
 int main(int, char** words) {
   const std::string path = words[1];
@@ -73,7 +69,5 @@ int main(int, char** words) {
   by_the_first(path, round);
   by_the_second(path, round);
   at_once(path, round);
-#ifdef WITH_EVERBYTE
   by_the_c_interface(path, round);
-#endif
 }

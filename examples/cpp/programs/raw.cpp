@@ -1,11 +1,13 @@
 // The functions of the library, called without their headers' checks: pointers that are null, not
 // aligned, or of nothing that they may lead to. Each call is refused with `invalid`, and the pool
-// stays as it is. `raw STORE`. A pointer to an object that is none, aligned, is not found.
+// stays as it is. `raw STORE`. A pointer to an object that is none, aligned and in the pool, is not
+// found.
 #include "shop.hpp"
 
 #include "require.hpp"
 
 #include <array>
+#include <memory>
 #include <string>
 
 // The sentence about a wrong header is never freed.
@@ -42,6 +44,7 @@ std::array<T*, 2> wrong() {
 }
 
 constexpr std::size_t pool_first = 3;  // behind the three functions of every library
+constexpr std::size_t pool_span = 4 << 20;
 
 using open_function = status(const raw_options*, const void**, const char**);
 using handle_function = status(const void*);
@@ -56,10 +59,22 @@ using add_function = status(const void*, std::uint64_t, std::int64_t, std::int64
 
 struct all {
   const void* handle = nullptr;
+  const char* base = nullptr;
   const void* counter = nullptr;
   std::size_t type = 0;
   std::uint64_t ended = 0;
 };
+
+// Addresses that are aligned, of memory that is no pool's, and of the pool where it has no objects.
+void no_objects(const all& of, auto&& call) {
+  static std::int64_t global[8] = {};
+  std::int64_t local[8] = {};
+  auto heap = std::make_unique<std::int64_t[]>(8);
+  for (auto self : wrong<const void>()) call(self);
+  for (const void* self : {static_cast<const void*>(global), static_cast<const void*>(local), static_cast<const void*>(heap.get())}) call(self);
+  for (const void* self : {of.handle, static_cast<const void*>(of.base), static_cast<const void*>(of.base + 4088)}) call(self);
+  call(of.base + pool_span);
+}
 
 const char node[] = "root node\nnode 8 8 { value: u64 @0 }\n";
 
@@ -89,7 +104,8 @@ status inside(void* context, std::uint64_t number) noexcept {
   invalid(change(number + 1, of.counter, 8), "the transaction has ended");
   auto add = at<add_function>(of.type + 2);
   std::int64_t out = 0;
-  for (auto self : wrong<const void>()) invalid(add(self, number, 1, &out), "an object");
+  no_objects(of, [&](const void* self) { invalid(add(self, number, 1, &out), "an object"); });
+  no_objects(of, [&](const void* self) { invalid(at<value_function>(of.type + 1)(self, &out), "an object"); });
   for (auto place : wrong<std::int64_t>()) invalid(add(of.counter, number, 1, place), "a result");
   return done;
 }
@@ -122,14 +138,13 @@ status later(void* context, std::uint64_t number) noexcept {
 
 int main(int, char** words) {
   std::string path = words[1];
-  raw_options options{raw(path), raw("shop"), raw(""), raw(""), 0, 0, 1, 0};
+  raw_options options{raw(path), raw("shop"), raw(""), raw(""), 0, pool_span, 1, 0};
   all of;
-  const char* base = nullptr;
   auto open = at<open_function>(pool_first);
-  for (auto place : wrong<const raw_options>()) invalid(open(place, &of.handle, &base), "options");
-  for (auto place : wrong<const void*>()) invalid(open(&options, place, &base), "a handle");
+  for (auto place : wrong<const raw_options>()) invalid(open(place, &of.handle, &of.base), "options");
+  for (auto place : wrong<const void*>()) invalid(open(&options, place, &of.base), "a handle");
   for (auto place : wrong<const char*>()) invalid(open(&options, &of.handle, place), "a base");
-  REQUIRE(open(&options, &of.handle, &base) == done);
+  REQUIRE(open(&options, &of.handle, &of.base) == done);
 
   of.type = stock::shop::counter::everbyte_root_index;
   auto root = at<root_function>(of.type);
@@ -151,7 +166,12 @@ int main(int, char** words) {
   }
   auto value = at<value_function>(of.type + 1);
   std::int64_t out = 0;
-  for (auto self : wrong<const void>()) invalid(value(self, &out), "an object");
+  no_objects(of, [&](const void* self) {
+    std::size_t size = 0;
+    using size_function = status(const void*, std::size_t*);
+    invalid(value(self, &out), "an object");
+    invalid(at<size_function>(stock::shop::kv_store<int, int>::everbyte_root_index + 1)(self, &size), "an object");
+  });
   for (auto place : wrong<std::int64_t>()) invalid(value(of.counter, place), "a result");
 
   invalid(at<txn_function>(pool_first + 3)(&of, nullptr), "a transaction has a body");
@@ -168,8 +188,10 @@ int main(int, char** words) {
   REQUIRE(everbyte_bridge_stock(raw("another"), nullptr) == nullptr);
 
   REQUIRE(value(of.counter, &out) == done && out == 0);
+  const void* counter = of.counter;
   REQUIRE(at<status(const void*, const void*)>(pool_first + 2)(of.handle, of.counter) == done);
   REQUIRE(at<handle_function>(pool_first + 1)(of.handle) == done);
   invalid(at<handle_function>(pool_first + 1)(of.handle), "no open pool");
-  REQUIRE(refusals > 50);
+  invalid(value(counter, &out), "an object");  // its pool is closed
+  REQUIRE(refusals > 90);
 }

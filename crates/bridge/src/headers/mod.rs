@@ -28,7 +28,8 @@ pub fn generate(description: &Description) -> Result<Vec<Header>, Error> {
 }
 
 /// Writes headers to a directory, which is made if it is absent. A file that is equal already keeps
-/// its time, so programs that include it are not compiled again.
+/// its time, so programs that include it are not compiled again; another one is replaced as a whole,
+/// so two processes may write to one directory.
 ///
 /// # Errors
 /// With the path that could not be written.
@@ -39,7 +40,9 @@ pub fn write(headers: &[Header], directory: &Path) -> Result<(), (PathBuf, io::E
         if std::fs::read_to_string(&path).is_ok_and(|text| text == header.text) {
             continue;
         }
-        std::fs::write(&path, &header.text).map_err(|error| (path, error))?;
+        let whole = directory.join(format!(".{}.{}", header.name, std::process::id()));
+        let written = std::fs::write(&whole, &header.text).and_then(|()| std::fs::rename(&whole, &path));
+        written.map_err(|error| (path, error))?;
     }
     Ok(())
 }

@@ -2,11 +2,13 @@
 //! which `bridge.hpp` calls them. It stores through plain addresses, as C++ does.
 
 mod checks;
+mod counted;
 mod deep;
 mod destroyed;
 mod ends;
 mod explored;
 mod threads;
+mod thrown;
 
 use crate::fault::{DONE, THROWN, assert_done, assert_failed};
 use crate::foreign::{CppObject, RawObject, change, destroy, make};

@@ -23,7 +23,7 @@ use std::hash::{BuildHasher, Hash, RandomState};
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// The statics that [`crate::pool!`] makes for each pool type: they say which pool is open under
 /// it.
@@ -114,6 +114,8 @@ pub(crate) fn is_uncommitted<P: MemPool>(at: *const u8) -> bool {
 pub struct Slot {
     /// POOL-1. The address of the object's prime page; offsets of pointers count from it.
     base: AtomicPtr<u8>,
+    /// Bytes from there to the end of the pool's span; 0 while none is open.
+    len: AtomicUsize,
     /// The mark of this opening, for values on media that end with it.
     mark: AtomicU64,
     /// Its number among all openings of this process; 0 before the first.
@@ -128,6 +130,7 @@ impl Slot {
     pub const fn new() -> Slot {
         Slot {
             base: AtomicPtr::new(ptr::null_mut()),
+            len: AtomicUsize::new(0),
             mark: AtomicU64::new(0),
             opening: AtomicU64::new(0),
             open: RwLock::new(None),
@@ -141,16 +144,27 @@ impl Slot {
         self.base.load(Ordering::Relaxed)
     }
 
+    /// Whether `at..at+len` lies in the pool, behind its first `own` bytes.
+    #[inline(always)]
+    pub(crate) fn contains(&self, at: usize, len: usize, own: usize) -> bool {
+        let offset = at.wrapping_sub(self.base().addr());
+        // Relaxed: as above. While no pool is open nothing lies in it.
+        let all = self.len.load(Ordering::Relaxed);
+        offset >= own && offset < all && len <= all - offset
+    }
+
     pub(crate) fn bind(&self, slot: &mut Option<Arc<OpenPool>>, inner: &Arc<OpenPool>) {
         static OPENINGS: AtomicU64 = AtomicU64::new(1);
         let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);
         self.opening.store(opening, Ordering::Release);
         self.mark.store(mark_of(inner, opening), Ordering::Release);
         self.base.store(inner.base, Ordering::Release);
+        self.len.store(inner.len, Ordering::Release);
         *slot = Some(Arc::clone(inner));
     }
 
     pub(crate) fn unbind(&self, slot: &mut Option<Arc<OpenPool>>) {
+        self.len.store(0, Ordering::Release);
         self.base.store(ptr::null_mut(), Ordering::Release);
         *slot = None;
     }

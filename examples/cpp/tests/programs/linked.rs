@@ -4,13 +4,21 @@ use super::{COMPILERS, build, command, compiler, generated, library, open, progr
 use everbyte_bridge::{describe_library, headers};
 use everbyte_object::UntypedPool;
 use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+/// libeverbyte, which cargo puts beside this test, as it does the library.
+fn everything() -> PathBuf {
+    let everything = library().with_file_name("libeverbyte_capi.so");
+    assert!(everything.exists(), "{} is not built", everything.display());
+    everything
+}
 
 /// Each opens one store in turn, then two stores at once; the program ends cleanly, and its second
-/// run finds what the first left. libeverbyte is there where the workspace has built it.
+/// run finds what the first left.
 #[test]
 fn two_libraries_and_libeverbyte_are_linked_into_one_program() {
     let place = library().parent().unwrap().to_path_buf();
-    let everything = place.join("libeverbyte_capi.so");
+    let everything = everything();
     for name in COMPILERS {
         let Some(mut compiler) = sanitized(name) else { continue }; // and what is left at the end
         let dir = tempfile::tempdir().unwrap();
@@ -19,13 +27,8 @@ fn two_libraries_and_libeverbyte_are_linked_into_one_program() {
         let (built, path) = (dir.path().join("program"), dir.path().join("store"));
         compiler.arg("-I").arg(dir.path()).arg(program("linked.cpp"));
         compiler.arg("-L").arg(&place).args(["-lstock", "-ldepot"]);
-        match everything.exists() {
-            true => {
-                symlink(&everything, dir.path().join("libeverbyte.so.0")).unwrap();
-                compiler.arg("-DWITH_EVERBYTE").arg(&everything);
-            }
-            false => eprintln!("without libeverbyte: it is not built"),
-        }
+        symlink(&everything, dir.path().join("libeverbyte.so.0")).unwrap();
+        compiler.arg(&everything);
         let paths = [dir.path(), &place].map(|one| format!("-Wl,-rpath,{}", one.display()));
         let output = compiler.args(paths).arg("-o").arg(&built).output().unwrap();
         assert!(output.status.success(), "{}", text_of(&output));
@@ -53,16 +56,12 @@ fn two_libraries_and_libeverbyte_share_a_process() {
         let text = text.replace("everbyte_bridge_stock", "everbyte_bridge_depot").replace("_5_stock_", "_5_depot_");
         std::fs::write(headers.join(header.file_name()), text).unwrap();
     }
-    let (second, everything) = (dir.path().join("libdepot.so"), library().with_file_name("libeverbyte_capi.so"));
+    let second = dir.path().join("libdepot.so");
     std::fs::copy(library(), &second).unwrap();
     compiler.arg("-I").arg(dir.path());
     let (program, store) = (build(compiler, "together.cpp", dir.path()), dir.path().join("store"));
     let mut run = command(&program, &store, &[]);
-    run.env("DEPOT", second).env("EVERBYTE_STORE", dir.path().join("words"));
-    match everything.exists() {
-        true => drop(run.arg(everything)),
-        false => eprintln!("without libeverbyte: it is not built"),
-    }
+    run.env("DEPOT", second).env("EVERBYTE_STORE", dir.path().join("words")).arg(everything());
     let output = run.output().unwrap();
     assert!(output.status.success(), "{:?} {}", output.status, text_of(&output));
 }
