@@ -5,7 +5,7 @@
 //!   2. the difference of the replica's version and a newer one, or a copy of the newer one, is
 //!      sent in parts
 //!   3. the replica acknowledges the newer version once it has settled it; the older one is
-//!      released
+//!      released, as are those that an earlier connection of the replica ended with
 //!   4. the thread waits until there is something new
 //!
 //! At most one transfer is under way, so a replica is at its last version, at the one under way, or
@@ -17,7 +17,7 @@
 //! Threads: one per replica, and the event loop.
 
 use super::frame::{Frame, PROTOCOL, Plan};
-use super::kept::{Found, KeptVersion, KeptVersions};
+use super::kept::{Found, KeptVersion, KeptVersions, ReplicaAddress};
 use super::position::{History, Position, Relation, ReplicaOrigin, RunId};
 use super::recent::Recent;
 use super::transfer::Walk;
@@ -160,6 +160,8 @@ pub(super) struct Start {
     pub above: Arc<Mutex<Vec<RunId>>>,
     /// The source of the replica's keys.
     pub origin: ReplicaOrigin,
+    /// The replica.
+    pub address: ReplicaAddress,
     /// How long versions of a replica that has left are kept.
     pub keep: Duration,
     pub waker: Option<Arc<Waker>>,
@@ -188,7 +190,7 @@ pub(super) fn start(start: Start) -> std::io::Result<(Arc<Feed>, JoinHandle<()>)
             eprintln!("everbyte: a replica is cut off, as the store cannot be read for it: {error}");
         }
         let kept = feeder.base.take().into_iter().chain(feeder.target.take());
-        feeder.start.kept.leave(kept.map(|(held, _)| held));
+        feeder.start.kept.leave(kept.map(|(held, _)| held), Some(&feeder.start.address));
         feeder.feed.close();
         if let Some(waker) = &feeder.feed.waker {
             let _ = waker.wake();
@@ -238,6 +240,7 @@ impl Feeder {
         self.sent_chain = self.chain();
         let greeting = Frame::Greeting { protocol: PROTOCOL, plan, chain: self.sent_chain.clone() };
         let Some(()) = self.send(&greeting) else { return Ok(()) };
+        let mut is_back = false;
         loop {
             // Before the next transfer: in a circle one would follow the other without end.
             let Some(()) = self.tell_news() else { return Ok(()) };
@@ -248,6 +251,10 @@ impl Feeder {
             let Some(()) = self.transfer(&target, position, &std::mem::take(&mut cursor))? else { return Ok(()) };
             if !self.await_acknowledgement(position) {
                 return Ok(());
+            }
+            if !is_back {
+                self.start.kept.is_back(&self.start.address);
+                is_back = true;
             }
             self.settles(position, target.version());
             self.base = self.target.take();
@@ -375,7 +382,7 @@ mod tests {
         let mut poll = mio::Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), mio::Token(0)).unwrap());
         let feed = Arc::new(Feed::new(Some(waker)));
-        let mut start = primary.start(ReplicaOrigin::Own);
+        let mut start = primary.start(ReplicaOrigin::Own, 1);
         start.waker.clone_from(&feed.waker);
         let feeder = Feeder {
             start,

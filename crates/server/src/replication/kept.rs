@@ -3,8 +3,8 @@
 //! A primary sends a replica the difference of two kept versions, and nothing else is ever its
 //! position. A version is settled under a name before it is sent, so after a crash of either side
 //! the primary still holds the version that the replica has. All replicas share them. A version
-//! whose replica is away is kept for a time; then its name goes, and with it the reason to keep its
-//! space.
+//! whose replica is away is kept for a time, or until that replica has settled a newer one; then
+//! its name goes, and with it the reason to keep its space.
 //!
 //! Invariants
 //!   REPL-1  A version is sent only after it has a settled name, and keeps the name as long as a
@@ -24,6 +24,7 @@ use super::recent::Recent;
 use everbyte_kv::raw::{remove_reserved_version, rename_reserved_versions};
 use everbyte_kv::{Kv, KvTable, Result, Snapshot};
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -71,17 +72,35 @@ pub(crate) struct KeptVersions {
 #[derive(Default)]
 struct List {
     kept: Vec<Arc<KeptVersion>>,
-    /// Those of replicas that have left, and when.
-    away: Vec<(Arc<KeptVersion>, Instant)>,
+    /// Those of replicas that have left.
+    away: Vec<Away>,
+}
+
+/// The host and the port of a replica.
+pub(super) type ReplicaAddress = (String, u16);
+
+/// A version of a replica that has left.
+struct Away {
+    version: Arc<KeptVersion>,
+    since: Instant,
+    /// The replica; `None`: unknown, as after a start of the server.
+    of: Option<ReplicaAddress>,
 }
 
 impl List {
     /// Forgets replicas that have been away for longer than `keep`, and those that left first if
     /// they are too many.
     fn drop_away(&mut self, keep: Duration) {
-        self.away.retain(|(_, since)| !is_over(*since, keep));
-        let excess = self.away.len().saturating_sub(AWAY_MAX);
-        self.away.drain(..excess);
+        self.away.retain(|away| !is_over(away.since, keep));
+        while self.away_count() > AWAY_MAX {
+            self.away.remove(0);
+        }
+    }
+
+    /// How many versions are kept for replicas that are away: several may be at one.
+    fn away_count(&self) -> usize {
+        let versions: BTreeSet<u64> = self.away.iter().map(|away| away.version.version()).collect();
+        versions.len()
     }
 
     /// Takes out the versions that no replica needs.
@@ -134,14 +153,14 @@ impl KeptVersions {
             next = next.max(number.saturating_add(1));
             let held = Arc::new(KeptVersion { name: found.name, snapshot, origin });
             list.kept.push(Arc::clone(&held));
-            list.away.push((held, Instant::now()));
+            list.away.push(Away { version: held, since: Instant::now(), of: None });
         }
         Ok(KeptVersions {
             kv: kv.clone(),
             local: local.clone(),
             recent: Arc::clone(recent),
             naming: Mutex::new(next),
-            away_count: AtomicUsize::new(list.away.len()),
+            away_count: AtomicUsize::new(list.away_count()),
             list: Mutex::new(list),
         })
     }
@@ -174,7 +193,7 @@ impl KeptVersions {
                 return Ok((!held.origin.is_between()).then(|| Arc::clone(held)));
             }
             list.drop_away(keep);
-            self.away_count.store(list.away.len(), Relaxed);
+            self.away_count.store(list.away_count(), Relaxed);
             list.take_unused()
         };
         let name = format!("{PREFIX}{:016x}", *next);
@@ -202,11 +221,11 @@ impl KeptVersions {
         let Some(_naming) = self.naming.try_lock() else { return Ok(()) };
         let mut old = {
             let mut list = self.list.lock();
-            if list.away.iter().all(|(_, since)| !is_over(*since, keep)) {
+            if list.away.iter().all(|away| !is_over(away.since, keep)) {
                 return Ok(());
             }
             list.drop_away(keep);
-            self.away_count.store(list.away.len(), Relaxed);
+            self.away_count.store(list.away_count(), Relaxed);
             list.take_unused()
         };
         while let Some(held) = old.pop() {
@@ -237,14 +256,21 @@ impl KeptVersions {
     }
 
     /// A replica that may be at these versions has left.
-    pub(crate) fn leave(&self, versions: impl IntoIterator<Item = Arc<KeptVersion>>) {
-        let now = Instant::now();
+    pub(crate) fn leave(&self, versions: impl IntoIterator<Item = Arc<KeptVersion>>, of: Option<&ReplicaAddress>) {
+        let since = Instant::now();
         let mut list = self.list.lock();
         for version in versions {
-            list.away.retain(|(other, _)| !Arc::ptr_eq(other, &version));
-            list.away.push((version, now));
+            list.away.retain(|away| !(Arc::ptr_eq(&away.version, &version) && away.of.as_ref() == of));
+            list.away.push(Away { version, since, of: of.cloned() });
         }
-        self.away_count.store(list.away.len(), Relaxed);
+        self.away_count.store(list.away_count(), Relaxed);
+    }
+
+    /// A replica is back and has settled a newer version: it needs none of those that it left at.
+    pub(super) fn is_back(&self, of: &ReplicaAddress) {
+        let mut list = self.list.lock();
+        list.away.retain(|away| away.of.as_ref() != Some(of));
+        self.away_count.store(list.away_count(), Relaxed);
     }
 
     /// How many versions are kept for replicas that are away.

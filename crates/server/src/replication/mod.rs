@@ -412,6 +412,7 @@ impl Replication {
             run: self.run,
             above: Arc::clone(&self.above),
             origin,
+            address: (host.clone(), port),
             keep,
             waker: self.waker.clone(),
         });
@@ -498,7 +499,7 @@ impl Replication {
         }
         if self.origin != ReplicaOrigin::Own {
             let kept = self.kept().map_err(store)?;
-            kept.leave(kept.newest(keep, Some(&self.origin)).map_err(store)?);
+            kept.leave(kept.newest(keep, Some(&self.origin)).map_err(store)?, None);
         }
         self.store(&[(ORIGIN, None), (PRIMARY, None), (HANDOVER, None)]).map_err(store)?;
         (self.link, self.primary, self.handover) = (None, None, None);
@@ -521,7 +522,9 @@ impl Replication {
     pub(crate) fn acknowledge(&mut self, client: u64, position: Position, now: Instant) -> bool {
         let Some(replica) = self.replicas.iter_mut().find(|replica| replica.client == client) else { return false };
         replica.seen_at = now;
-        if self.history.relation(&position, u64::MAX) == position::Relation::Past {
+        // A version is settled before it is sent (REPL-1); a greater number is not of this server.
+        let newest = self.tables.kv.snapshot().version().get();
+        if self.history.relation(&position, newest) == position::Relation::Past {
             replica.acknowledged = replica.acknowledged.max(position.version);
         }
         replica.feed.acknowledge(position);
@@ -542,7 +545,7 @@ impl Replication {
         let Some(failover) = &self.failover else { return Ok(None) };
         let newest = self.tables.kv.newest_version()?.get();
         // The commit behind a kept version is the one that gives it its name.
-        let is_newest = |version: u64| version + 1 >= newest || self.recent.is_nothing(version, newest);
+        let is_newest = |version: u64| version.saturating_add(1) >= newest || self.recent.is_nothing(version, newest);
         let has_all = |replica: &&Replica| replica.settled() > 0 && is_newest(replica.settled());
         let wanted = |replica: &&Replica| failover.to.as_ref().is_none_or(|to| replica.is_at(to));
         let found = self.replicas.iter().filter(wanted).find(|replica| force || has_all(replica));

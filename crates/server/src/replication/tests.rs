@@ -51,7 +51,7 @@ impl Primary {
     fn keep(&self) -> Position {
         let kept = self.kept.newest(Duration::MAX, None).unwrap().unwrap();
         // As a replica that has left.
-        self.kept.leave([Arc::clone(&kept)]);
+        self.kept.leave([Arc::clone(&kept)], None);
         Position { run: self.run, version: kept.version() }
     }
 
@@ -67,7 +67,7 @@ impl Primary {
         all
     }
 
-    pub(super) fn start(&self, origin: ReplicaOrigin) -> Start {
+    pub(super) fn start(&self, origin: ReplicaOrigin, port: u16) -> Start {
         Start {
             kept: Arc::clone(&self.kept),
             tables: ReplicatedTables(Arc::clone(&self.tables)),
@@ -76,13 +76,14 @@ impl Primary {
             run: self.run,
             above: Arc::default(),
             origin,
+            address: ("127.0.0.1".into(), port),
             keep: Duration::MAX,
             waker: None,
         }
     }
 
-    fn feed(&self, origin: ReplicaOrigin) -> (Arc<Feed>, JoinHandle<()>) {
-        feed::start(self.start(origin)).unwrap()
+    fn feed(&self, origin: ReplicaOrigin, port: u16) -> (Arc<Feed>, JoinHandle<()>) {
+        feed::start(self.start(origin, port)).unwrap()
     }
 }
 
@@ -98,7 +99,11 @@ struct Replica {
 
 impl Replica {
     fn new(primary: &Primary, origin: ReplicaOrigin, pairs: Pairs) -> Replica {
-        let (feed, thread) = primary.feed(origin.clone());
+        Replica::at(primary, 1, origin, pairs)
+    }
+
+    fn at(primary: &Primary, port: u16, origin: ReplicaOrigin, pairs: Pairs) -> Replica {
+        let (feed, thread) = primary.feed(origin.clone(), port);
         Replica { feed, thread, assembly: Assembly::new(origin.clone(), 1 << 20), pairs, origin, plan: None }
     }
 
@@ -254,7 +259,7 @@ fn a_replica_that_has_everything_counts_at_once() {
     write(&primary.kv, 1);
     let position = primary.keep();
     for (origin, found) in [(ReplicaOrigin::At(position), position.version), (ReplicaOrigin::Own, 0)] {
-        let (feed, thread) = primary.feed(origin);
+        let (feed, thread) = primary.feed(origin, 1);
         let end = Instant::now() + Duration::from_secs(300);
         while feed.take().is_none() {
             assert!(Instant::now() < end, "it is greeted");
@@ -316,6 +321,10 @@ fn a_run_that_could_not_be_stored_is_added_once() {
     let version = kv.newest_version().unwrap().get();
     let position = Position { run: replication.run, version };
     assert_eq!(replication.history.relation(&position, version), Relation::Past);
+    for version in [version + 1, u64::MAX] {
+        assert!(replication.acknowledge(1, Position { version, ..position }, Instant::now()));
+        assert_eq!(replication.settled_count(1), 0, "the store has no version {version}");
+    }
     assert!(replication.acknowledge(1, position, Instant::now()));
     assert_eq!(replication.settled_count(version), 1);
 }
@@ -337,7 +346,7 @@ fn the_list_is_free_while_a_name_waits_for_the_writer() {
     std::thread::sleep(Duration::from_millis(50));
     let (sender, receiver) = std::sync::mpsc::channel();
     let asking = std::thread::spawn(move || {
-        kept.leave([]);
+        kept.leave([], None);
         let found = matches!(kept.find(&position, &history), super::kept::Found::At(_));
         sender.send((found, kept.away_count())).unwrap();
     });
@@ -380,7 +389,7 @@ fn a_replica_that_lacks_a_commit_takes_over_by_force_alone() {
     let (one, other) = (Primary::new(), Primary::new());
     write(&one.kv, 1);
     let mut replication = Replication::new(&one.tables);
-    let (feed, thread) = other.feed(ReplicaOrigin::Own);
+    let (feed, thread) = other.feed(ReplicaOrigin::Own, 1);
     let acknowledged = one.kv.newest_version().unwrap().get();
     let (host, seen_at) = ("127.0.0.1".to_string(), Instant::now());
     replication.replicas.push(super::Replica {
@@ -412,8 +421,8 @@ fn versions_of_replicas_that_stay_away_lose_their_names() {
     let held = primary.kept.newest(Duration::MAX, None).unwrap();
     primary.kept.prune(Duration::from_nanos(1)).unwrap();
     assert_eq!((primary.kept.away_count(), primary.kv.versions().unwrap().len()), (0, 1), "a feed holds it");
-    primary.kept.leave(held.clone());
-    primary.kept.leave(held);
+    primary.kept.leave(held.clone(), None);
+    primary.kept.leave(held, None);
     assert_eq!(primary.kept.away_count(), 1, "one version");
     primary.kept.prune(Duration::from_nanos(1)).unwrap();
     assert_eq!((primary.kept.away_count(), primary.kv.versions().unwrap().len()), (0, 0));
@@ -432,4 +441,31 @@ fn the_replicas_that_left_first_are_forgotten_first() {
     let found = |position| matches!(primary.kept.find(position, &primary.history), super::kept::Found::At(_));
     let kept: Vec<bool> = positions.iter().map(found).collect();
     assert!(!kept[0] && kept[10..].iter().all(|kept| *kept), "{kept:?}");
+}
+
+/// Of a replica that is back, and has settled a newer version, nothing is kept but its last
+/// versions.
+#[test]
+fn a_replica_that_comes_and_goes_pushes_out_no_other() {
+    let primary = Primary::new();
+    write(&primary.kv, 1);
+    let mut away = Replica::at(&primary, 1, ReplicaOrigin::Own, Pairs::new());
+    away.transfer();
+    let (left_at, left_with) = (away.origin.clone(), away.pairs.clone());
+    away.end();
+    let (mut origin, mut pairs) = (ReplicaOrigin::Own, Pairs::new());
+    for round in 1..12 {
+        let mut replica = Replica::at(&primary, 2, origin, pairs);
+        for number in [2 * round, 2 * round + 1] {
+            write(&primary.kv, number);
+            replica.transfer(); // begins when the one before is acknowledged
+        }
+        (origin, pairs) = (replica.origin.clone(), replica.pairs.clone());
+        replica.end();
+    }
+    assert!(primary.kept.away_count() <= 3, "{}", primary.kept.away_count());
+    let mut back = Replica::at(&primary, 1, left_at, left_with);
+    back.transfer();
+    assert_eq!((back.plan, &back.pairs), (Some(Plan::Difference), &primary.pairs()));
+    back.end();
 }
