@@ -13,6 +13,7 @@ const RIVALS: [(&str, &str, &[&str]); 4] = [
 ];
 
 fn main() {
+    println!("cargo::rustc-check-cfg=cfg(has_pmemobj_cpp)");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=c");
     for (name, header, sources) in RIVALS {
@@ -32,6 +33,24 @@ fn main() {
             }
             println!("cargo::rustc-cfg=has_{name}");
             println!("cargo::rustc-link-lib=dylib={name}");
+            if name == "pmemobj" {
+                pmemobj_cpp();
+            }
         }
+    }
+}
+
+/// libpmemobj-cpp, which is headers over libpmemobj: those of the system, or in the folder that
+/// `LIBPMEMOBJ_CPP` names.
+fn pmemobj_cpp() {
+    println!("cargo::rerun-if-env-changed=LIBPMEMOBJ_CPP");
+    let folder = std::env::var("LIBPMEMOBJ_CPP").unwrap_or_else(|_| "/usr/include".into());
+    let header = Path::new(&folder).join("libpmemobj++/p.hpp");
+    println!("cargo::rerun-if-changed={}", header.display());
+    if header.exists() {
+        let mut build = cc::Build::new();
+        build.file("c/pmemobj_cpp.cc").cpp(true).std("c++17").opt_level(2).flag("-isystem").flag(&folder);
+        build.compile("ours_pmemobj_cpp");
+        println!("cargo::rustc-cfg=has_pmemobj_cpp");
     }
 }

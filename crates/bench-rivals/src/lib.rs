@@ -1,7 +1,8 @@
 //! # everbyte-bench-rivals: who we are measured against
 //!
 //! LMDB, redb and fjall come as crates, RocksDB, libpmemobj, Berkeley DB and Boost.Serialization as
-//! Debian packages (`cargo xtask rivals`) that are declared here and linked if they are installed.
+//! Debian packages (`cargo xtask rivals`) that are declared here and linked if they are installed;
+//! libpmemobj-cpp takes part where its headers are.
 //! Each is used as its own documentation recommends for durable single writes; nothing is tuned
 //! against it.
 //!
@@ -19,6 +20,8 @@ mod mapped;
 mod pmemobj;
 #[cfg(has_pmemobj)]
 mod pmemobj_c;
+#[cfg_attr(not(has_pmemobj_cpp), path = "no_pmemobj_cpp.rs")]
+mod pmemobj_cpp;
 mod redb_kv;
 #[cfg(has_rocksdb)]
 mod rocks;
@@ -33,7 +36,8 @@ pub use pmemobj::Pmemobj;
 pub use pmemobj::PmemobjTable;
 #[cfg(has_pmemobj)]
 pub use pmemobj_c::PmemobjTable;
-pub use work::{Access, Payload, Row, Structure, WORD, WorkKind};
+pub use pmemobj_cpp::PmemobjCpp;
+pub use work::{Access, CppRow, Payload, Row, Structure, WORD, WorkKind};
 
 use std::path::Path;
 
@@ -96,6 +100,17 @@ mod tests {
             let kv = open_kv(name, folder.path()).unwrap();
             assert!(kv.get(&key(499), &mut value).unwrap() && value == [243; 100], "{name}");
         }
+    }
+
+    /// Every operation of libpmemobj-cpp runs, and a pool that cannot be made is refused.
+    #[test]
+    fn libpmemobj_cpp_runs_each_operation() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pool");
+        let Some(pool) = PmemobjCpp::create(&path, 32 << 20).unwrap() else { return };
+        let rows = [CppRow::Empty, CppRow::Deref, CppRow::MutFirst];
+        assert!(rows.into_iter().all(|row| !pool.row(row, 1000).is_zero()));
+        assert!(PmemobjCpp::create(&path, 32 << 20).is_err(), "it is there");
     }
 
     /// A tree that Boost wrote is the same tree when it is read again.

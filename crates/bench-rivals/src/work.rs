@@ -25,6 +25,17 @@ pub enum Row {
     DerefMut = 6,
 }
 
+/// A single operation of libpmemobj-cpp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CppRow {
+    /// A transaction that does nothing.
+    Empty = 0,
+    /// Reads a number through its pointer.
+    Deref = 1,
+    /// A transaction that changes a number.
+    MutFirst = 2,
+}
+
 /// A structure of the workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Structure {

@@ -15,7 +15,7 @@ use crate::ours::NAME;
 use crate::report::Bar;
 use everbyte_bench_bridge::words::{GROUPS, THREADS};
 use everbyte_bench_bridge::{BUCKETS, Bst, Btree8, Counter, KvStore, WordCounts};
-use everbyte_bench_rivals::{Pmemobj, Row, Structure, WorkKind};
+use everbyte_bench_rivals::{CppRow, Pmemobj, PmemobjCpp, Row, Structure, WorkKind};
 use everbyte_bridge::headers;
 use everbyte_media::{Counts, Options};
 use everbyte_object::{Journal, MemPool, PRefCell, PSafe, PVec, Pbox, Pool, Root, pool};
@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 
 pub(super) const RUST: &str = "rust";
 pub(super) const RIVAL: &str = "libpmemobj";
+pub(super) const CPP: &str = "libpmemobj-cpp";
 pub(super) const NS: Unit = Unit::Nanoseconds;
 /// The library, among the parts of this program.
 const LIBRARY: &str = "libeverbyte_bench_bridge.so";
@@ -40,6 +41,8 @@ const ARCHIVE: &str = "libeverbyte_bench_bridge.a";
 const CHECKED: &str = "with flags";
 /// Operations of a round of single operations.
 pub(super) const MOST: u64 = 50_000;
+/// Bytes of a rival's pool of single operations.
+pub(super) const POOL: usize = 32 << 20;
 /// Words of a chunk.
 const WORDS: usize = 256;
 
@@ -227,6 +230,10 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     if rival.is_none() {
         bench.skipped(RIVAL, "it was not installed when this was built; `cargo xtask rivals` does that");
     }
+    let cpp = PmemobjCpp::create(&memory.path().join("pmemobj-cpp"), POOL)?;
+    if cpp.is_none() {
+        bench.skipped(CPP, "its headers were not there when this was built; docs/manual/bench.md");
+    }
     bench.on(store.media());
     #[expect(clippy::redundant_closure, reason = "`new` of one lifetime is not general enough")]
     let top = Direct::create::<Top<Direct>>(&store, "direct", |j| Top::new(j))?;
@@ -237,7 +244,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
         true => None,
         false => Some(RefCell::new(Program::start(&linked, &memory.path().join("cpp_shared"), &words)?)),
     };
-    let sides = Sides { program: RefCell::new(started), shared, top, rival };
+    let sides = Sides { program: RefCell::new(started), shared, top, rival, cpp };
     sides.singles(bench);
     bridge_first::run(bench, memory.path(), &words, &program, "mut_first")?;
     if sides.shared.is_some() {
@@ -278,6 +285,7 @@ struct Sides {
     shared: Option<RefCell<Program>>,
     top: Opened,
     rival: Option<Pmemobj>,
+    cpp: Option<PmemobjCpp>,
 }
 
 /// The program's side of an operation.
@@ -313,6 +321,10 @@ impl Sides {
         let mut runners = vec![ours(&self.program, what), Runner::timed(RUST, &mut rust)];
         if let (Some(on), Some(run)) = (&self.rival, rival) {
             runners.push(Runner::timed(RIVAL, move |count| run(on, count)));
+        }
+        let row = [("txn_empty", CppRow::Empty), ("deref", CppRow::Deref)].into_iter().find(|row| row.0 == what);
+        if let (Some(on), Some((_, row))) = (&self.cpp, row) {
+            runners.push(Runner::timed(CPP, move |count| on.row(row, count)));
         }
         bench.metric(what, NS, MOST, runners);
         if let Some(shared) = &self.shared {

@@ -4,11 +4,11 @@
 //! started anew; the values of the rounds then differ as the stores do, and their medians do not.
 
 use super::Result;
-use super::bridge::{MOST, NS, Program, RIVAL, RUST, done, timed};
+use super::bridge::{CPP, MOST, NS, POOL, Program, RIVAL, RUST, done, timed};
 use crate::harness::{Bench, Runner};
 use crate::ours::NAME;
 use crate::report::Bar;
-use everbyte_bench_rivals::Pmemobj;
+use everbyte_bench_rivals::{CppRow, Pmemobj, PmemobjCpp};
 use everbyte_media::{Counts, Options};
 use everbyte_object::{PRefCell, Pool, pool};
 use everbyte_store::{CreateOptions, Store};
@@ -22,8 +22,8 @@ pool!(
 
 type Number = PRefCell<u64, Once>;
 
-/// Measures the program at `program` under the name `metric`, against Rust, and against libpmemobj
-/// under the metric's usual name.
+/// Measures the program at `program` under the name `metric`, against Rust, and under the metric's
+/// usual name against libpmemobj and libpmemobj-cpp.
 pub(super) fn run(bench: &mut Bench<'_>, memory: &Path, words: &Path, program: &Path, metric: &str) -> Result {
     let folder = || tempfile::tempdir_in(memory).expect("a folder on the memory");
     let counted = Cell::new(Counts::default());
@@ -54,14 +54,21 @@ pub(super) fn run(bench: &mut Bench<'_>, memory: &Path, words: &Path, program: &
             timed(|| pool.update(count, 100, 1, 8))
         };
         runners.push(Runner::timed(RIVAL, theirs));
+        if PmemobjCpp::create(&folder().path().join("pool"), POOL)?.is_some() {
+            let theirs = |count| {
+                let folder = folder();
+                let pool = PmemobjCpp::create(&folder.path().join("pool"), POOL);
+                let pool = pool.expect("a pool").expect("its headers are installed");
+                let _ = pool.row(CppRow::MutFirst, count);
+                pool.row(CppRow::MutFirst, count)
+            };
+            runners.push(Runner::timed(CPP, theirs));
+        }
         bench.bars = vec![Bar::new(RUST, 1.0 / 1.05)];
     }
     bench.metric(metric, NS, MOST, runners);
     Ok(())
 }
-
-/// Bytes of a pool of libpmemobj.
-const POOL: usize = 32 << 20;
 
 fn sum(one: Counts, other: Counts) -> Counts {
     Counts { lines: one.lines + other.lines, fences: one.fences + other.fences, ..one }
