@@ -22,7 +22,7 @@ struct angry {
 };
 EVERBYTE_FIELDS(angry, number)
 
-// What is thrown by the destruction of an object.
+// The exception of the destruction of an object.
 std::string destroy_one() {
   try {
     shop::txn([](auto& t) { t.destroy(t.make(std::in_place_type<angry>, 1u)); });

@@ -28,8 +28,8 @@ pub fn generate(description: &Description) -> Result<Vec<Header>, Error> {
 }
 
 /// Writes headers to a directory, which is made if it is absent. A file that is equal already keeps
-/// its time, so programs that include it are not compiled again; another one is replaced as a whole,
-/// so two processes may write to one directory.
+/// its time, so programs that include it are not compiled again. Another one is replaced as a
+/// whole, so two processes may write to one directory.
 ///
 /// # Errors
 /// With the path that could not be written.
