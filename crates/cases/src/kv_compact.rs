@@ -38,7 +38,7 @@ fn compact(explorer: Explorer) -> Result<Report, Box<Failure>> {
                 // The first write to a full leaf; and half of the leaves thinned out, or filled
                 // again where a second run finds them thin.
                 let odd = move || (0..KEYS).filter(move |key| key % 2 == 1 && key / 30 == round);
-                let thins = odd().last().is_some_and(|key| twin.model()[""].contains_key([key].as_slice()));
+                let thins = odd().next_back().is_some_and(|key| twin.model()[""].contains_key([key].as_slice()));
                 let change = move |all: &mut All| {
                     let pairs = all.get_mut("").expect("always there");
                     for key in odd() {
