@@ -140,7 +140,20 @@ impl VolumeRequests {
     /// Takes the set-id bits from a program that a user is about to change (FU-8). The calls that
     /// change bytes take its capabilities.
     fn drop_set_ids(&self, request: &Request, ino: Ino) -> Result<()> {
-        if request.uid() == 0 { Ok(()) } else { self.root.drop_privileges(At::file(ino), true) }
+        if request.uid() == 0 { Ok(()) } else { self.root.drop_privileges(At::file(ino), &self.caller(request, ino)?) }
+    }
+
+    /// The caller of a request, with the group of a file whose set-id bit is that group's, if it is
+    /// in it. Requests tell no further groups. Reading `/proc` does not wait here (FU-9): the caller
+    /// is inside of a call that changes the file, so not of `execve(2)`.
+    fn caller(&self, request: &Request, ino: Ino) -> Result<User> {
+        let (mut user, file) = (User::new(request.uid(), request.gid()), self.files.volume().owner(ino)?);
+        if file.permissions & SETGID != 0 && !user.is_in(file.gid) {
+            let status = std::fs::read_to_string(format!("/proc/{}/status", request.pid())).unwrap_or_default();
+            let groups = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or_default();
+            user.groups.extend(groups.split_whitespace().filter_map(|group| group.parse::<u32>().ok()));
+        }
+        Ok(user)
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -160,7 +173,7 @@ impl VolumeRequests {
         if [mode, uid, gid].iter().all(Option::is_none) && size.is_none() && times.iter().all(Option::is_none) {
             // On `chown` of neither user nor group, and before a write to a program with
             // capabilities.
-            self.root.touch(At::file(ino), request.uid() != 0)?;
+            self.root.touch(At::file(ino), &self.caller(request, ino)?)?;
         }
         if let Some(mode) = mode {
             self.root.set_mode(At::file(ino), (mode & 0o7777) as u16)?;
@@ -203,13 +216,12 @@ impl VolumeRequests {
         Ok((told, self.keep(file)))
     }
 
-    fn write_bytes(&self, ino: Ino, handle: FileHandle, at: u64, bytes: &[u8], flags: WriteFlags) -> Result<u32> {
-        let file = self.open_file(handle)?;
+    fn write_to(&self, request: &Request, file: &OpenFile, at: u64, bytes: &[u8], flags: WriteFlags) -> Result<u32> {
         if flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
             return Ok(file.write_back_at(bytes, at)? as u32);
         }
         if flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
-            self.root.drop_privileges(At::file(ino), true)?;
+            self.drop_set_ids(request, file.ino())?;
         }
         Ok(file.write_at(bytes, at)? as u32)
     }
@@ -236,24 +248,12 @@ impl VolumeRequests {
             _ => SetXattr::Replace,
         };
         self.root.set_link_xattr(At::file(ino), name, value, mode)?;
-        let file = self.files.volume().owner(ino)?;
-        let loses = name == ACCESS_LIST && file.permissions & SETGID != 0 && request.uid() != 0;
-        if loses && !is_in_group(request, file.gid) {
+        let (file, caller) = (self.files.volume().owner(ino)?, self.caller(request, ino)?);
+        if name == ACCESS_LIST && file.permissions & SETGID != 0 && !caller.is_root() && !caller.is_in(file.gid) {
             self.root.set_mode(At::file(ino), file.permissions & !SETGID)?;
         }
         Ok(())
     }
-}
-
-/// Whether the caller of a request is in a group. Requests tell no further groups. Reading `/proc`
-/// does not wait here (FU-9): the caller is inside of `setxattr(2)`, so not of `execve(2)`.
-fn is_in_group(request: &Request, gid: u32) -> bool {
-    let of_process = || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", request.pid())).ok()?;
-        let groups = status.lines().find_map(|line| line.strip_prefix("Groups:"))?;
-        Some(groups.split_whitespace().any(|group| group.parse() == Ok(gid)))
-    };
-    request.gid() == gid || of_process().unwrap_or(false)
 }
 
 fn ino(number: INodeNo) -> Ino {
@@ -486,7 +486,7 @@ impl Filesystem for VolumeRequests {
     fn write(
         &self,
         request: &Request,
-        number: INodeNo,
+        _number: INodeNo,
         handle: FileHandle,
         offset: u64,
         bytes: &[u8],
@@ -496,7 +496,7 @@ impl Filesystem for VolumeRequests {
         reply: ReplyWrite,
     ) {
         let _turn = self.workers.turn(request.pid());
-        let written = self.write_bytes(ino(number), handle, offset, bytes, write_flags);
+        let written = self.open_file(handle).and_then(|file| self.write_to(request, &file, offset, bytes, write_flags));
         answer_with(reply, written, ReplyWrite::written);
     }
 

@@ -166,38 +166,39 @@ impl Process {
         })
     }
 
-    /// Takes its rights from a program that is about to change: its capabilities, and with
-    /// `set_ids` its set-id bits. One change; a file without such rights stays as it is. For root
-    /// alone, which passes on changes that other users ask for.
+    /// Takes its rights from a program that the user `by` is about to change: its capabilities, and
+    /// unless that is root its set-id bits. One change; a file without such rights stays as it is.
+    /// For root alone, which passes on changes that other users ask for.
     ///
     /// # Errors
     /// [`Errno::EPERM`]; [`Errno::ENOSPC`] for attributes beside the capabilities, which are
     /// written again; those of paths.
-    pub fn drop_privileges<'a>(&self, at: impl Into<At<'a>>, set_ids: bool) -> Result<()> {
+    pub fn drop_privileges<'a>(&self, at: impl Into<At<'a>>, by: &User) -> Result<()> {
         if !self.user().is_root() {
             return Err(Errno::EPERM.into());
         }
         let at = at.into();
-        let lends = |file: &Owner| file.has_xattrs || set_ids && file.permissions & (SETUID | SETGID) != 0;
+        let lends = |file: &Owner| file.has_xattrs || !by.is_root() && file.permissions & (SETUID | SETGID) != 0;
         match self.files().look(at.path, |volume| self.file(volume, at, LastLink::Keep))? {
             file if lends(&file) => {
-                self.on_file(at, LastLink::Keep, |volume, file| drop_rights_of(self.user(), volume, file.ino, set_ids))
+                self.on_file(at, LastLink::Keep, |volume, file| drop_rights_of(by, volume, file.ino, !by.is_root()))
             }
             _ => Ok(()),
         }
     }
 
-    /// Sets the time of the change, as a change of attributes to those that the file has, and takes
-    /// its rights from a program as [`Process::drop_privileges`] does. For root alone.
+    /// Sets the time of the change, as a change of attributes to those that the file has by the user
+    /// `by`, and takes its rights from a program as [`Process::drop_privileges`] does. For root
+    /// alone.
     ///
     /// # Errors
     /// As [`Process::drop_privileges`].
-    pub fn touch<'a>(&self, at: impl Into<At<'a>>, set_ids: bool) -> Result<()> {
+    pub fn touch<'a>(&self, at: impl Into<At<'a>>, by: &User) -> Result<()> {
         if !self.user().is_root() {
             return Err(Errno::EPERM.into());
         }
         self.on_file(at.into(), LastLink::Keep, |volume, file| {
-            volume.update(file.ino, |present| Ok(without_rights(self.user(), present, set_ids)))
+            volume.update(file.ino, |present| Ok(without_rights(by, present, !by.is_root())))
         })
     }
 

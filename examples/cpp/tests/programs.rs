@@ -1,6 +1,6 @@
 //! C++ programs over the library of this crate, by every compiler that is installed.
 
-use compilers::{COMPILERS, compiler, is_absent, sanitized};
+use compilers::{COMPILERS, compiler, has_libcxx, is_absent, sanitized};
 use everbyte_bridge::{Roots, RootsOf, checker, headers};
 use everbyte_object::{Pool, UntypedPool};
 use everbyte_store::Store;
