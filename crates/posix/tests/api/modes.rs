@@ -202,17 +202,34 @@ fn a_full_volume_takes_lent_rights_away() {
     assert_eq!(full.unwrap(), Errno::ENOSPC);
     process.set_mode("f", 0o6775).unwrap();
     assert_eq!(process.set_mode("f", 0o6755).unwrap_err(), Errno::ENOSPC, "the list says another thing");
-    assert_eq!(owner(&files, 7, &[]).drop_privileges("f", true).unwrap_err(), Errno::EPERM);
-    process.drop_privileges("f", false).unwrap();
+    let stranger = User::new(9, 9);
+    assert_eq!(owner(&files, 7, &[]).drop_privileges("f", &stranger).unwrap_err(), Errno::EPERM);
+    process.drop_privileges("f", &User::root()).unwrap();
     assert_eq!(mode(&process, "f"), 0o6775);
-    process.drop_privileges("f", true).unwrap();
+    process.drop_privileges("f", &stranger).unwrap();
     assert_eq!(mode(&process, "f"), 0o0775);
     drop(filler);
     process.remove("filler").unwrap();
     lend_capability(&process);
-    process.drop_privileges("f", true).unwrap();
+    process.drop_privileges("f", &stranger).unwrap();
     assert!(!lends_capability(&process));
     assert_eq!(process.xattr("f", access).unwrap(), list);
+}
+
+/// A program that serves others changes files as root: the bits go by the user that it serves. The
+/// bit of a group that may not run the file stays where a member of it changes the file.
+#[test]
+fn the_bits_go_by_the_user_that_is_served() {
+    let (_files, process) = made();
+    let member = User { groups: vec![GROUP], ..User::new(9, 9) };
+    for (by, kept) in [(&member, 0o2666), (&User::new(9, GROUP), 0o2666), (&User::new(9, 9), 0o0666)] {
+        let calls = [Process::drop_privileges, Process::touch];
+        for call in calls {
+            process.set_mode("f", 0o6666).unwrap();
+            call(&process, "f", by).unwrap();
+            assert_eq!(mode(&process, "f"), kept, "{by:?}");
+        }
+    }
 }
 
 /// In a sticky directory others may add names, and no attributes to the directory itself.
