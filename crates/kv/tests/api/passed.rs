@@ -134,7 +134,7 @@ fn a_count_takes_the_borders_that_are_included() {
     let kv = Kv::create(&store, "t").unwrap();
     let keys: Vec<[u8; 2]> = (0..300_u16).map(u16::to_be_bytes).collect();
     let mut batch = kv.batch();
-    keys.iter().for_each(|key| drop(batch.put(key, b"value").unwrap()));
+    keys.iter().for_each(|key| _ = batch.put(key, b"value").unwrap());
     kv.settle(batch.commit().unwrap()).unwrap();
     for (before, key) in (0_u64..).zip(&keys) {
         let count = |bounds: (Bound<&[u8]>, Bound<&[u8]>)| kv.range::<[u8]>(bounds).count_entries().unwrap();
