@@ -146,15 +146,16 @@ pub(crate) fn soak(words: &[&str]) -> Result {
         println!("soak: round {rounds}, minute {}", start.elapsed().as_secs() / 60);
         let mut suite = cargo(&["test", "--release", "--quiet", "--locked", "--package", "everbyte-suite"]);
         shell::run(suite.env("EVERBYTE_SOAK", "1"))?;
-        let store = ["--package", "everbyte-store", "--test", "full_disk", "--test", "names_model"];
+        let store = ["--package", "everbyte-store", "--test", "faults", "--test", "model"];
         let mut tests = cargo(&[&["test", "--release", "--quiet", "--locked"][..], &store].concat());
+        tests.args(["--", "full_disk", "names_model"]);
         shell::run(tests.env("EVERBYTE_SOAK", "1").env("PROPTEST_CASES", "2000"))?;
         let typed = ["--package", "everbyte-object", "--test", "soundness"];
         let mut tests = cargo(&[&["test", "--release", "--quiet", "--locked"][..], &typed].concat());
         shell::run(tests.env("EVERBYTE_SOAK", "50").env("EVERBYTE_ROUND", rounds.to_string()))?;
         let engines = ["everbyte-kv", "everbyte-heap", "everbyte-tx", "everbyte-hkv", "everbyte-log", "everbyte-fs"];
         let packages: Vec<&str> = engines.iter().flat_map(|engine| ["--package", engine]).collect();
-        let programs = ["--test", "swarm", "--test", "chains", "--test", "model", "--test", "io"];
+        let programs = ["--test", "model", "--test", "io"];
         let seed = rounds.to_string();
         let mut tests = cargo(&[&["test", "--release", "--quiet", "--locked"][..], &packages, &programs].concat());
         shell::run(tests.env("EVERBYTE_SOAK", "500").env("EVERBYTE_ROUND", &seed))?;

@@ -106,9 +106,11 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
     let mut recovery = VolumeRecovery::default();
     // No inode of a snapshot is freed if the list of snapshots cannot be read.
     let published = Published::read(pages, &table).ok();
-    let is_left = |at: u64, state: State| {
+    let is_left = |ino: Ino, at: u64, state: State| {
         let inode: Inode = media.get(at);
         state.flags & STATE_SNAPSHOT != 0
+            && ino != Ino::ROOT
+            && inode.snapshot != 0
             && inode.checksum == inode.owner_sum()
             && published.as_ref().is_some_and(|published| !published.has(&inode))
     };
@@ -123,7 +125,7 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
             numbers.push(ino);
             continue;
         }
-        let is_left = is_left(at, state); // FS-22
+        let is_left = is_left(ino, at, state); // FS-22
         if is_left || media.load(at + inode::LINKS) == 0 && ino != Ino::ROOT {
             let gone = State { mode: 0, flags: 0, generation: state.generation.wrapping_add(1) };
             let _section = media.section();
@@ -231,6 +233,10 @@ fn mark(
     require_plausible(pages.media, ino, at)?;
     let size = pages.media.load(at + inode::SIZE);
     let state = State::of(pages.media.load(at + inode::STATE));
+    if state.flags & STATE_SNAPSHOT != 0 && pages.media.get::<Inode>(at).snapshot == 0 {
+        // It was one bit of a live file; taken for a part of a snapshot, the file would be freed.
+        return Err(Damage::at(at + inode::STATE, format!("inode {ino} belongs to a snapshot, and to none")));
+    }
     let mut loaded = Extents::load(pages, at)?;
     let pages_found: u64 = loaded.extents.pieces().map(|(_, piece)| piece.len).sum();
     if state.mode == FileKind::Directory.bits() | state.mode & 0o7777 && pages_found < size / PAGE {

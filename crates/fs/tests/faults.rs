@@ -196,6 +196,36 @@ fn flip_bits(is_closed: bool) -> (u64, u64, u64) {
     (refused, damaged, saved)
 }
 
+/// One bit makes a file look like a part of a snapshot that was never finished, which an opening
+/// frees: the file is damaged instead, and whole once the bit is back.
+#[test]
+fn the_flag_of_snapshots_frees_no_file_of_the_volume() {
+    let image = image();
+    let (media, start) = (image.media(), start(&image));
+    let volume = open(&media).unwrap();
+    let before = model::read(&volume).unwrap();
+    drop(volume);
+    let group = start + (layout::LANES_PAGE + 2 + 2) * layout::PAGE;
+    let mut found = 0;
+    for number in 1..64 {
+        let at = group + number * layout::INODE + layout::inode::STATE;
+        let state = layout::State::of(media.load(at));
+        if state.mode == 0 {
+            continue;
+        }
+        found += 1;
+        media.store(at, layout::State { flags: state.flags | layout::STATE_SNAPSHOT, ..state }.word());
+        match open(&media) {
+            Ok(volume) => assert_eq!(volume.recovery().damaged, [Ino(number)]),
+            Err(error) => assert!(matches!(error, Error::Damaged(_)), "{number}: {error}"),
+        }
+        media.store(at, state.word());
+        let volume = open(&media).unwrap();
+        assert_eq!((model::read(&volume).unwrap(), volume.check()), (before.clone(), vec![]), "{number}");
+    }
+    assert_eq!(found, 5);
+}
+
 /// Damage of one file leaves the others usable, and its pages are not given to them.
 #[test]
 fn a_damaged_file_leaves_the_others_usable() {

@@ -168,6 +168,7 @@ impl VolumeRequests {
         times: [Option<TimeOrNow>; 2],
     ) -> Result<Attributes> {
         if uid.is_some() || gid.is_some() {
+            self.drop_set_ids(request, ino)?;
             self.root.set_link_owner(At::file(ino), uid, gid)?;
         }
         if [mode, uid, gid].iter().all(Option::is_none) && size.is_none() && times.iter().all(Option::is_none) {

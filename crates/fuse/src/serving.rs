@@ -10,6 +10,7 @@ use crate::place::Device;
 use crate::shared_files::SharedFiles;
 use crate::{Error, MountedVolume, Result, place};
 use fuser::Notifier;
+use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -73,9 +74,11 @@ impl Serving {
             Ok(outcome) => outcome.map(|()| true),
             Err(RecvTimeoutError::Disconnected) => Ok(true),
             Err(RecvTimeoutError::Timeout) => {
-                eprintln!("{}: programs hold files open; they cannot use them any more", self.path.display());
-                self.files.settle()?;
-                Ok(false)
+                let settled = self.files.settle();
+                // A terminal that is gone refuses the message.
+                let say = "programs hold files open; they cannot use them any more";
+                let _ = writeln!(stderr(), "{}: {say}", self.path.display());
+                settled.map(|()| false)
             }
         }
     }
@@ -91,7 +94,7 @@ impl Drop for Serving {
     fn drop(&mut self) {
         // After `stop` there is nothing left to detach.
         if let Err(error) = self.detach() {
-            eprintln!("{error}");
+            let _ = writeln!(stderr(), "{error}");
         }
     }
 }

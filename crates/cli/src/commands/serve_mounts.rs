@@ -7,6 +7,7 @@ use everbyte_fs::{Volume, VolumeOptions};
 use everbyte_fuse::{Mount, MountOptions, MountedVolume, Serving};
 use everbyte_media::{ErrorInfo, ErrorKind};
 use everbyte_store::Store;
+use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};
 
 /// A volume, the directory to mount it on, and the options.
@@ -54,7 +55,7 @@ impl Mounts {
                 Ok(serving) => mounts.0.push((name.clone(), serving)),
                 Err(failure) => {
                     if let Err(other) = mounts.stop() {
-                        eprintln!("everbyte: {other}");
+                        let _ = writeln!(stderr(), "everbyte: {other}"); // a terminal may be gone
                     }
                     return Err(failure);
                 }

@@ -248,6 +248,37 @@ fn access_lists_of_users_lend_no_group() {
     assert!(listed(0) && !listed(65_534));
 }
 
+/// The set-id bit of a group that may not run the file goes where a user outside of the group
+/// changes the file, and stays where a member does.
+#[test]
+fn strangers_to_a_group_take_its_bit() {
+    if !works() || !has("setpriv") {
+        return;
+    }
+    let on = Mounted::new();
+    fs::set_permissions(&on.at, fs::Permissions::from_mode(0o755)).unwrap();
+    let file = on.path("file");
+    let changes = [
+        "printf x >> \"$0\"",
+        "printf x | dd of=\"$0\" conv=notrunc status=none",
+        "truncate -s 5 \"$0\"",
+        "fallocate -l 8192 \"$0\"",
+        "chgrp 65534 \"$0\"",
+    ];
+    for change in changes {
+        for (groups, kept) in [("4321", 0o2666), ("4322", 0o666)] {
+            fs::write(&file, b"text").unwrap();
+            let (user, group) = (rustix::fs::Uid::from_raw(65_534), rustix::fs::Gid::from_raw(4321));
+            rustix::fs::chownat(CWD, &file, Some(user), Some(group), AtFlags::empty()).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o2666)).unwrap();
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid", "65534", "--regid", "65534", "--groups", groups, "sh", "-c", change]);
+            assert!(command.arg(&file).status().unwrap().success(), "{change}");
+            assert_eq!(mode(&file), kept, "{change}: with the group {groups}");
+        }
+    }
+}
+
 /// A volume that is full, and a program with an access list, which would need a page to be written
 /// again: a user that changes bytes of the program takes its set-id bits all the same.
 #[test]

@@ -436,7 +436,7 @@ fn a_full_disk_gives_each_element_once() {
     while collect(&mut takers, &mut errors) < pushed.len() {}
     assert_eq!(control.call(&["LLEN", "q"]), Reply::Integer(0));
     println!("{maybe} rounds, {refused} refused, {errors} takers read an error");
-    assert!(refused > 10, "{refused}");
+    assert!(refused > 0, "the disk was full");
     assert!(taken == pushed, "{} taken, {} pushed", taken.len(), pushed.len());
     handle.stop();
     thread.join().unwrap().unwrap();
