@@ -130,8 +130,8 @@ fn push_long_list() -> Result {
     shell::run(cargo(&run).args(["--", "long_lists"]).env("EVERBYTE_SOAK", "10000000"))
 }
 
-/// Every case of the explorer, whole, and a long list; then kill -9 loops on real processes, and rot
-/// in every sector of a store, again and again, for `--minutes N` (60).
+/// Every case of the explorer, whole, and a long list; then kill -9 loops on real processes, and
+/// rot in every sector of a store, again and again, for `--minutes N` (60).
 pub(crate) fn soak(words: &[&str]) -> Result {
     let minutes: u64 = match words {
         [] => 60,

@@ -143,9 +143,9 @@ impl VolumeRequests {
         if request.uid() == 0 { Ok(()) } else { self.root.drop_privileges(At::file(ino), &self.caller(request, ino)?) }
     }
 
-    /// The caller of a request, with the group of a file whose set-id bit is that group's, if it is
-    /// in it. Requests tell no further groups. Reading `/proc` does not wait here (FU-9): the caller
-    /// is inside of a call that changes the file, so not of `execve(2)`.
+    /// The caller of a request, with its further groups if the file has a group's set-id bit.
+    /// Requests do not tell them. Reading `/proc` does not wait here (FU-9): the caller is inside
+    /// of a call that changes the file, so not of `execve(2)`.
     fn caller(&self, request: &Request, ino: Ino) -> Result<User> {
         let (mut user, file) = (User::new(request.uid(), request.gid()), self.files.volume().owner(ino)?);
         if file.permissions & SETGID != 0 && !user.is_in(file.gid) {

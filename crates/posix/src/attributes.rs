@@ -187,8 +187,8 @@ impl Process {
         }
     }
 
-    /// Sets the time of the change, as a change of attributes to those that the file has by the user
-    /// `by`, and takes its rights from a program as [`Process::drop_privileges`] does. For root
+    /// Sets the time of the change, as a change by the user `by` of attributes to those that the
+    /// file has, and takes its rights from a program as [`Process::drop_privileges`] does. For root
     /// alone.
     ///
     /// # Errors

@@ -374,8 +374,8 @@ impl FileMap {
     #[inline]
     fn mark(&self, at: u64, len: u64) {
         step::pass("map-stored");
-        // Of this fence and that of a sync the first one counts: the sync flushes the stores, or the
-        // loads below see that it took the bits.
+        // Of this fence and that of a sync the first one counts: the sync flushes the stores, or
+        // the loads below see that it took the bits.
         fence(Ordering::SeqCst);
         for page in at / PAGE..(at + len).div_ceil(PAGE) {
             let (word, bit) = (&self.stored[(page / 64) as usize], 1 << (page % 64));
