@@ -191,15 +191,7 @@ impl<'r> Bench<'r> {
                 let before = runner.counts.as_ref().map(|counts| counts());
                 values[index].push(unit.of((runner.run)(size), size));
                 if let (Some(before), Some(after), 0) = (before, &runner.counts, index) {
-                    let more = after() - before;
-                    counts = Counts {
-                        lines: counts.lines + more.lines,
-                        fences: counts.fences + more.fences,
-                        barriers: counts.barriers + more.barriers,
-                        log_bytes: counts.log_bytes + more.log_bytes,
-                        syncs: counts.syncs + more.syncs,
-                        windows: counts.windows + more.windows,
-                    };
+                    counts = counts + (after() - before);
                     operations += size;
                 }
             }

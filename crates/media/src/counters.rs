@@ -30,6 +30,20 @@ pub struct Counts {
     pub windows: u64,
 }
 
+impl std::ops::Add for Counts {
+    type Output = Counts;
+    fn add(self, more: Counts) -> Counts {
+        Counts {
+            lines: self.lines + more.lines,
+            fences: self.fences + more.fences,
+            barriers: self.barriers + more.barriers,
+            log_bytes: self.log_bytes + more.log_bytes,
+            syncs: self.syncs + more.syncs,
+            windows: self.windows + more.windows,
+        }
+    }
+}
+
 impl std::ops::Sub for Counts {
     type Output = Counts;
     fn sub(self, earlier: Counts) -> Counts {

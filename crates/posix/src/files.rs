@@ -267,18 +267,16 @@ impl Files {
 
     /// A call that changes the volume and removes no directory.
     pub(crate) fn change<T>(&self, path: &[u8], call: impl FnOnce(&Volume) -> Result<T>) -> Result<T> {
-        self.change_of(&Paths::of(path), call)
-    }
-
-    /// [`Files::change`] of a call on two files.
-    pub(crate) fn change_of<T>(&self, paths: &Paths<'_>, call: impl FnOnce(&Volume) -> Result<T>) -> Result<T> {
-        self.require_writable()?;
-        let done = {
-            let _walk = self.walk();
-            self.logged_of(paths, || call(self.volume()))?
-        };
+        let done = self.change_unsettled(&Paths::of(path), call)?;
         self.settle_if_sync()?;
         Ok(done)
+    }
+
+    /// [`Files::change`] that leaves it to the caller to settle what it changed.
+    pub(crate) fn change_unsettled<T>(&self, paths: &Paths<'_>, call: impl FnOnce(&Volume) -> Result<T>) -> Result<T> {
+        self.require_writable()?;
+        let _walk = self.walk();
+        self.logged_of(paths, || call(self.volume()))
     }
 
     /// A call that may remove a directory (PX-1).

@@ -234,7 +234,7 @@ impl Process {
         }
         let paths = Paths::of_two(from.path, to.path);
         // Two files of one directory: no directory is removed, so other calls go on meanwhile.
-        let is_done = self.files().change_of(&paths, |volume| {
+        let is_done = self.files().change_unsettled(&paths, |volume| {
             let (from, to) = (self.walk_to(volume, from, LastLink::Name)?, self.walk_to(volume, to, LastLink::Name)?);
             let is_directory =
                 |walked: &Walked<'_>| walked.found.as_ref().is_some_and(|file| file.kind == FileKind::Directory);
@@ -250,7 +250,7 @@ impl Process {
             self.rename_by(volume, &from, flags, rename)
         })?;
         if is_done {
-            return Ok(());
+            return self.files().settle_if_sync();
         }
         self.files().change_alone(&paths, |volume| {
             let (from, to) = (self.walk_to(volume, from, LastLink::Name)?, self.walk_to(volume, to, LastLink::Name)?);

@@ -82,7 +82,7 @@ pub(super) fn pieces(extents: &Extents, range: &Range<u64>, flags: impl Fn(u8) -
 
 /// The number of pages of a range that the file does not have.
 pub(super) fn missing(extents: &Extents, range: &Range<u64>) -> u64 {
-    range.end - range.start - pieces(extents, range, |flags| flags).iter().map(|run| run.len).sum::<u64>()
+    supply::missing(range, &pieces(extents, range, |flags| flags))
 }
 
 fn unwritten(place: Place) -> Place {

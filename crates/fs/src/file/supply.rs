@@ -74,7 +74,7 @@ pub(super) fn reserve(
 }
 
 /// The number of pages of a range that no run has.
-fn missing(range: &Range<u64>, runs: &[NewRun]) -> u64 {
+pub(super) fn missing(range: &Range<u64>, runs: &[NewRun]) -> u64 {
     range.end - range.start - runs.iter().map(|run| run.len).sum::<u64>()
 }
 
