@@ -189,12 +189,18 @@ fn segments(explorer: Explorer) -> Result<Report, Box<Failure>> {
     splits(explorer, &image(KvKind::Hash, &filled(FILL, scattered), |_| ()), FILL, scattered)
 }
 
+/// A hash table with pairs of these keys, inserted in this order.
+fn chosen(keys: &[u8]) -> (Image, Pairs) {
+    let pairs: Pairs = keys.iter().map(|&key| (vec![key], value(key))).collect();
+    let prepare = |kv: &Kv| keys.iter().for_each(|&key| assert!(kv.insert(&[key], &value(key)).expect("room")));
+    (image(KvKind::Hash, &pairs, prepare), pairs)
+}
+
 /// The keys are chosen for where they go: to buckets 8, 12 and 14 of 16.
 fn chains(explorer: Explorer) -> Result<Report, Box<Failure>> {
     const KEYS: [u8; 22] = [16, 160, 3, 22, 34, 35, 40, 27, 59, 84, 92, 112, 19, 45, 11, 15, 18, 30, 31, 49, 6, 8];
-    let pairs: Pairs = KEYS.into_iter().map(|key| (vec![key], value(key))).collect();
-    let prepare = |kv: &Kv| KEYS.into_iter().for_each(|key| assert!(kv.insert(&[key], &value(key)).expect("room")));
-    explore(explorer, &image(KvKind::Hash, &pairs, prepare), &pairs, |kv, twin| {
+    let (image, pairs) = chosen(&KEYS);
+    explore(explorer, &image, &pairs, |kv, twin| {
         let Kv::Hash(hash) = kv else { panic!("a hash table was made") };
         let longest = || hash.longest_chain().expect("whole chains");
         let is_first = twin.model() == pairs;
@@ -211,9 +217,8 @@ fn chains(explorer: Explorer) -> Result<Report, Box<Failure>> {
 /// The keys are chosen for where they go: nine to bucket 5 of 16, two of 32 to bucket 21.
 fn gathers(explorer: Explorer) -> Result<Report, Box<Failure>> {
     const KEYS: [u8; 9] = [5, 44, 72, 88, 102, 167, 176, 227, 228];
-    let pairs: Pairs = KEYS.into_iter().map(|key| (vec![key], value(key))).collect();
-    let prepare = |kv: &Kv| KEYS.into_iter().for_each(|key| assert!(kv.insert(&[key], &value(key)).expect("room")));
-    explore(explorer, &image(KvKind::Hash, &pairs, prepare), &pairs, |kv, twin| {
+    let (image, pairs) = chosen(&KEYS);
+    explore(explorer, &image, &pairs, |kv, twin| {
         let Kv::Hash(hash) = kv else { panic!("a hash table was made") };
         let longest = || hash.longest_chain().expect("whole chains");
         let is_first = twin.model() == pairs;
