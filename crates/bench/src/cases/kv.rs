@@ -60,7 +60,7 @@ impl Field {
     }
 }
 
-fn put(kv: &dyn KvRival, random: &mut Random, keys: u64, count: u64) {
+pub(super) fn put(kv: &dyn KvRival, random: &mut Random, keys: u64, count: u64) {
     for version in 0..count {
         let number = random.below(keys);
         kv.put(&key(number), &value(number, version)).expect("a put that must succeed");
@@ -77,7 +77,7 @@ fn put_hundreds(kv: &dyn KvRival, random: &mut Random, keys: u64, count: u64) {
 }
 
 /// Replaces random values from `threads` threads at once, each put acknowledged on its own.
-fn put_many(kv: &dyn KvRival, random: &mut Random, keys: u64, count: u64, threads: u64) {
+pub(super) fn put_many(kv: &dyn KvRival, random: &mut Random, keys: u64, count: u64, threads: u64) {
     host::unpin();
     std::thread::scope(|scope| {
         for thread in 0..threads {

@@ -16,6 +16,7 @@ mod heap;
 mod hkv;
 mod kv;
 mod kv_bytes;
+mod kv_floor;
 mod kv_large;
 mod kv_sizes;
 mod kv_tails;
@@ -128,6 +129,11 @@ pub const ALL: &[BenchCase] = &[
         run: kv_tails::run,
     },
     BenchCase { name: "kv-bytes", about: "bytes sent to the disk for a durable put", run: kv_bytes::run },
+    BenchCase {
+        name: "kv-floor",
+        about: "durable puts on a disk beside one synced write of as many bytes",
+        run: kv_floor::run,
+    },
     BenchCase {
         name: "kv-large",
         about: "20 million pairs, in pieces of at most ten minutes that go on where the last one stopped",
