@@ -1,26 +1,29 @@
 //! Size classes: the block size for each request.
 //!
 //! Multiples of 16 up to 48, then of 64 (so that a block of a line or more starts at a line), four
-//! to a doubling from 256 on: at most a quarter of a block is lost. Above [`SMALL_MAX`] blocks are
-//! runs of pages of 4 KiB.
+//! to a doubling from 256 on: at most a quarter of a block is lost. The last two, seven and six
+//! blocks to a run, serve what two pages do not hold and three would waste: the usual leaf of the
+//! ordered store. Above [`SMALL_MAX`] blocks are runs of pages of 4 KiB.
 //!
 //! The numbers on media never change their meaning: new classes are added at the end.
 
 /// Bytes of a page, the unit of large blocks.
 pub const PAGE: u64 = 4096;
 /// The largest block of a class; larger ones are runs of pages.
-pub const SMALL_MAX: u64 = 8192;
+pub const SMALL_MAX: u64 = 10880;
+/// The largest block of a class in heaps of formats 1 and 2.
+pub const SMALL_MAX_BEFORE: u64 = 8192;
 /// Bytes of a run: one cluster, cut into blocks of one class.
 pub const RUN: u64 = 65536;
 /// Number of classes.
-pub const COUNT: usize = 27;
+pub const COUNT: usize = 29;
 /// Words of bitmap that a record holds; a run has no more blocks than these have bits.
 pub const BITMAP_WORDS: usize = 63;
 
 /// Block sizes by class.
 pub const SIZES: [u32; COUNT] = [
     16, 32, 48, 64, 128, 192, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584,
-    4096, 5120, 6144, 7168, 8192,
+    4096, 5120, 6144, 7168, 8192, 9344, 10880,
 ];
 
 /// The class of a request of `(index - 1) * 16 + 1 ..= index * 16` bytes.
@@ -116,5 +119,6 @@ mod tests {
     fn the_bitmap_has_a_bit_for_every_block() {
         assert!((0..COUNT).all(|class| count_of(class) as usize <= BITMAP_WORDS * 64));
         assert_eq!((count_of(0), count_of(3), count_of(26)), (4032, 1024, 8));
+        assert_eq!((count_of(27), count_of(28)), (7, 6));
     }
 }

@@ -4,10 +4,10 @@
 //! stores here need no order of their own: the object has no name yet, and the store's barrier
 //! comes before it gets one.
 
-use crate::classes::PAGE;
+use crate::classes::{PAGE, SMALL_MAX, SMALL_MAX_BEFORE};
 use crate::layout::{
-    self, CLUSTER, FIRST_TABLE, FORMAT, FORMAT_SINGLE_TABLES, HEADER, HeapHeader, MAGIC, RECORD, ZONE, ZONE_CLUSTERS,
-    ZONES_MAX,
+    self, CLUSTER, FIRST_TABLE, FORMAT, FORMAT_27_CLASSES, FORMAT_SINGLE_TABLES, HEADER, HeapHeader, MAGIC, RECORD,
+    ZONE, ZONE_CLUSTERS, ZONES_MAX,
 };
 use crate::{Error, Result};
 use everbyte_media::sealed::{seal_for, unseal_for};
@@ -23,6 +23,8 @@ pub(crate) struct Plan {
     pub system_pages: u64,
     /// Zones for which tables are laid out; 0: each table is made alone.
     pub zones: u64,
+    /// The largest block of a class.
+    pub small_max: u64,
 }
 
 fn first_records(span_len: u64) -> u64 {
@@ -82,7 +84,9 @@ pub(crate) fn adapt(object: &Object) {
     // Existing tables keep their places; later batches follow the new span.
     let begun = unseal_for(layout::END, header.end).map_or(0, u64::from).div_ceil(ZONE_CLUSTERS);
     let zones = zones_of(header.span_len.get());
-    if header.format >= FORMAT && layout::tabled_zones(begun, zones) == layout::tabled_zones(begun, header.zones) {
+    if header.format != FORMAT_SINGLE_TABLES
+        && layout::tabled_zones(begun, zones) == layout::tabled_zones(begun, header.zones)
+    {
         header.zones = zones;
     }
     header = header.sealed();
@@ -106,7 +110,7 @@ pub(crate) fn read(object: &Object) -> Result<Plan> {
     if !header.checksum_agrees() {
         return Err(damaged((prime + HEADER).get(), "the heap's header fails its checksum"));
     }
-    if header.format >= FORMAT && !(1..=ZONES_MAX).contains(&header.zones) {
+    if header.format != FORMAT_SINGLE_TABLES && !(1..=ZONES_MAX).contains(&header.zones) {
         return Err(damaged((prime + HEADER).get(), "the heap's header has no zones"));
     }
     if header.span_len != span.end - span.start || header.first_records != first_records(header.span_len.get()) {
@@ -118,7 +122,8 @@ pub(crate) fn read(object: &Object) -> Result<Plan> {
     match end {
         Some(end) if end <= backed && end * 16 >= system_pages(header.first_records) => {
             let zones = if header.format == FORMAT_SINGLE_TABLES { 0 } else { header.zones };
-            Ok(Plan { end, system_pages: system_pages(header.first_records), zones })
+            let small_max = if header.format <= FORMAT_27_CLASSES { SMALL_MAX_BEFORE } else { SMALL_MAX };
+            Ok(Plan { end, system_pages: system_pages(header.first_records), zones, small_max })
         }
         Some(_) => Err(damaged((prime + layout::END).get(), "the heap's end lies outside the backed clusters")),
         None => Err(damaged((prime + layout::END).get(), "the word of the heap's end is not whole")),

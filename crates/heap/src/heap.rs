@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Block {
     /// Its first byte, as a store offset: a multiple of 16; of 64 if it has 64 bytes or more; of
-    /// 4096 if it has more than 8192.
+    /// 4096 if it has more than 10880.
     pub at: Offset,
     /// Bytes that may be used, at least those asked for.
     pub size: Length,
@@ -197,10 +197,19 @@ impl Heap {
     /// [`Error::TooLarge`]; [`Error::Store`] when the span or the disk is full; [`Error::Damaged`].
     #[inline]
     pub fn reserve(&self, size: u64) -> Result<Block> {
-        if size <= SMALL_MAX {
+        if size <= self.inner.plan.small_max {
             self.inner.reserve_small(classes::class_of(size))
         } else {
             self.inner.reserve_pages(size)
+        }
+    }
+
+    /// Usable bytes of the block that a request of `size` bytes gets.
+    pub fn block_bytes(&self, size: u64) -> u64 {
+        if size <= self.inner.plan.small_max {
+            classes::size_of(classes::class_of(size))
+        } else {
+            size.next_multiple_of(PAGE)
         }
     }
 

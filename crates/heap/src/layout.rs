@@ -40,10 +40,12 @@ pub const ZONES_MAX: u64 = DIRECT + DIRECTORIES * DIRECTORY_ZONES;
 /// `b"EVRBHEAP"`.
 pub const MAGIC: [u8; 8] = *b"EVRBHEAP";
 /// The newest heap format this program reads and writes.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 /// The format whose tables were made one by one, each where the heap ended; read and written as it
 /// is.
 pub const FORMAT_SINGLE_TABLES: u32 = 1;
+/// The format whose largest class has 8192 bytes; read and written as it is.
+pub const FORMAT_27_CLASSES: u32 = 2;
 /// Zones whose tables are made together when the second zone begins.
 pub const FIRST_TABLES: u64 = 8;
 /// The most tables that are made together: those of 8 GiB.
@@ -225,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_changed_bit_or_a_wrong_place_is_found() {
-        for kind in [ClusterKind::Run(0), ClusterKind::Run(26), ClusterKind::System] {
+        for kind in [ClusterKind::Run(0), ClusterKind::Run(28), ClusterKind::System] {
             let word = seal_kind(kind, 77);
             assert_eq!(unseal_kind(word, 77), Some(kind));
             assert_eq!(unseal_kind(word, 78), None);

@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn other_numbers_are_no_operations() {
-        for word in [0, 5, 15, u64::MAX, 1 | 27 << 4, 1 | 26 << 4 | 8 << 12, 1 | 1 << 60, 3] {
+        for word in [0, 5, 15, u64::MAX, 1 | 29 << 4, 1 | 28 << 4 | 6 << 12, 1 | 26 << 4 | 8 << 12, 1 | 1 << 60, 3] {
             assert_eq!(Op::from(word).decode(), None, "{word:#x}");
         }
     }

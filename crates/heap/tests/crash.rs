@@ -61,7 +61,7 @@ fn observe(media: Media, seen: &Seen) -> Result<Model, String> {
         return Err(format!("{findings:?}"));
     }
     let mut more = vec![];
-    for size in [16, 64, 100, 8192, 20_000] {
+    for size in [16, 64, 100, 8192, 9000, 20_000] {
         let block = heap.reserve(size).map_err(|error| error.to_string())?;
         if reachable
             .range(..block.end().get())

@@ -26,11 +26,28 @@ fn free(heap: &Heap, at: u64) {
 fn blocks_are_aligned_large_enough_and_apart() {
     let (_store, heap) = create(64 << 20, 32 << 20);
     let mut blocks = vec![];
-    for size in (0..300).chain([511, 512, 513, 4096, 8192, 8193, 40_000, 65_536, 70_000, 1 << 20, 9 << 20]) {
+    for size in (0..300).chain([
+        511,
+        512,
+        513,
+        4096,
+        8192,
+        8193,
+        9344,
+        9345,
+        10_880,
+        10_881,
+        40_000,
+        65_536,
+        70_000,
+        1 << 20,
+        9 << 20,
+    ]) {
         let block = heap.reserve(size).unwrap();
         assert!(block.size >= size);
         assert!(block.at % 16 == 0 && (block.size < 64 || block.at % 64 == 0), "{block:?}");
-        assert!(size <= 8192 || block.at % 4096 == 0 && block.size - size < 4096, "{block:?}");
+        assert!(size <= 10_880 || block.at % 4096 == 0 && block.size - size < 4096, "{block:?}");
+        assert_eq!(heap.block_bytes(size), block.size.get());
         blocks.push(block);
     }
     blocks.sort();

@@ -126,6 +126,31 @@ fn a_heap_of_format_1_goes_on_as_it_is() {
     assert_eq!(heap.size_of((blocks[blocks.len() - 1].at).get()).unwrap(), CLUSTER);
 }
 
+/// A heap of format 2 has no class above 8192 bytes; it goes on without one.
+#[test]
+fn a_heap_of_format_2_goes_on_as_it_is() {
+    let (store, heap) = create(1 << 26, 1 << 24);
+    let small = allocate(&heap, 9000).unwrap();
+    assert_eq!((small.size.get(), small.at.get() % 64), (9344, 0));
+    apply(&heap, &[heap.op_free(small.at.get()).unwrap()]);
+    let (media, at) = (heap.media().clone(), heap.object().prime() + everbyte_heap::layout::HEADER);
+    drop(heap);
+    let mut header: everbyte_heap::layout::HeapHeader = media.get(at);
+    header.format = 2;
+    header = header.sealed();
+    media.put(at, &header);
+    let heap = heap_of(&store);
+    let block = allocate(&heap, 9000).unwrap();
+    assert_eq!((block.size.get(), block.at.get() % 4096, heap.block_bytes(9000)), (12_288, 0, 12_288));
+    assert_eq!(heap.check(None), []);
+    drop(heap);
+    let heap = heap_of(&store);
+    assert_eq!(media.get::<everbyte_heap::layout::HeapHeader>(at).format, 2);
+    assert_eq!(heap.size_of(block.at.get()).unwrap(), 12_288);
+    apply(&heap, &[heap.op_free(block.at.get()).unwrap()]);
+    assert_eq!(heap.check(None), []);
+}
+
 /// Prime page, log and the table of zone 0.
 fn heap_system_pages() -> u64 {
     2 * 4096 + 128 * 512

@@ -80,15 +80,15 @@ impl Items {
     }
 }
 
-/// How many bytes a node of these entries asks for, with room to append.
-pub(crate) fn size_for(level: u8, count: usize, record_bytes: usize) -> usize {
+/// How many bytes a node of these entries asks for, and how many of them are room to append.
+pub(crate) fn size_for(level: u8, count: usize, record_bytes: usize) -> (usize, usize) {
     let (_, _, records) = parts(level, count);
     let average = record_bytes.checked_div(count).unwrap_or(128);
     let room = match level {
         0 => (APPENDS * (average + LENGTH as usize)).clamp(1024, 4096),
         _ => (APPENDS * average).clamp(512, 4096),
     };
-    (records as usize + record_bytes + room).next_multiple_of(LINE as usize)
+    ((records as usize + record_bytes + room).next_multiple_of(LINE as usize), room)
 }
 
 /// Most bytes of a leaf that is to be full: the largest block that is not rounded up to pages.

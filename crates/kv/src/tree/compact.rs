@@ -19,7 +19,6 @@ use crate::tree::load::filled;
 use crate::tree::node::{Node, below};
 use crate::tree::number::Version;
 use crate::tree::replace::Child;
-use everbyte_heap::classes;
 use everbyte_media::seeded;
 use std::ops::Range;
 
@@ -60,7 +59,9 @@ impl TreeBatch<'_> {
             return Ok(step);
         }
         let ranges = filled(&items, LEAF_BASE_MAX, LEAF_BYTES, &fits_leaf);
-        let new_bytes: u64 = ranges.iter().map(|range| block_bytes(&items, range)).sum();
+        let leaf_bytes = |range: &Range<usize>| leaf_size(range.len(), items.record_bytes(range.clone())) as u64;
+        let block_bytes = |range| self.shared.heap.block_bytes(leaf_bytes(range));
+        let new_bytes: u64 = ranges.iter().map(block_bytes).sum();
         if new_bytes > old_bytes - old_bytes / SAVED {
             return Ok(step);
         }
@@ -126,15 +127,5 @@ impl TreeBatch<'_> {
             }
         }
         Ok(None)
-    }
-}
-
-/// Bytes of the block of a full leaf.
-fn block_bytes(items: &Items, range: &Range<usize>) -> u64 {
-    let size = leaf_size(range.len(), items.record_bytes(range.clone())) as u64;
-    if size <= classes::SMALL_MAX {
-        classes::size_of(classes::class_of(size))
-    } else {
-        size.next_multiple_of(classes::PAGE)
     }
 }

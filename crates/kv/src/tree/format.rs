@@ -25,7 +25,7 @@ pub(crate) fn format(object: &Object) -> Result<()> {
     media.zero(area.at, AREA);
     media.flush(area.at, AREA);
     let mut items = Items::default();
-    let leaf = heap.reserve(size_for(0, 0, 0) as u64)?;
+    let leaf = heap.reserve(size_for(0, 0, 0).0 as u64)?;
     media.copy_nt(leaf.at, &image(0, FIRST, leaf.size.to_usize() & !(LINE as usize - 1), &items, 0..0));
     items.bytes.extend_from_slice(&u64::from(sum(b"")).to_le_bytes());
     let item = Item {
@@ -39,7 +39,7 @@ pub(crate) fn format(object: &Object) -> Result<()> {
         key_sum: 0,
     };
     items.list.push(item);
-    let root = heap.reserve(size_for(1, 1, 8) as u64)?;
+    let root = heap.reserve(size_for(1, 1, 8).0 as u64)?;
     media.copy_nt(root.at, &image(1, FIRST, root.size.to_usize() & !(LINE as usize - 1), &items, 0..1));
     let ops = [area, leaf, root].map(|block| heap.op_allocate(&block));
     let words = ops.map(u64::from);

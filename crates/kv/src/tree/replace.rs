@@ -269,7 +269,10 @@ impl<'t> TreeBatch<'t> {
     }
 
     pub(crate) fn write_node(&mut self, level: u8, items: &Items, range: Range<usize>) -> Result<u64> {
-        let size = size_for(level, range.len(), items.record_bytes(range.clone()));
+        let (size, room) = size_for(level, range.len(), items.record_bytes(range.clone()));
+        // The smaller block where three appended entries are lost by it at most.
+        let least = self.shared.heap.block_bytes((size - room / 5) as u64) as usize;
+        let size = if level == 0 { size.min(least) } else { size };
         self.write_sized_node(level, items, range, size)
     }
 

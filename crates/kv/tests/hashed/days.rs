@@ -392,7 +392,7 @@ fn left_behind(reopens: bool, fails: bool) -> u64 {
     }
     if fails {
         let (mut batch, mut numbers) = (table.begin().unwrap(), 1000..);
-        for len in [60_000, 9_000, 4_097, 600, 60, 8] {
+        for len in [60_000, 11_000, 9_000, 4_097, 600, 60, 8] {
             while batch.put(&key(numbers.next().unwrap()), &vec![2; len]).is_ok() {}
         }
         assert!(batch.commit().is_err(), "the ledger has no room");

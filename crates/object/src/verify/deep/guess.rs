@@ -5,7 +5,6 @@ use crate::verify::deep::reader::Reader;
 use crate::verify::deep::report::Report;
 use crate::verify::deep::types::{Types, What};
 use crate::verify::deep::walk::{HeapWalk, Visit};
-use everbyte_heap::classes::{PAGE, SMALL_MAX, class_of, size_of};
 use everbyte_heap::{Block, Heap};
 
 /// Leaks that are looked at.
@@ -30,8 +29,7 @@ fn fits(block: &Block, what: What, heap: &Heap, types: &Types<'_>) -> bool {
         What::Value(of) => types.get(of).size,
         What::Counted(of) => types.get(of).size.and_then(|size| size.checked_add(16)),
     };
-    let made = |size: u64| if size <= SMALL_MAX { size_of(class_of(size)) } else { size.next_multiple_of(PAGE) };
-    if size.is_none_or(|size| size > block.size.get() || made(size) != block.size.get()) {
+    if size.is_none_or(|size| size > block.size.get() || heap.block_bytes(size) != block.size.get()) {
         return false;
     }
     let walk = HeapWalk::new(heap, None, &|_| ());
