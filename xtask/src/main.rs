@@ -16,6 +16,7 @@ mod dax;
 mod posix;
 mod python;
 mod shell;
+mod soak;
 mod tidy;
 
 use std::process::ExitCode;
@@ -63,8 +64,8 @@ fn main() -> ExitCode {
         ["clients", rest @ ..] => clients::run(rest),
         ["aarch64", rest @ ..] => aarch64::run(rest),
         ["fuzz", rest @ ..] => chores::fuzz(rest),
-        ["schedules", rest @ ..] => chores::schedules(rest),
-        ["soak", rest @ ..] => chores::soak(rest),
+        ["schedules", rest @ ..] => soak::schedules(rest),
+        ["soak", rest @ ..] => soak::run(rest),
         [] | ["help" | "--help" | "-h", ..] => {
             print!("{HELP}");
             Ok(())

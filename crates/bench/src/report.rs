@@ -8,8 +8,10 @@ use serde_json::{Map, Value, json};
 /// A figure that ours should reach.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// The rival's name; empty if the figure stands alone.
+    /// The rival's name, or the name of `base`; empty if the figure stands alone.
     pub against: String,
+    /// The value to compare with, where it is no rival's of this metric.
+    pub base: Option<f64>,
     /// The figure.
     pub limit: Limit,
 }
@@ -23,22 +25,45 @@ pub enum Limit {
     Above(f64),
     /// At most so much.
     Most(f64),
+    /// At most so many times the value.
+    Times(f64),
+    /// No bar: the ratio of a paper, to be printed beside ours.
+    Paper(f64),
 }
 
 impl Bar {
+    fn of(against: impl Into<String>, base: Option<f64>, limit: Limit) -> Bar {
+        Bar { against: against.into(), base, limit }
+    }
+
     /// So many times as good as a rival.
     pub fn new(against: impl Into<String>, least: f64) -> Bar {
-        Bar { against: against.into(), limit: Limit::Ratio(least) }
+        Bar::of(against, None, Limit::Ratio(least))
+    }
+
+    /// So many times as good as another figure.
+    pub fn than(name: impl Into<String>, base: f64, least: f64) -> Bar {
+        Bar::of(name, Some(base), Limit::Ratio(least))
     }
 
     /// At most so much above a rival's value.
     pub fn above(against: impl Into<String>, most: f64) -> Bar {
-        Bar { against: against.into(), limit: Limit::Above(most) }
+        Bar::of(against, None, Limit::Above(most))
     }
 
     /// At most so much, whatever rivals have.
     pub fn most(most: f64) -> Bar {
-        Bar { against: String::new(), limit: Limit::Most(most) }
+        Bar::of("", None, Limit::Most(most))
+    }
+
+    /// At most so many times another figure.
+    pub fn times(name: impl Into<String>, base: f64, most: f64) -> Bar {
+        Bar::of(name, Some(base), Limit::Times(most))
+    }
+
+    /// The ratio to a rival beside that of a paper.
+    pub fn paper(against: impl Into<String>, ratio: f64) -> Bar {
+        Bar::of(against, None, Limit::Paper(ratio))
     }
 }
 
@@ -116,20 +141,26 @@ impl Outcome {
     }
 
     /// Each bar whose rival was measured, with what its limit is compared with, and whether it is
-    /// met.
-    pub fn reached(&self) -> impl Iterator<Item = (&Bar, f64, bool)> {
+    /// met; a paper's ratio is no bar.
+    pub fn reached(&self) -> impl Iterator<Item = (&Bar, f64, Option<bool>)> {
         self.bars.iter().filter_map(|bar| {
             let rival = || self.rivals.iter().find(|(name, _)| *name == bar.against).map(|(_, value)| *value);
+            let base = || bar.base.or_else(rival).filter(|base| base.is_finite());
             let (value, met) = match bar.limit {
                 Limit::Ratio(least) => {
-                    let ratio = self.ratio_to(rival()?);
-                    (ratio, ratio >= least)
+                    let ratio = self.ratio_to(base()?);
+                    (ratio, Some(ratio >= least))
                 }
                 Limit::Above(most) => {
-                    let above = self.ours - rival()?;
-                    (above, above <= most)
+                    let above = self.ours - base()?;
+                    (above, Some(above <= most))
                 }
-                Limit::Most(most) => (self.ours, self.ours <= most),
+                Limit::Most(most) => (self.ours, Some(self.ours <= most)),
+                Limit::Times(most) => {
+                    let times = self.ours / base()?;
+                    (times, Some(times <= most))
+                }
+                Limit::Paper(_) => (self.ratio_to(base()?), None),
             };
             Some((bar, value, met))
         })
@@ -150,10 +181,12 @@ impl Outcome {
             })
         });
         let rivals: Map<String, Value> = self.rivals.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-        let bar = |(bar, value, met): (&Bar, f64, bool)| match bar.limit {
+        let bar = |(bar, value, met): (&Bar, f64, Option<bool>)| match bar.limit {
             Limit::Ratio(least) => json!({ "against": bar.against, "least": least, "ratio": value, "met": met }),
             Limit::Above(most) => json!({ "against": bar.against, "most": most, "above": value, "met": met }),
             Limit::Most(most) => json!({ "most": most, "value": value, "met": met }),
+            Limit::Times(most) => json!({ "against": bar.against, "most": most, "times": value, "met": met }),
+            Limit::Paper(ratio) => json!({ "against": bar.against, "paper": ratio, "ratio": value }),
         };
         let bars: Vec<Value> = self.reached().map(bar).collect();
         let host = host();
@@ -230,11 +263,14 @@ impl Reporter {
             rivals.join(", "),
         );
         for (bar, value, met) in outcome.reached() {
-            let (unit, against, word) = (outcome.unit.name(), &bar.against, if met { "met" } else { "missed" });
+            let (unit, against) = (outcome.unit.name(), &bar.against);
+            let word = met.map_or("beside the paper", |met| if met { "met" } else { "missed" });
             let said = match bar.limit {
                 Limit::Ratio(least) => format!("{value:.2}x of {against}, at least {least:.2}x"),
                 Limit::Above(most) => format!("{value:.2} {unit} above {against}, at most {most:.2}"),
                 Limit::Most(most) => format!("{value:.2} {unit}, at most {most:.2}"),
+                Limit::Times(most) => format!("{value:.2} times {against}, at most {most:.2}"),
+                Limit::Paper(ratio) => format!("{value:.2}x of {against}, there {ratio:.2}x"),
             };
             println!("{:<8} {:<24} {word}: {said}", "", "");
         }
@@ -281,8 +317,14 @@ mod tests {
         let mut outcome = Outcome::new("case", "m", Unit::Nanoseconds, &measured, None, "shm", "dram");
         outcome.bars = vec![Bar::new("slow", 4.0), Bar::new("fast", 1.0), Bar::new("absent", 1.0)];
         let reached = |outcome: &Outcome| outcome.reached().map(|(_, value, met)| (value, met)).collect::<Vec<_>>();
-        assert_eq!(reached(&outcome), [(4.4, true), (0.8, false)]);
+        assert_eq!(reached(&outcome), [(4.4, Some(true)), (0.8, Some(false))]);
         outcome.bars = vec![Bar::above("fast", 2.0), Bar::above("fast", 1.0), Bar::most(10.0), Bar::most(9.0)];
-        assert_eq!(reached(&outcome), [(2.0, true), (2.0, false), (10.0, true), (10.0, false)]);
+        let found = [(2.0, Some(true)), (2.0, Some(false)), (10.0, Some(true)), (10.0, Some(false))];
+        assert_eq!(reached(&outcome), found);
+        outcome.bars = vec![Bar::times("median", 0.5, 20.0), Bar::times("median", 0.5, 19.0)];
+        assert_eq!(reached(&outcome), [(20.0, Some(true)), (20.0, Some(false))]);
+        outcome.bars =
+            vec![Bar::than("one", 15.0, 1.6), Bar::than("unmeasured", f64::NAN, 1.6), Bar::paper("slow", 5.0)];
+        assert_eq!(reached(&outcome), [(1.5, Some(false)), (4.4, None)]);
     }
 }

@@ -25,6 +25,20 @@ fn every_case_runs_tiny() {
         let measured = lines.iter().filter(|line| line["case"] == "bridge" && line["metric"] == metric);
         measured.for_each(|line| assert_eq!(line["counters_per_op"]["fences"], fences, "{line}"));
     }
+    // A change of a volume that one word publishes takes a fence less than a logged one.
+    for (metric, fences) in [("append_64_in_place", 2.0), ("write_64_logged", 3.0)] {
+        let measured: Vec<_> =
+            lines.iter().filter(|line| line["case"] == "files" && line["metric"] == metric).collect();
+        assert_eq!(measured.len(), 1, "{metric}");
+        assert_eq!(measured[0]["counters_per_op"]["fences"], fences, "{}", measured[0]);
+    }
+    let bar = |metric: &str| {
+        let of = lines.iter().find(|line| line["case"] == "files" && line["metric"] == metric);
+        of.and_then(|line| line["bars"][0].as_object()).unwrap_or_else(|| panic!("a bar of {metric}")).clone()
+    };
+    assert_eq!(bar("append_64_in_place")["paper"], 1.8);
+    let bars = ["create", "latency_read_4k_p999", "threads_2_open", "remount_clean", "synced_create_1_disk"];
+    bars.into_iter().for_each(|metric| assert!(bar(metric)["met"].is_boolean(), "{metric}"));
     let cases: BTreeSet<&str> = lines.iter().map(|line| line["case"].as_str().unwrap()).collect();
     let listed = bench(&["--list"]);
     let listed: BTreeSet<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();

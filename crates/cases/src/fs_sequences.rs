@@ -12,6 +12,7 @@
 //! | `fs-one` | all sequences of one operation | the same, more images |
 //! | `fs-two` | a sample of those of two | all |
 //! | `fs-three` | a few of those of three | a sample |
+//! | `fs-whole` | a few of one, every image of each point of up to 12 words | all of one |
 //!
 //! `EVERBYTE_SEQUENCE=17,203` explores one sequence alone: the numbers of its operations.
 
@@ -28,6 +29,7 @@ pub(crate) const CASES: &[Case] = &[
     case("fs-one", "all sequences of one operation on files of every form", 900, one),
     case("fs-two", "sequences of two operations: a sample, all in the soak", 300, two),
     case("fs-three", "sequences of three operations: a few, a sample in the soak", 300, three),
+    case("fs-whole", "single operations: every image of each crash point of at most 12 words", 300, whole),
 ];
 
 /// The volume that every sequence begins with. Its free pages have held other bytes.
@@ -208,15 +210,14 @@ pub(crate) fn observe_all(media: &Media, seen: &Seen) -> Result<Timed, String> {
 }
 
 /// Explores one sequence.
-fn explore(explorer: &Explorer, ground: &(Image, Timed), name: &str, ops: &[Op]) -> Result<Report, Box<Failure>> {
+fn explore(
+    case: &str,
+    explorer: &Explorer,
+    ground: &(Image, Timed),
+    name: &str,
+    ops: &[Op],
+) -> Result<Report, Box<Failure>> {
     let numbers = name.to_owned();
-    let case = if ops.len() == 1 {
-        "fs-one"
-    } else if ops.len() == 2 {
-        "fs-two"
-    } else {
-        "fs-three"
-    };
     let command = format!("EVERBYTE_SEQUENCE={numbers} everbyte crash {case} --seed {{seed}} --image '{{image}}'");
     let run = |media: Media, twin: &Twin<'_, Timed>| {
         let volume = open(&media).expect("a whole image");
@@ -257,7 +258,11 @@ pub(crate) fn add(sum: &mut Option<Report>, more: Report) {
 
 /// The sequences that the twin allows, of those whose numbers `draw` gives, or the one that the
 /// environment names.
-fn explore_all(explorer: Explorer, sequences: impl Iterator<Item = Vec<usize>>) -> Result<Report, Box<Failure>> {
+fn explore_all(
+    case: &str,
+    explorer: Explorer,
+    sequences: impl Iterator<Item = Vec<usize>>,
+) -> Result<Report, Box<Failure>> {
     let (ground, operations) = (ground_image(), operations());
     let only = std::env::var("EVERBYTE_SEQUENCE").ok().map(|text| {
         let number = |text: &str| text.parse::<usize>().expect("EVERBYTE_SEQUENCE: numbers and commas");
@@ -268,7 +273,7 @@ fn explore_all(explorer: Explorer, sequences: impl Iterator<Item = Vec<usize>>) 
         let ops: Vec<Op> = numbers.iter().map(|&number| operations[number].clone()).collect();
         if is_allowed(&ground.1, &ops) {
             let name = numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-            add(&mut sum, explore(&explorer, &ground, &name, &ops)?);
+            add(&mut sum, explore(case, &explorer, &ground, &name, &ops)?);
         }
     }
     Ok(sum.expect("a sequence is allowed"))
@@ -281,7 +286,7 @@ fn is_allowed(tree: &Timed, ops: &[Op]) -> bool {
 
 fn one(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let count = operations().len();
-    explore_all(bounded(explorer, if is_soak() { 2 } else { 1 }, 6), (0..count).map(|number| vec![number]))
+    explore_all("fs-one", bounded(explorer, if is_soak() { 2 } else { 1 }, 6), (0..count).map(|number| vec![number]))
 }
 
 /// Sequences are many, so each gets few recoveries that are crashed, and few second runs.
@@ -300,16 +305,36 @@ fn two(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let count = operations().len();
     if is_soak() {
         let all = (0..count * count).map(|number| vec![number / count, number % count]);
-        return explore_all(bounded(explorer, 1, 6), all);
+        return explore_all("fs-two", bounded(explorer, 1, 6), all);
     }
     let seed = everbyte_workload::seed(0x2ace, "-p everbyte-cases");
-    explore_all(bounded(explorer, 1, 6), drawn(2, seed).take(50))
+    explore_all("fs-two", bounded(explorer, 1, 6), drawn(2, seed).take(50))
 }
 
 fn three(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let seed = everbyte_workload::seed(0x3ace, "-p everbyte-cases");
     let count = if is_soak() { 4000 } else { 10 };
-    explore_all(bounded(explorer, 1, 6), drawn(3, seed).take(count))
+    explore_all("fs-three", bounded(explorer, 1, 6), drawn(3, seed).take(count))
+}
+
+/// Operations whose points of at most 12 words have up to 256 images: a name, a file in place of
+/// another, bytes behind the end, bytes that leave the inode, pages.
+fn few_words() -> [Op; 5] {
+    [
+        make("new"),
+        rename("A/small", "A/pages"),
+        write("B/sparse", 21_000, 100, 33),
+        resize("A/small", 5000),
+        allocate("A/pages", 1000, 10_000, Allocate::Grow),
+    ]
+}
+
+/// Every image of each point that has at most 4096. Crashes of recovery and second runs are the
+/// business of `fs-one`.
+fn whole(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let (operations, usual) = (operations(), few_words());
+    let numbers = (0..operations.len()).filter(|&number| is_soak() || usual.contains(&operations[number]));
+    explore_all("fs-whole", explorer.once().depth(1).whole(), numbers.map(|number| vec![number]))
 }
 
 #[cfg(test)]

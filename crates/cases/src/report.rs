@@ -172,9 +172,12 @@ impl std::fmt::Display for Report {
             return write!(f, "{} ({profile}): FAILS: {message}\n{story}\nreplay: {command}", self.case);
         }
         write!(f, "{}: passes, {} images in {} ms", self.case, self.images, self.elapsed_ms)?;
-        for ProfileShare { profile, points, images, recovery_images, possible, share, .. } in &self.profiles {
+        for ProfileShare { profile, points, whole_points, images, recovery_images, possible, share, .. } in
+            &self.profiles
+        {
             let percent = share * 100.0;
-            write!(f, "\n  {profile}: {images} images at {points} crash points, {percent:.3} % of {possible:.3e}")?;
+            write!(f, "\n  {profile}: {images} images at {points} crash points ({whole_points} in full), ")?;
+            write!(f, "{percent:.3} % of {possible:.3e}")?;
             write!(f, "; {recovery_images} inside recovery")?;
         }
         Ok(())

@@ -38,6 +38,8 @@ pub(crate) struct Budget {
     pub images: usize,
     /// All images of a point are tried up to this many.
     pub exhaustive: u64,
+    /// `total` does not lower `exhaustive`.
+    pub whole: bool,
     /// Images per crash point inside recovery.
     pub recovery_images: usize,
     /// One in so many images has its recovery explored; the settled image and everything always.
@@ -246,7 +248,8 @@ impl<'e> ImageEngine<'e> {
             self.again.map_or(Starts::default(), |again| again.starts(if again.deaths { places } else { points }));
         let fair = (self.budget.total / points.div_ceil(self.point_every).max(1)) as usize;
         let images = self.budget.images.min(fair.max(if self.second { 4 } else { self.budget.floor }));
-        let exhaustive = self.budget.exhaustive.min((fair as u64 * 4).max(images as u64));
+        let most = if self.budget.whole { u64::MAX } else { (fair as u64 * 4).max(images as u64) };
+        let exhaustive = self.budget.exhaustive.min(most);
         // Half of the recoveries are of whole images and dead processes, three of each point, half
         // of the others.
         let half = (self.budget.recoveries / 2).max(1);
@@ -540,6 +543,7 @@ impl<'e> ImageEngine<'e> {
             depth: self.budget.depth - 1,
             images: self.budget.recovery_images,
             exhaustive: self.budget.recovery_images as u64,
+            whole: false,
             batch: self.inner_batch(),
             jobs: 1,
             deaths: false,
@@ -587,6 +591,7 @@ impl<'e> ImageEngine<'e> {
             depth: 1,
             images: again.images,
             exhaustive: again.images as u64,
+            whole: false,
             total: again.total,
             points: again.points,
             batch: self.inner_batch(),

@@ -83,8 +83,9 @@ pub struct Explorer {
 }
 
 impl Explorer {
-    /// An explorer with the project's budget: both settling profiles, all images up to 12 undecided
-    /// words, else 200 per crash point, recovery crashed too, processes that die on shared memory.
+    /// An explorer with the project's budget: both settling profiles, all images of a point of at
+    /// most 4096 (12 undecided words, each stored once), else 200, both as far as
+    /// [`Explorer::total`] goes; recovery crashed too, processes that die on shared memory.
     /// `EVERBYTE_CRASH_SEED` and, for the explorer of the name in `EVERBYTE_CRASH_CASE`,
     /// `EVERBYTE_CRASH_IMAGE` are honoured: that is how a failure replays.
     pub fn new(name: impl Into<String>) -> Explorer {
@@ -108,6 +109,7 @@ impl Explorer {
         let budget = Budget {
             images: 200,
             exhaustive: 1 << 12,
+            whole: false,
             recovery_images: 12,
             recovery_every: 24,
             recoveries: u64::MAX,
@@ -147,9 +149,17 @@ impl Explorer {
         self
     }
 
-    /// All images are tried where at most so many words are undecided; 12 unless set.
+    /// All images are tried where at most so many words are undecided, each stored once; 12 unless
+    /// set. A point whose share of [`Explorer::total`] is less than a fourth of them gets samples.
     pub fn exhaustive_words(mut self, words: u32) -> Explorer {
         self.budget.exhaustive = 1 << words.min(30);
+        self
+    }
+
+    /// All images of the points of [`Explorer::exhaustive_words`], whatever [`Explorer::total`]:
+    /// that bounds the images of larger points alone.
+    pub fn whole(mut self) -> Explorer {
+        self.budget.whole = true;
         self
     }
 

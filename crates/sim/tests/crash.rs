@@ -644,3 +644,32 @@ fn a_failure_replays_by_its_image_id() {
     assert!(found(explore(Some("pmem@1.s-99:1"))).message.contains("another path"));
     assert!(found(explore(Some("rubbish"))).message.contains("not an image id"));
 }
+
+/// Ten words between two fences, at twelve points that share 600 images: a bug that needs three of
+/// the words is found where each point is tried whole.
+#[test]
+fn a_total_leaves_points_of_few_words_whole_where_that_is_asked_for() {
+    let program = |media: Media, _: &Oracle| {
+        for round in 1..=12 {
+            (0..10).for_each(|word| persist(&media, word * 8, round));
+            media.fence();
+        }
+    };
+    let wrong = |media: Media, _: &Seen| {
+        let is_there = |word: u64| media.load(word * 8) == 12;
+        let is_mixed = (0..10).all(|word| is_there(word) == matches!(word, 1 | 4 | 8));
+        if is_mixed { Err("three words alone".into()) } else { Ok(()) }
+    };
+    let explorer = Explorer::new("whole").profiles(&[Profile::PMEM]).depth(1).without_process_death().total(600);
+    let explore = |explorer: &Explorer, is_wrong: bool| {
+        let check = |media: Media, seen: &Seen| if is_wrong { wrong(media, seen) } else { Ok(()) };
+        explorer.explore(&Image::zeroed(4096), program, check)
+    };
+    let whole_points = |explorer: &Explorer| explore(explorer, false).unwrap().profiles[0].whole_points;
+    let whole = explorer.clone().whole();
+    assert_eq!((whole_points(&explorer), whole_points(&whole)), (1, 13));
+    explore(&explorer, true).unwrap();
+    assert!(found(explore(&whole, true)).message.contains("three words alone"));
+    let fewer = whole.exhaustive_words(9);
+    assert_eq!(whole_points(&fewer), 1, "a point of ten words has more images than that");
+}

@@ -1,12 +1,14 @@
 //! `files`: a volume through the library of POSIX calls, on shared memory, against tmpfs and ext4
 //! through their system calls. ext4 lies in an image on shared memory where this process may mount
 //! one, so that no device takes part; its writes are buffered, but for those that fdatasync follows
-//! (`write_64`, `write_4k_synced`).
+//! (`write_64`, `write_4k_synced`), and for a file that is open with `O_DSYNC` beside the latter.
 //!
 //! Phases in which files are made, renamed and removed follow each other in a round, each system
 //! in turn. All other metrics use files that a phase before has left.
 
 use super::Result;
+use super::files_appends;
+use super::files_bars::{TMPFS, bars, dsync};
 use super::files_latencies as latencies;
 use super::files_mapped;
 use super::files_synced as synced;
@@ -33,10 +35,11 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     bench.on(ours.store.media());
     let files = folder.path().join("files");
     std::fs::create_dir(&files)?;
-    let mut rivals = vec![Calls::of("tmpfs", &files, false)?];
+    let mut rivals = vec![Calls::of(TMPFS, &files, false)?];
     rivals.extend(ext4(bench, folder.path(), disk.path()));
     bytes(bench, &ours, &rivals)?;
     appends(bench, &ours, &rivals)?;
+    files_appends::run(bench, &ours)?;
     names(bench, &ours, &rivals)?;
     found(bench, &ours, &rivals)?;
     logged(bench, &ours)?;
@@ -141,11 +144,20 @@ fn bytes(bench: &mut Bench<'_>, ours: &Ours, rivals: &[Calls]) -> Result {
     let len = bench.plan.pick(64 << 20, 64 << 20, 64 << 10);
     let mine = filled(ours, "bytes", len)?;
     let theirs = rivals.iter().map(|calls| filled(calls, "bytes", len)).collect::<Result<Vec<_>>>()?;
+    let synced = rivals.iter().filter(|calls| calls.syncs());
+    let synced = synced.map(|calls| Ok((calls, calls.open_synced("bytes")?))).collect::<Result<Vec<_>>>()?;
     for (metric, size, how, random) in metrics {
         let mut runners = vec![access(ours, &mine, (len, size), how, random).counting(ours.store.media())];
         for (calls, file) in rivals.iter().zip(&theirs) {
             runners.push(access(calls, file, (len, size), how, random));
         }
+        if metric == "write_4k_synced" {
+            for (calls, file) in &synced {
+                let runner = access(*calls, file, (len, size), Access::Write, random);
+                runners.push(runner.named(dsync(calls.name())));
+            }
+        }
+        bench.bars = bars(metric);
         bench.metric(metric, Unit::Nanoseconds, 0, runners);
     }
     Ok(())
@@ -188,6 +200,7 @@ fn phases(bench: &mut Bench<'_>, metrics: &[&str], count: u64, mut systems: Vec<
     for ((metric, times), counts) in metrics.iter().zip(times).zip(counts) {
         let names = systems.iter().map(|(name, _)| name.clone());
         if bench.wants(metric) {
+            bench.bars = bars(metric);
             bench.report(metric, Unit::Nanoseconds, names.zip(times).collect(), Some((counts, count)));
         }
     }
@@ -276,6 +289,7 @@ fn found(bench: &mut Bench<'_>, ours: &Ours, rivals: &[Calls]) -> Result {
         opens.push(open);
         lists.push(list);
     }
+    bench.bars = bars("open");
     bench.metric("open", Unit::Nanoseconds, 0, opens);
     bench.metric("readdir_1k", Unit::Microseconds, 0, lists);
     Ok(())
@@ -352,6 +366,7 @@ fn remounts(bench: &mut Bench<'_>, folder: &Path) -> Result {
     }
     for (metric, values) in metrics.into_iter().zip([clean, crashed, closed]) {
         if bench.wants(metric) {
+            bench.bars = bars(metric);
             bench.report(metric, Unit::Milliseconds, vec![(crate::ours::NAME.into(), values)], None);
         }
     }

@@ -7,9 +7,11 @@
 //! has no pause. Each time includes that of reading the clock.
 
 use super::Result;
+use super::files_bars::TAIL;
 use super::files_systems::{Calls, Files, Ours};
-use crate::harness::{Bench, Unit};
+use crate::harness::{Bench, Unit, median};
 use crate::host;
+use crate::report::Bar;
 use everbyte_workload::Random;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -147,6 +149,9 @@ fn measure(
     let names = || std::iter::once(ours.name()).chain(rivals.iter().map(Files::name));
     for (index, value) in VALUES.iter().enumerate() {
         if bench.wants(&metric(name, value)) {
+            if *value == "p999" {
+                bench.bars = vec![Bar::times("the median", median(&lists[0][0]), TAIL)];
+            }
             let measured = names().zip(&lists).map(|(name, lists)| (name.into(), lists[index].clone()));
             bench.report(&metric(name, value), Unit::Nanoseconds, measured.collect(), None);
         }

@@ -6,6 +6,7 @@
 //! ext4 and tmpfs get an msync, which does nothing on tmpfs.
 
 use super::Result;
+use super::files_bars::bars;
 use super::files_systems::{Calls, Files, Ours};
 use crate::harness::{Bench, Runner, Unit};
 use everbyte_bench_rivals::MappedFile;
@@ -19,6 +20,9 @@ use std::time::{Duration, Instant};
 /// Bytes of stores that one fence or msync settles.
 const SETTLED: u64 = 256 << 10;
 const MIB: u64 = 1 << 20;
+
+/// Bytes of an access.
+const SIZES: [u64; 5] = [64, 512, 4096, 32 << 10, 256 << 10];
 
 /// How a range is mapped: part of the metric's name, pages, and whether they are mapped ahead.
 const HOW: [(&str, MapPages, bool); 3] =
@@ -148,7 +152,7 @@ fn large_percent(map: &FileMap) -> Result<f64> {
 }
 
 pub(super) fn accesses(bench: &mut Bench<'_>, ours: &Ours, rivals: &[Calls]) -> Result {
-    let sizes: &[u64] = bench.plan.pick(&[64, 512, 4096, 32 << 10, 256 << 10], &[64, 4096, 256 << 10], &[64, 4096]);
+    let sizes: &[u64] = bench.plan.pick(&SIZES, &SIZES, &[64, 4096]);
     if !bench.wants("mapped") && !bench.plan.only.starts_with("mapped") {
         return Ok(());
     }
@@ -170,7 +174,9 @@ pub(super) fn accesses(bench: &mut Bench<'_>, ours: &Ours, rivals: &[Calls]) -> 
                     let map = move || Ok(MappedFile::of(file.try_clone()?, populate)?);
                     runners.push(runner(calls.name(), shape.0, shape.1, map));
                 }
-                bench.metric(&format!("mapped_{verb}_{size}{how}"), Unit::Nanoseconds, 0, runners);
+                let metric = format!("mapped_{verb}_{size}{how}");
+                bench.bars = bars(&metric);
+                bench.metric(&metric, Unit::Nanoseconds, 0, runners);
             }
         }
     }
@@ -255,6 +261,7 @@ pub(super) fn aging(bench: &mut Bench<'_>, folder: &Path) -> Result {
         if bench.wants(metric) {
             let unit = if index == 2 { Unit::Percent } else { Unit::Nanoseconds };
             let values = vec![(ours.name().into(), vec![aged[index]]), ("fresh".into(), vec![fresh[index]])];
+            bench.bars = bars(metric);
             bench.report(metric, unit, values, None);
         }
     }

@@ -8,6 +8,7 @@
 use super::Result;
 use super::files_systems::{Calls, Files, Ours};
 use crate::harness::{Bench, Runner, Unit};
+use crate::report::Bar;
 use std::path::Path;
 use std::time::Instant;
 
@@ -50,9 +51,10 @@ pub(super) fn run(bench: &mut Bench<'_>, disk: &Path) -> Result {
     let mine = directories(&ours)?;
     let others = directories(&theirs)?;
     let backend = std::mem::replace(&mut bench.backend, ours.store.media().kind().name().into());
-    for count in threads {
+    for (count, least) in threads.into_iter().zip([1.5, 2.0]) {
         let most = bench.plan.pick(4000, 1000, 8);
         let runners = vec![synced(&ours, &mine, count).counting(ours.store.media()), synced(&theirs, &others, count)];
+        bench.bars = vec![Bar::new(theirs.name(), least)];
         bench.metric(&format!("synced_create_{count}_disk"), Unit::PerSecond, most, runners);
     }
     bench.backend = backend;

@@ -2,6 +2,7 @@
 //! through their system calls, with the same operations.
 
 use super::Result;
+use super::files_bars::EXT4;
 use super::files_mapped::Mapped;
 use everbyte_bench_rivals::MappedFile;
 use everbyte_fs::{MapOptions, OpenVolume, Volume, VolumeOptions};
@@ -21,7 +22,7 @@ const IMAGE: u64 = 4 << 30;
 /// Inodes of the image.
 const IMAGE_INODES: u32 = 400_000;
 /// The type that the system reports for ext4.
-const EXT4: u64 = 0xef53;
+const EXT4_TYPE: u64 = 0xef53;
 
 /// A file system with a tree of files. Names are those of the caller, and all calls succeed.
 pub(super) trait Files: Sync {
@@ -215,6 +216,16 @@ impl Calls {
         Ok(Calls { name: name.into(), folder, syncs })
     }
 
+    /// Whether a sync of a file makes it durable.
+    pub(super) fn syncs(&self) -> bool {
+        self.syncs
+    }
+
+    /// A file of the root whose writes are durable on return.
+    pub(super) fn open_synced(&self, name: &str) -> Result<OwnedFd> {
+        Ok(openat(&self.folder, name, OFlags::RDWR | OFlags::DSYNC, Mode::empty())?)
+    }
+
     /// ext4 in an image whose bytes lie in `folder`, mounted for as long as the result lives, or
     /// the reason why not.
     pub(super) fn ext4_in(folder: &Path) -> Result<Calls> {
@@ -224,7 +235,7 @@ impl Calls {
         let inodes = IMAGE_INODES.to_string();
         done(Command::new("mkfs.ext4").args(["-q", "-F", "-N", &inodes]).arg(&image))?;
         done(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&place))?;
-        let calls = Calls::of("ext4", &place, true);
+        let calls = Calls::of(EXT4, &place, true);
         // The descriptor keeps the file system; so nothing is left when this process ends.
         done(Command::new("umount").arg("-l").arg(&place))?;
         std::fs::remove_file(&image)?;
@@ -235,7 +246,7 @@ impl Calls {
     pub(super) fn ext4_disk(folder: &Path) -> Result<Calls> {
         let calls = Calls::on_disk(folder)?;
         match fstatfs(&calls.folder)?.f_type as u64 {
-            EXT4 => Ok(calls),
+            EXT4_TYPE => Ok(calls),
             _ => Err("the disk has another file system".into()),
         }
     }
@@ -243,7 +254,7 @@ impl Calls {
     /// The file system of the disk that `folder` lies on. The name tells whether it is ext4, and
     /// whether that has a journal.
     pub(super) fn on_disk(folder: &Path) -> Result<Calls> {
-        let is_ext4 = rustix::fs::statfs(folder)?.f_type as u64 == EXT4;
+        let is_ext4 = rustix::fs::statfs(folder)?.f_type as u64 == EXT4_TYPE;
         let name = match (is_ext4, is_ext4 && has_journal(folder)?) {
             (true, true) => "ext4 disk",
             (true, false) => "ext4 disk without a journal",

@@ -8,6 +8,7 @@
 
 use super::Result;
 use super::files::{Access, PAGE, accesses, filled};
+use super::files_bars::TWO_THREADS;
 use super::files_mapped::{Offsets, access};
 use super::files_systems::{Calls, Files, Ours};
 use crate::harness::{Bench, Runner, Unit};
@@ -202,11 +203,15 @@ pub(super) fn threads(bench: &mut Bench<'_>, ours: &Ours, rivals: &[Calls]) -> R
     let mine = shares(ours, sizes)?;
     let theirs = rivals.iter().map(|calls| shares(calls, sizes)).collect::<Result<Vec<_>>>()?;
     for (name, work) in WORKS {
+        let mut of_one = f64::NAN;
         for threads in [1, 2] {
             let mut runners = vec![together(ours, &mine[..threads], work)];
             let theirs = rivals.iter().zip(&theirs);
             runners.extend(theirs.map(|(calls, shares)| together(calls, &shares[..threads], work)));
-            bench.metric(&metric(threads, name), Unit::PerSecond, work.most(bench), runners);
+            if threads == 2 {
+                bench.bars = vec![Bar::than("one thread", of_one, TWO_THREADS)];
+            }
+            of_one = bench.metric(&metric(threads, name), Unit::PerSecond, work.most(bench), runners).ours;
         }
     }
     Ok(())

@@ -1,5 +1,5 @@
 //! Plots of results: `--plot DIR RESULTS..` reads the lines of `--json` and draws the figures of
-//! Mnemosyne's evaluation and one of PMFS's, each an SVG that says which machine, commit and day
+//! Mnemosyne's evaluation and some of PMFS's, each an SVG that says which machine, commit and day
 //! its numbers are from. A figure whose metrics are not all there is left out, and said to be.
 
 mod svg;
@@ -67,6 +67,36 @@ const FIGURES: &[Figure] = &[
         scale: |nanoseconds, _| nanoseconds / 1e3,
     },
     Figure {
+        file: "mapped-read",
+        case: "files",
+        title: "Random loads of a mapped file",
+        across: "bytes of an access",
+        up: "MB/s",
+        points: &["64", "512", "4096", "32768", "262144"],
+        lines: &[
+            ("pages of 4 KiB", "mapped_read_*", Whose::Ours),
+            ("4 KiB, mapped ahead", "mapped_read_*_populated", Whose::Ours),
+            ("2 MiB, mapped ahead", "mapped_read_*_2m", Whose::Ours),
+            ("", "mapped_read_*", Whose::Rivals),
+        ],
+        scale: rate,
+    },
+    Figure {
+        file: "mapped-write",
+        case: "files",
+        title: "Random stores to a mapped file, durable every 256 KiB",
+        across: "bytes of an access",
+        up: "MB/s",
+        points: &["64", "512", "4096", "32768", "262144"],
+        lines: &[
+            ("pages of 4 KiB", "mapped_write_*", Whose::Ours),
+            ("4 KiB, mapped ahead", "mapped_write_*_populated", Whose::Ours),
+            ("2 MiB, mapped ahead", "mapped_write_*_2m", Whose::Ours),
+            ("", "mapped_write_*", Whose::Rivals),
+        ],
+        scale: rate,
+    },
+    Figure {
         file: "torn-bits",
         case: "log",
         title: "Torn bits against the base form of the word log, profile pcm",
@@ -74,7 +104,7 @@ const FIGURES: &[Figure] = &[
         up: "MB/s",
         points: &["8", "64", "256", "1024", "2048", "4096"],
         lines: &[("torn bits", "append_*_pcm", Whose::Ours), ("", "append_*_pcm", Whose::Rivals)],
-        scale: |nanoseconds, bytes| bytes.parse::<f64>().unwrap_or(f64::NAN) * 1e3 / nanoseconds,
+        scale: rate,
     },
     Figure {
         file: "rbtree",
@@ -87,6 +117,11 @@ const FIGURES: &[Figure] = &[
         scale: |value, _| value,
     },
 ];
+
+/// MB/s of an operation on so many bytes.
+fn rate(nanoseconds: f64, bytes: &str) -> f64 {
+    bytes.parse::<f64>().unwrap_or(f64::NAN) * 1e3 / nanoseconds
+}
 
 /// Results by case and metric; the last line of each counts.
 struct Results(BTreeMap<(String, String), Value>);
