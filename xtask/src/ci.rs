@@ -7,7 +7,7 @@
 //! everything.
 
 use crate::shell::{self, Result, cargo};
-use crate::{bridge, clients, dax, python, tidy};
+use crate::{bridge, clients, dax, posix, python, tidy};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -81,6 +81,10 @@ fn test(tally: &mut Tally) -> Result {
     for compiler in ["g++", "clang++"] {
         let said = shell::output(Command::new(compiler).arg("--version"))?;
         println!("{}", said.lines().next().unwrap_or_default());
+    }
+    let can_mount = std::fs::File::options().read(true).write(true).open("/dev/fuse").is_ok();
+    if can_mount && let Err(why) = posix::install_suites() {
+        println!("tests of mounts skip pjdfstest and fsx: {why}");
     }
     let mut command = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
     command.env("EVERBYTE_PROGRAMS_BUILT", "1"); // by this command, before the tests run

@@ -6,6 +6,9 @@
 //!   2. tests of `everbyte-fuse`, else skipped or short, mount a volume each and run them there,
 //!      and fio, dbench, rsync, git and SQLite, which `ci/setup test` installs
 //!
+//! `cargo xtask ci test` installs pjdfstest and fsx in the same place: the usual tests run all of
+//! pjdfstest and a thousand operations of fsx.
+//!
 //! Needs root and `/dev/fuse`. Exclusions, each with its reason, are in `crates/fuse/tests/mount`:
 //! `pjdfstest.toml`, `loads.rs` and `xfstests/exclude`.
 
@@ -43,8 +46,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/include/sys/capability.h", "libcap-dev"),
     ("/usr/sbin/setcap", "libcap2-bin"),
 ];
-/// Operations of each run of fsx.
-const OPERATIONS: &str = "100000";
+/// Operations of each of the three runs of fsx.
+const OPERATIONS: &str = "1000000";
 /// The tests of `everbyte-fuse` that run programs and suites.
 const TESTS: &[&str] = &["suites::", "loads::", "databases::", "stores::", "xfstests::"];
 
@@ -61,12 +64,7 @@ pub(crate) fn run(words: &[&str]) -> Result {
             _ => return Err(format!("posix takes `--operations N` and names of tests, not {words:?}")),
         }
     }
-    let folder = root().join("target/posix");
-    for (name, version) in SUITES {
-        let suite = format!("{name}@{version}");
-        let mut install = cargo(&["install", "--quiet", "--locked", &suite]);
-        shell::run(install.arg("--root").arg(&folder).arg("--target-dir").arg(folder.join("build")))?;
-    }
+    let folder = install_suites()?;
     packages()?;
     let xfstests = xfstests(&folder)?;
     let words = ["test", "--quiet", "--locked", "--package", "everbyte-fuse", "--test", "mount", "--"];
@@ -74,6 +72,17 @@ pub(crate) fn run(words: &[&str]) -> Result {
     command.args(if tests.is_empty() { TESTS } else { &tests }).args(["--nocapture", "--test-threads", "1"]);
     command.env("EVERBYTE_SUITES", folder.join("bin")).env("EVERBYTE_FSX_OPS", operations);
     shell::run(command.env("EVERBYTE_XFSTESTS", xfstests))
+}
+
+/// Installs pjdfstest and fsx where they are absent; returns the folder of all suites.
+pub(crate) fn install_suites() -> Result<PathBuf> {
+    let folder = root().join("target/posix");
+    for (name, version) in SUITES {
+        let suite = format!("{name}@{version}");
+        let mut install = cargo(&["install", "--quiet", "--locked", &suite]);
+        shell::run(install.arg("--root").arg(&folder).arg("--target-dir").arg(folder.join("build")))?;
+    }
+    Ok(folder)
 }
 
 /// Installs the packages that are absent.

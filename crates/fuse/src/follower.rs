@@ -58,6 +58,11 @@ impl Place {
         }
     }
 
+    /// Whether the thread is bound to a core.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.state.lock().core.is_some()
+    }
+
     /// Binds the thread to the core of its caller, unless it has left meanwhile.
     fn follow(&self, core_of: fn(u32) -> Option<usize>) {
         let caller = self.state.lock().caller;
@@ -119,12 +124,6 @@ fn core_of(thread: u32) -> Option<usize> {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
-
-    impl Place {
-        pub(crate) fn is_bound(&self) -> bool {
-            self.state.lock().core.is_some()
-        }
-    }
 
     impl Follower<'_> {
         /// Ends after the last look.

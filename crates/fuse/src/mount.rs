@@ -49,7 +49,7 @@ impl Mount {
         let only = OnlyMount::of(&volume).ok_or_else(|| Error::Busy { path: path.to_owned(), detail })?;
         let path = place::prepare(path, options.nonempty)?;
         let files = Files::new(volume, options.files.clone());
-        let workers = Workers::default();
+        let workers = Workers::new(files.volume().object().media().fences_settle());
         let requests = VolumeRequests::new(files.clone(), only, options.writeback, workers.clone())?;
         let upkeep = [Upkeep::sealing(&files), Upkeep::committing(&files, options.commit)];
         let upkeep = upkeep.into_iter().flatten().collect();

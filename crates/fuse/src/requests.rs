@@ -400,7 +400,7 @@ impl Filesystem for VolumeRequests {
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let _turn = self.workers.long_turn(request.pid());
+        let _turn = self.workers.disk_turn(request.pid());
         answer(reply, self.root.remove((ino(parent), name.as_bytes())));
     }
 
@@ -426,7 +426,7 @@ impl Filesystem for VolumeRequests {
         flags: KernelRename,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.workers.long_turn(request.pid());
+        let _turn = self.workers.disk_turn(request.pid());
         let Some(flags) = RenameFlags::from_bits(flags.bits()) else { return reply.error(Errno::EINVAL) };
         let (from, to) = ((ino(parent), name.as_bytes()), (ino(new_parent), new_name.as_bytes()));
         answer(reply, self.maker(request, 0).rename(from, to, flags));
@@ -517,14 +517,14 @@ impl Filesystem for VolumeRequests {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.workers.long_turn(request.pid());
+        let _turn = self.workers.disk_turn(request.pid());
         let closed = self.open_files.write().remove(&handle.0);
         drop(closed);
         reply.ok();
     }
 
     fn fsync(&self, request: &Request, _number: INodeNo, handle: FileHandle, _data: bool, reply: ReplyEmpty) {
-        let _turn = self.workers.long_turn(request.pid());
+        let _turn = self.workers.disk_turn(request.pid());
         answer(reply, self.open_file(handle).and_then(|file| file.sync()));
     }
 
@@ -567,7 +567,7 @@ impl Filesystem for VolumeRequests {
     }
 
     fn fsyncdir(&self, request: &Request, _number: INodeNo, _handle: FileHandle, _data: bool, reply: ReplyEmpty) {
-        let _turn = self.workers.long_turn(request.pid());
+        let _turn = self.workers.disk_turn(request.pid());
         answer(reply, self.files.sync());
     }
 

@@ -8,13 +8,16 @@
 //!   2. a thread that waited for [`QUIET`] requests more than it found rests, unless it is the last
 //!   3. the last one follows the program to its core: each [`LOOK`] requests it asks the
 //!      [`Follower`] to look where that runs; a thread among several runs anywhere
+//!   4. a thread that called another one before a request that may take long rests after it: two
+//!      would take turns from then on, over two cores
 //!
 //! Invariants
 //!   FU-4  At least one thread that answers has not been put to rest: a thread rests only while
 //!         another one that has answered before does not.
 //!   FU-5  No thread rests once one has ended: the ends of the threads that answered wake all.
 //!   FU-6  A request that may take long does not keep the others from being read: before it, a
-//!         thread that rests is called unless another one waits.
+//!         thread that rests is called unless another one waits; and no thread rests while all
+//!         others are at such requests.
 //!   FU-7  No request is at work while [`Workers::pause`] has returned a guard that lives.
 //!   FU-9  No thread that answers waits for another process: its caller may wait for the answer
 //!         in a place where the kernel makes all others wait for the caller (`follower.rs`).
@@ -24,7 +27,7 @@
 //! waits for a request holds neither.
 
 use crate::follower::{Follower, Looks, Place};
-use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,6 +54,8 @@ struct State {
     resting: usize,
     /// Resting threads that may go on.
     called: usize,
+    /// Active threads at requests that may take long.
+    at_long: usize,
     has_ended: bool,
 }
 
@@ -64,6 +69,8 @@ struct Crew {
     waiting: AtomicUsize,
     at_work: RwLock<()>,
     looks: Looks,
+    /// Whether a fence settles, so that no request waits for a disk.
+    fences_settle: bool,
 }
 
 /// The threads of one mount.
@@ -82,9 +89,19 @@ struct Worker {
 }
 
 /// A request at work; the thread may rest at its drop, after the answer.
-pub(crate) struct Turn<'w>(Option<RwLockReadGuard<'w, ()>>);
+pub(crate) struct Turn<'w> {
+    at_work: Option<RwLockReadGuard<'w, ()>>,
+    is_long: bool,
+    /// Another thread was called to read requests meanwhile.
+    has_called: bool,
+}
 
 impl Workers {
+    /// `fences_settle` tells of the volume's media.
+    pub(crate) fn new(fences_settle: bool) -> Workers {
+        Workers(Arc::new(Crew { fences_settle, ..Crew::default() }))
+    }
+
     /// Begins a request in this thread; `caller` is the thread that asks, 0 if there is none.
     pub(crate) fn turn(&self, caller: u32) -> Turn<'_> {
         SELF.with_borrow_mut(|own| match own {
@@ -98,16 +115,24 @@ impl Workers {
                 *own = Some(Worker::new(self));
             }
         });
-        Turn(Some(self.0.at_work.read()))
+        Turn { at_work: Some(self.0.at_work.read()), is_long: false, has_called: false }
     }
 
-    /// As [`Workers::turn`], for a request that may wait for a disk or work for long (FU-6).
+    /// As [`Workers::turn`], for a request that may work for long (FU-6).
     pub(crate) fn long_turn(&self, caller: u32) -> Turn<'_> {
-        let turn = self.turn(caller);
-        if self.0.waiting.load(Ordering::Relaxed) < 2 && self.0.idle.load(Ordering::Relaxed) > 0 {
-            self.call();
+        let mut turn = self.turn(caller);
+        let mut state = self.0.state.lock();
+        state.at_long += 1;
+        turn.is_long = true;
+        if state.active + state.called == state.at_long {
+            turn.has_called = self.call_one(&mut state);
         }
         turn
+    }
+
+    /// As [`Workers::long_turn`], for a request that is long only where it waits for a disk.
+    pub(crate) fn disk_turn(&self, caller: u32) -> Turn<'_> {
+        if self.0.fences_settle { self.turn(caller) } else { self.long_turn(caller) }
     }
 
     /// Waits for the requests at work, and holds back others until the guard is dropped (FU-7).
@@ -127,19 +152,33 @@ impl Workers {
 
     /// Lets a resting thread go on.
     fn call(&self) {
-        let mut state = self.0.state.lock();
-        if state.called < state.resting {
+        self.call_one(&mut self.0.state.lock());
+    }
+
+    /// As [`Workers::call`]; whether one rested.
+    fn call_one(&self, state: &mut State) -> bool {
+        let is_one = state.called < state.resting;
+        if is_one {
             state.called += 1;
             self.0.idle.store(state.resting - state.called, Ordering::Relaxed);
             self.0.call.notify_one();
         }
+        is_one
     }
 
-    /// Waits until the thread is called, unless no other one would be left (FU-4).
-    fn rest(&self) {
-        let mut state = self.0.state.lock();
-        if state.active < 2 || state.has_ended {
-            return;
+    /// Takes a call back that no thread has followed yet.
+    fn takes_back(&self, state: &mut State) -> bool {
+        let is_one = state.called > 0;
+        state.called -= usize::from(is_one);
+        self.0.idle.store(state.resting - state.called, Ordering::Relaxed);
+        is_one
+    }
+
+    /// Waits until the thread is called, unless no other one would be left that reads (FU-4, FU-6);
+    /// whether it has waited.
+    fn rest(&self, mut state: MutexGuard<'_, State>) -> bool {
+        if state.active < state.at_long + 2 || state.has_ended {
+            return false;
         }
         state.active -= 1;
         self.0.waiting.store(state.active, Ordering::Relaxed);
@@ -152,6 +191,7 @@ impl Workers {
         state.resting -= 1;
         state.active += 1;
         self.0.waiting.store(state.active, Ordering::Relaxed);
+        true
     }
 }
 
@@ -159,6 +199,11 @@ impl Worker {
     fn new(of: &Workers) -> Worker {
         let (answered, place) = (Instant::now(), Place::of_this_thread());
         Worker { of: of.clone(), answered, crowded: 0, quiet: 0, unseen: 0, place }
+    }
+
+    /// Whether it runs on a core that it has followed a caller to.
+    fn is_bound(&self) -> bool {
+        self.place.as_ref().is_some_and(|place| place.is_bound())
     }
 
     /// Runs on the core of the caller, soon, or anywhere.
@@ -192,13 +237,24 @@ impl Worker {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        drop(self.0.take()); // before the thread may rest
+        drop(self.at_work.take()); // before the thread may rest
         SELF.with_borrow_mut(|own| {
             let Some(own) = own else { return };
-            if own.quiet >= QUIET {
-                own.quiet = 0;
-                own.of.rest();
-                own.unseen = LOOK; // the next request tells where to run
+            let is_quiet = own.quiet >= QUIET;
+            if is_quiet || self.is_long {
+                let workers = own.of.clone();
+                let mut state = workers.0.state.lock();
+                state.at_long -= usize::from(self.is_long);
+                if is_quiet {
+                    own.quiet = 0;
+                }
+                let has_rested = match self.has_called && workers.takes_back(&mut state) {
+                    false if is_quiet || self.has_called => workers.rest(state),
+                    _ => false,
+                };
+                if has_rested && !own.is_bound() {
+                    own.unseen = LOOK; // the next request tells where to run
+                }
             }
             own.answered = Instant::now();
         });
@@ -303,9 +359,77 @@ mod tests {
         let workers = Workers::default();
         drop(workers.turn(0));
         let thread = resting(&workers);
-        let turn = workers.long_turn(0);
+        let turn = workers.disk_turn(0);
         thread.join().unwrap();
         drop(turn);
+    }
+
+    /// Two threads after it would take turns, each on a core of its own.
+    #[test]
+    fn a_thread_rests_after_a_long_request_and_the_called_one_goes_on_alone() {
+        let workers = Workers::default();
+        let (first, second) = (workers.clone(), workers.clone());
+        let first = thread::spawn(move || {
+            drop(first.turn(0));
+            while first.0.idle.load(Ordering::Relaxed) == 0 {
+                thread::yield_now();
+            }
+            let turn = first.long_turn(0);
+            while first.0.state.lock().resting > 0 {
+                thread::yield_now();
+            }
+            drop(turn); // until the end of the second
+        });
+        let second = thread::spawn(move || {
+            while second.0.state.lock().active == 0 {
+                thread::yield_now();
+            }
+            quiet(&second);
+            loop {
+                let state = second.0.state.lock();
+                assert!(!state.has_ended, "the first one rests before it ends");
+                if state.resting == 1 {
+                    break assert_eq!((state.active, state.at_long), (1, 0));
+                }
+                drop(state);
+                thread::yield_now();
+            }
+        });
+        second.join().unwrap();
+        first.join().unwrap();
+    }
+
+    #[test]
+    fn a_long_request_that_was_short_takes_its_call_back() {
+        let workers = Workers::default();
+        drop(workers.turn(0));
+        let thread = resting(&workers);
+        let mut state = workers.0.state.lock(); // so that the thread cannot go on yet
+        assert!(workers.call_one(&mut state) && workers.takes_back(&mut state));
+        assert_eq!((state.called, state.resting, workers.0.idle.load(Ordering::Relaxed)), (0, 1, 1));
+        drop(state);
+        workers.call();
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn no_thread_rests_while_all_others_are_at_long_requests() {
+        let workers = Workers::default();
+        let turn = workers.long_turn(0);
+        let other = workers.clone();
+        thread::spawn(move || quiet(&other)).join().unwrap();
+        drop(turn);
+    }
+
+    #[test]
+    fn where_fences_settle_a_request_for_a_disk_calls_no_thread() {
+        let workers = Workers::new(true);
+        drop(workers.turn(0));
+        let thread = resting(&workers);
+        drop(workers.disk_turn(0));
+        assert_eq!(workers.0.idle.load(Ordering::Relaxed), 1);
+        workers.call();
+        thread.join().unwrap();
     }
 
     /// A pause waits for the request at work, and the next request waits for its end.

@@ -1,18 +1,22 @@
-//! Other projects' suites on a mount. `cargo xtask posix` installs them and runs these tests.
+//! Other projects' suites on a mount. `cargo xtask posix` installs them and runs these tests; the
+//! usual tests run all of pjdfstest and a short form of fsx, which `cargo xtask ci test` installs.
 
-use crate::harness::Mounted;
+use crate::harness::{Mounted, long, works};
 use everbyte_media::BackendChoice;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A program of a suite, in the folder that the environment names.
+/// A program of a suite, in the folder that the environment names, or where the chores install it.
 fn program(name: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("EVERBYTE_SUITES");
-    if folder.is_none() {
-        eprintln!("skipped: `cargo xtask posix` runs {name}");
+    let installed = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/posix/bin");
+    let folder = std::env::var_os("EVERBYTE_SUITES").map_or_else(installed, PathBuf::from);
+    let program = folder.join(name);
+    if !program.exists() {
+        eprintln!("skipped: `cargo xtask posix` installs {name}");
+        return None;
     }
-    folder.map(|folder| Path::new(&folder).join(name))
+    works().then_some(program)
 }
 
 fn mounted() -> Mounted {
@@ -40,10 +44,12 @@ fn pjdfstest(word: Option<&str>, config: &str) {
     std::fs::set_permissions(&mount, std::fs::Permissions::from_mode(0o755)).unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{}:{path}", folder.path().display()));
-    let status = command.status().unwrap();
+    let output = command.output().unwrap();
     on.unmount();
     on.check();
-    assert!(status.success(), "pjdfstest has failures");
+    let said = String::from_utf8_lossy(&output.stdout);
+    eprintln!("{}", said.lines().last().unwrap_or_default());
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Every test of pjdfstest, with each feature that Linux and FUSE have; the exclusions and their
@@ -61,22 +67,24 @@ fn pjdfstest_passes_read_only() {
 
 /// fsx: reads, writes, mappings, truncations, holes and copies of one file, compared with a copy in
 /// memory; several seeds, with and without the kernel's write cache. `EVERBYTE_FSX_OPS` is the
-/// number of operations of each run.
+/// number of operations of each run. The usual tests run a few, with one seed.
 #[test]
 fn fsx_finds_no_difference() {
     let Some(program) = program("fsx") else { return };
-    let operations = std::env::var("EVERBYTE_FSX_OPS").unwrap_or_else(|_| "50000".into());
+    let operations = std::env::var("EVERBYTE_FSX_OPS").unwrap_or_else(|_| "1000".into());
+    let runs = [("1", ""), ("2", ""), ("3", "writeback")];
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mount/fsx.toml");
-    for (seed, options) in [("1", ""), ("2", ""), ("3", "writeback")] {
+    for &(seed, options) in &runs[..if long() { 3 } else { 1 }] {
         let mut on = mounted();
         on.unmount();
         on.set_options(options);
         on.mount();
         let mut command = Command::new(&program);
         command.arg("-f").arg(&config).args(["-N", &operations, "-S", seed, "-q"]).arg(on.path("file"));
-        let status = command.current_dir(env!("CARGO_TARGET_TMPDIR")).status().unwrap();
+        let output = command.current_dir(env!("CARGO_TARGET_TMPDIR")).output().unwrap();
         on.unmount();
         on.check();
-        assert!(status.success(), "fsx, seed {seed}, options `{options}`");
+        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "fsx, seed {seed}, options `{options}`: {said}");
     }
 }
