@@ -34,6 +34,7 @@ const FAILED: u8 = b'f';
 const PANIC: u8 = b'p';
 const END: u8 = b'e';
 const THREADS: u8 = b't';
+const ALIVE: u8 = b'a';
 
 /// The output of a finished child.
 #[derive(Debug)]
@@ -110,6 +111,7 @@ impl Child {
                 FAILED => self.outcome.failure = Some(Death::Said(payload)),
                 PANIC => self.panic = Some(String::from_utf8_lossy(&payload).into_owned()),
                 THREADS => self.outcome.threads = true,
+                ALIVE => {}
                 END => {
                     let _ = waitpid(Some(self.pid), WaitOptions::empty());
                     return true;
@@ -166,6 +168,9 @@ pub(crate) fn wait_any<T>(children: &mut Vec<(Child, T)>, timeout: Duration) -> 
             if hung {
                 child.kill();
                 child.outcome.failure = Some(Death::Hung);
+            }
+            if ready && IN_CHILD.load(Ordering::Relaxed) {
+                send(ALIVE, &[]); // one image of the parent is many of this process's children
             }
             if hung || (ready && child.read()) {
                 let (child, job) = children.remove(index);

@@ -28,6 +28,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod further;
+
 /// Stores that wait: they bound the memory of [`Queue`].
 const MOST_STORES: usize = 1 << 20;
 
@@ -50,6 +52,8 @@ pub(crate) struct Budget {
     pub depth: u32,
     /// Whether processes die, too, where memory outlives them.
     pub deaths: bool,
+    /// Deaths inside each explored recovery and each second run, about.
+    pub further_deaths: u64,
     /// Images of one recording, about; points share it where they are many.
     pub total: u64,
     /// Images that each point gets, whatever the total.
@@ -145,6 +149,8 @@ pub(crate) struct ImageEngine<'e> {
     second: bool,
     /// That run follows the death of a process.
     heir: bool,
+    /// In a recording of a recovery or a second run: the events before which a process dies in it.
+    further: Option<HashSet<usize>>,
 }
 
 impl<'e> ImageEngine<'e> {
@@ -183,6 +189,7 @@ impl<'e> ImageEngine<'e> {
             recovery_every: (1, budget.recovery_every.max(1)),
             second: false,
             heir: false,
+            further: None,
         }
     }
 
@@ -199,13 +206,15 @@ impl<'e> ImageEngine<'e> {
     /// Tries images of all points; the failure found, if any, is confirmed and shrunk.
     pub(crate) fn explore(&mut self) -> Option<Found> {
         let budget = self.share();
+        self.draw_further_deaths();
         let flow = self.walk(|engine, point| {
             let drawn = everbyte_workload::mix(budget.seed ^ point.event as u64).is_multiple_of(engine.point_every);
             let last = point.event == engine.recording.events.len();
-            if point.event < engine.from || !(drawn || last) {
+            let left_out = !(drawn || last);
+            if point.event < engine.from || left_out && !engine.dies_further(&point) {
                 return ControlFlow::Continue(());
             }
-            let found = engine.point(point, &budget);
+            let found = engine.point(Point { death_only: point.death_only || left_out, ..point }, &budget);
             found.map_or(ControlFlow::Continue(()), ControlFlow::Break)
         });
         let found = match flow {
@@ -268,7 +277,7 @@ impl<'e> ImageEngine<'e> {
 
     /// Whether processes die before each store, not before fences alone.
     fn stores(&self) -> bool {
-        self.again.is_some_and(|again| again.deaths) && self.mortal()
+        (self.again.is_some_and(|again| again.deaths) || self.further.is_some()) && self.mortal()
     }
 
     /// Whether processes die and memory stays.
@@ -309,7 +318,11 @@ impl<'e> ImageEngine<'e> {
         if self.mortal() && !point.units.is_empty() {
             let choice = Recipe::Everything.choice(&point.units);
             let trial = Trial { choice, holes: false, death: true };
-            if !point.death_only || self.starts_again(&point, &trial) {
+            let dies = match &self.further {
+                Some(_) => self.dies_further(&point),
+                None => !point.death_only || self.starts_again(&point, &trial),
+            };
+            if dies {
                 self.admit(&point, trial, &mut trials);
             }
         }
@@ -517,9 +530,8 @@ impl<'e> ImageEngine<'e> {
         match recovery {
             Some(recovery)
                 if trial.death
-                    && self.budget.depth >= 2
                     && !recovery.words.is_empty()
-                    && (self.draws(point) || !chain.is_empty()) =>
+                    && (self.further.is_some() || self.budget.depth >= 2 && self.draws(point) || !chain.is_empty()) =>
             {
                 // Likewise, with a recovery by another process.
                 let both = self.recording.continued(point.event, &recovery);
@@ -540,18 +552,19 @@ impl<'e> ImageEngine<'e> {
         chain: &[Deviation],
     ) -> Result<u64, Vec<u8>> {
         let budget = Budget {
-            depth: self.budget.depth - 1,
+            depth: self.budget.depth.saturating_sub(1),
             images: self.budget.recovery_images,
             exhaustive: self.budget.recovery_images as u64,
             whole: false,
             batch: self.inner_batch(),
             jobs: 1,
-            deaths: false,
+            deaths: self.has_further_deaths(),
             ..self.budget.clone()
         };
-        let check = |media, _: &crate::Seen| (self.check)(media, seen);
+        let check = |media, inner: &crate::Seen| (self.check)(media, &crate::Seen { died: inner.died, ..seen.clone() });
         let mut inner =
             ImageEngine::new(recording, (self.settling, self.tear), &budget, &check, stage).starting_at(from);
+        inner.further = budget.deaths.then(HashSet::new);
         let found = if chain.is_empty() {
             inner.explore()
         } else {
@@ -596,18 +609,20 @@ impl<'e> ImageEngine<'e> {
             points: again.points,
             batch: self.inner_batch(),
             jobs: 1,
-            deaths: false,
+            deaths: self.has_further_deaths(),
             ..self.budget.clone()
         };
         let engine = ImageEngine::new(recording, (self.settling, self.tear), &budget, again.check, stage);
         let mut inner = engine.starting_at(heir_from.unwrap_or(0));
         (inner.second, inner.heir) = (true, heir_from.is_some());
+        inner.further = budget.deaths.then(HashSet::new);
+        inner.again = Some(again).filter(|_| budget.deaths);
         let found = match chain {
             [] => inner.explore(),
             chain => inner.replay(chain).map_err(|text| format!("\0{text}").into_bytes())?,
         };
         inner.stage.reset();
-        found.map_or(Ok(inner.tried.images), |found| Err(found.wire()))
+        found.map_or(Ok(inner.tried.images + inner.tried.recoveries), |found| Err(found.wire()))
     }
 
     fn inner_batch(&self) -> usize {
@@ -615,6 +630,9 @@ impl<'e> ImageEngine<'e> {
     }
 
     fn starts_again(&self, point: &Point, trial: &Trial) -> bool {
+        if self.further.is_some() {
+            return trial.death; // each of them was drawn
+        }
         let Starts { mut point_every, image_every } = self.starts;
         let deaths = self.again.is_some_and(|again| again.deaths);
         if deaths && !trial.death {

@@ -115,6 +115,11 @@ impl Explorer {
             recoveries: u64::MAX,
             depth: 2,
             deaths: true,
+            further_deaths: match second {
+                Second::Deaths => 8,
+                Second::Whole => 2,
+                _ => 1,
+            },
             total: 24_000,
             floor: 24,
             points: u64::MAX,
@@ -221,6 +226,14 @@ impl Explorer {
     /// nothing on such media.
     pub fn without_process_death(mut self) -> Explorer {
         self.budget.deaths = false;
+        self
+    }
+
+    /// About so many further deaths in each explored recovery and each second run, where processes
+    /// die: before any of its stores the process dies, another one recovers or runs on the same
+    /// memory, and power fails then. 1 unless set, 2 in the soak.
+    pub fn further_deaths(mut self, deaths: u64) -> Explorer {
+        self.budget.further_deaths = deaths;
         self
     }
 

@@ -107,7 +107,7 @@ impl Found {
             Some(first) if first.again => "of the program's second run, on what the first crash left",
             _ => "inside recovery",
         };
-        format!("{}\0{}\nafter a second crash, {of}:\n  {story}", self.id(), self.message).into_bytes()
+        format!("{}\0{}\nafter another crash, {of}:\n  {story}", self.id(), self.message).into_bytes()
     }
 }
 

@@ -65,6 +65,9 @@ pub(crate) enum Event {
     Acked(usize),
 }
 
+/// The thread of events that stand for nothing.
+const NO_THREAD: u32 = u32::MAX;
+
 /// A finished tape.
 #[derive(Clone, Default)]
 pub(crate) struct Recording {
@@ -328,7 +331,7 @@ impl Recording {
         both.words = self.words.clone();
         both.events = self.events[..event].to_vec();
         let fences = both.events.iter().filter(|event| matches!(event, Event::Fence { .. })).count() as u64;
-        let (words, others) = (both.words.len(), 1 << 16); // no program has so many threads
+        let (words, others) = (both.words.len(), both.threads_of_others());
         both.words.extend_from_slice(&next.words);
         both.fences = fences + next.fences;
         both.events.extend(next.events.iter().map(|event| match event.clone() {
@@ -344,6 +347,16 @@ impl Recording {
         both
     }
 
+    /// The first number of threads of another process.
+    fn threads_of_others(&self) -> u32 {
+        const EACH: u32 = 1 << 16; // no program has so many threads
+        let numbers = self.events.iter().filter_map(|event| match event {
+            Event::Store { thread, .. } | Event::Flush { thread, .. } | Event::Fence { thread } => Some(*thread),
+            _ => None,
+        });
+        numbers.filter(|&thread| thread != NO_THREAD).max().map_or(1, |most| most / EACH + 1) * EACH
+    }
+
     /// As [`Recording::continued`], where `next` is a program with operations of its own: those of
     /// this recording are left out.
     pub(crate) fn followed(&self, event: usize, next: &Recording) -> Recording {
@@ -351,7 +364,7 @@ impl Recording {
         for event in &mut both.events[..event] {
             if matches!(event, Event::Begin(_) | Event::Acked(_)) {
                 // of nothing: the others keep their numbers
-                *event = Event::Flush { thread: u32::MAX, at: 0, len: 0 };
+                *event = Event::Flush { thread: NO_THREAD, at: 0, len: 0 };
             }
         }
         both

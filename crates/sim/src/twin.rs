@@ -138,7 +138,8 @@ impl Explorer {
         R: Fn(Media, &Seen) -> Result<M, String>,
     {
         let run = Mutex::new(Run { initial: initial.clone(), changes: Vec::new(), is_second: false });
-        let before = Mutex::new(None::<(Run<M>, Seen)>);
+        // Runs that ended, each with what had been seen of it by then.
+        let before = Mutex::new(Vec::<(Run<M>, Seen)>::new());
         let recorded = |media: Media, oracle: &Oracle| {
             run.lock().changes.clear();
             program(media, &Twin { oracle, run: &run });
@@ -147,21 +148,26 @@ impl Explorer {
             let found = observe(media, seen)?;
             let run = run.lock();
             let judged = judge(&found, &run.initial, &run.changes, order, seen);
-            match before.lock().as_ref() {
+            let mut heir = seen;
+            for (run, seen) in before.lock().iter().rev() {
                 // power takes the dead process's last stores along, too
-                Some((first, seen_first)) if judged.is_err() && seen.heir && seen.acked_count() == 0 => {
-                    judge(&found, &first.initial, &first.changes, order, seen_first).or(judged)
+                if judged.is_ok() || !heir.heir || heir.acked_count() > 0 {
+                    break;
                 }
-                _ => judged,
+                if judge(&found, &run.initial, &run.changes, order, seen).is_ok() {
+                    return Ok(());
+                }
+                heir = seen;
             }
+            judged
         };
         let begin = |media: Media, seen: &Seen| {
             let second = Run { initial: observe(media, seen)?, changes: Vec::new(), is_second: true };
-            *before.lock() = Some((std::mem::replace(&mut *run.lock(), second), seen.clone()));
+            before.lock().push((std::mem::replace(&mut *run.lock(), second), seen.clone()));
             Ok(())
         };
         let end = || {
-            if let Some((first, _)) = before.lock().take() {
+            if let Some((first, _)) = before.lock().pop() {
                 *run.lock() = first;
             }
         };

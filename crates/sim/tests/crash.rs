@@ -519,6 +519,89 @@ fn a_death_between_two_stores_of_one_fence_is_found() {
     assert!(failure.message.contains("a note without the half"), "{failure}");
 }
 
+/// Recovery flushes what a dead process may have left in the caches, notes that it has, and derives
+/// a word from it. A process that dies between the note and the fence leaves the note for the next
+/// one, which trusts it: one death shows nothing.
+#[test]
+fn a_note_of_adoption_that_a_second_dead_process_leaves_behind_is_found() {
+    let outcome = |late: bool, deaths: u64| {
+        let recover = move |media: &Media| {
+            if media.load(0) == 1 && media.load(64) == 0 {
+                if !late {
+                    media.store(64, 1);
+                }
+                media.reflush(0, 8);
+                media.fence();
+                persist(media, 64, 1);
+                media.fence();
+            }
+            if media.load(0) == 1 {
+                persist(media, 128, 1);
+                media.fence();
+            }
+        };
+        Explorer::new("note").further_deaths(deaths).profiles(&[Profile::PMEM]).explore(
+            &Image::zeroed(4096),
+            |media, _| persist(&media, 0, 1),
+            move |media, _| {
+                if media.load(128) > media.load(0) {
+                    return Err("derived from a word that is lost".into());
+                }
+                recover(&media);
+                Ok(())
+            },
+        )
+    };
+    outcome(true, u64::MAX).unwrap();
+    outcome(false, 0).unwrap();
+    let failure = found(outcome(false, u64::MAX));
+    assert!(failure.message.contains("derived") && failure.image.matches("d+").count() == 2, "{failure}");
+}
+
+/// The same with programs: a run that finds entries beyond the count of those that are known to be
+/// flushed flushes them. The third run trusts the count of the second one.
+#[test]
+fn a_third_run_that_trusts_what_a_second_dead_process_counted_is_found() {
+    const COUNT: u64 = 2048;
+    let entries = |media: &Media| (0..32).map(|line| line * 64).take_while(|at| media.load(*at) != 0).count() as u64;
+    let outcome = |late: bool, explorer: Explorer| {
+        explorer.profiles(&[Profile::PMEM]).explore_twin(
+            &Image::zeroed(4096),
+            &0_u64,
+            Order::InOrder,
+            |media, twin| {
+                let found = entries(&media);
+                if found > media.load(COUNT) {
+                    if !late {
+                        media.store(COUNT, found);
+                    }
+                    media.reflush(0, found * 64);
+                    media.fence();
+                    persist(&media, COUNT, found);
+                    media.fence();
+                }
+                let next = twin.model() * 64;
+                twin.step(
+                    "append",
+                    |model| *model += 1,
+                    || {
+                        persist(&media, next, 1);
+                        media.barrier().unwrap();
+                    },
+                );
+            },
+            |media, _| Ok(entries(&media)),
+        )
+    };
+    let after_deaths = || Explorer::new("counted").after_deaths(u64::MAX, 200);
+    outcome(true, after_deaths().further_deaths(u64::MAX)).unwrap();
+    outcome(false, after_deaths().further_deaths(0)).unwrap();
+    let failure = found(outcome(false, after_deaths().further_deaths(u64::MAX)));
+    let replayed = found(outcome(false, after_deaths().replay(&failure.image)));
+    assert_eq!(failure.image.matches("d+g").count(), 2, "{failure}");
+    assert_eq!(replayed.image, failure.image, "{replayed}");
+}
+
 /// Group commit: the mark of one thread, settled by another, settles the first one's stores and no
 /// later ones.
 #[test]
