@@ -126,34 +126,34 @@ fn fuzz(target: &Target, words: &Words) -> usize {
     findings
 }
 
-/// When the input now running began, in milliseconds since the first; 0: none runs.
-static BEGAN: AtomicU64 = AtomicU64::new(0);
-
-fn now() -> u64 {
-    static FIRST: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-    FIRST.get_or_init(Instant::now).elapsed().as_millis() as u64 + 1
-}
+/// The number of the input that runs now; 0: none runs.
+static RUNNING: AtomicU64 = AtomicU64::new(0);
 
 /// Runs one input; the error is what it panicked with.
 fn run(target: &Target, input: &[u8], last: &Path) -> Result<String, String> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
     let _ = std::fs::write(last, input);
-    BEGAN.store(now(), Ordering::Relaxed);
+    RUNNING.store(1 + COUNT.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     let result = catch_unwind(|| (target.run)(input));
-    BEGAN.store(0, Ordering::Relaxed);
+    RUNNING.store(0, Ordering::Relaxed);
     result.map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_else(|| "a panic".into())
     })
 }
 
-/// Ends the process when an input hangs; its bytes are in `last`.
+/// Ends the process when an input hangs; its bytes are in `last`. Counts its own seconds, which
+/// pass only while the process runs: a process that was stopped for a while does not hang.
 fn watch(target: &Target, last: &Path) {
     let (name, last) = (target.name, last.to_path_buf());
     std::thread::spawn(move || {
+        let (mut seen, mut seconds) = (0, 0);
         loop {
             std::thread::sleep(Duration::from_secs(1));
-            let began = BEGAN.load(Ordering::Relaxed);
-            if began != 0 && now().saturating_sub(began) > HANG.as_millis() as u64 {
+            let running = RUNNING.load(Ordering::Relaxed);
+            seconds = if running == seen { seconds + 1 } else { 0 };
+            seen = running;
+            if running != 0 && seconds > HANG.as_secs() {
                 println!("FUZZ-1: {name}: hangs\n  replay: cargo xtask fuzz {name} --input {}", last.display());
                 exit(1);
             }

@@ -20,6 +20,9 @@ use std::time::{Duration, Instant};
 /// same time with the site in place.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// How often a worker looks whether a visit has ended.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// Sites visited at a time.
 const WORKERS: usize = 2;
 
@@ -175,7 +178,12 @@ fn work(state: &mut State, parts: &[&str], end: Instant) -> bool {
     let (known, done) = (sites.len() - open.len(), AtomicUsize::new(0));
     each(&open, end, |name| {
         let start = Instant::now();
-        let names = mutants::reaching(name, &shared.lock().reaches);
+        let mut names = mutants::reaching(name, &shared.lock().reaches);
+        if let Some(Verdict::Found(case)) = listed.get(name)
+            && let Some(place) = names.iter().position(|name| name == case)
+        {
+            names[..=place].rotate_right(1); // it found the site before
+        }
         let verdict = match visit(&shared, name, &names) {
             Ok(verdict) => verdict,
             Err(message) => return eprintln!("mutants: {name}: {message}"),
@@ -262,9 +270,10 @@ fn child(words: &[&str]) -> Result<(Option<i32>, String), String> {
     wait(command.spawn().map_err(|error| error.to_string())?)
 }
 
-/// Exit status, `None` if it was killed, and what it printed.
+/// Exit status, `None` if it was killed, and what it printed. The time is counted in looks, which
+/// pass only while this process runs: visits that were stopped with it for a while do not hang.
 fn wait(mut child: Child) -> Result<(Option<i32>, String), String> {
-    let start = Instant::now();
+    let mut waited = Duration::ZERO;
     loop {
         if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
             let mut said = String::new();
@@ -273,12 +282,13 @@ fn wait(mut child: Child) -> Result<(Option<i32>, String), String> {
             }
             return Ok((status.code(), said));
         }
-        if start.elapsed() > PATIENCE {
+        if waited > PATIENCE {
             let _ = child.kill();
             let _ = child.wait();
             return Ok((None, String::new()));
         }
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(LOOK);
+        waited += LOOK;
     }
 }
 

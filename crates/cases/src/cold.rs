@@ -37,6 +37,13 @@ pub(crate) const CASES: &[Case] = &[
         program: limit,
     },
     Case {
+        name: "store-cold-refused",
+        crate_name: "store",
+        about: "a limit is refused when its table is made: the table goes, and its clusters are free for growth",
+        total: 1000,
+        program: refused,
+    },
+    Case {
         name: "store-cold-remove",
         crate_name: "store",
         about: "an object with cold clusters is removed: it is whole with its backing file, or neither is left",
@@ -305,6 +312,29 @@ fn limit(explorer: Explorer) -> Result<Report, Box<Failure>> {
         store.set_resident("large", Some(LIMIT), None).map_err(|error| error.to_string())?;
         Ok(words)
     })
+}
+
+/// The path of the backing file does not fit into the table.
+fn refused(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let long = "l".repeat(4100);
+    let program = |media: Media, twin: &Twin<'_, Words>| {
+        let store = attach(&media, true).expect("a whole store");
+        let limit = |path: Option<&Path>| store.set_resident("large", Some(LIMIT), path);
+        twin.step("refused", |_: &mut Words| (), || limit(Some(Path::new(&long))).expect_err("the path is too long"));
+        if !twin.model().contains_key(&5) {
+            let grow = || {
+                let object = store.object("large").expect("it is there");
+                object.grow(CLUSTER).expect("room in the span");
+                object.media().barrier().expect("sim barriers do not fail");
+            };
+            twin.step("grow", |words: &mut Words| _ = words.insert(5, 0), grow);
+        }
+        let set = || put(&store.object("large").expect("it is there"), 5, 79);
+        twin.step("set 5", |words: &mut Words| _ = words.insert(5, 79), set);
+        twin.step("limit", |_: &mut Words| (), || limit(None).expect("a limit that will do"));
+    };
+    let explorer = explorer.once();
+    explorer.explore_twin(&image(false), &words(), Order::InOrder, program, |media, seen| observe(&media, seen, true))
 }
 
 /// Recovery removes the file, too, so it gets the files before it begins.

@@ -22,7 +22,15 @@ pub(crate) const CASES: &[Case] = &[
     case("fs-shrink", "a file shrinks: opening after a crash clears only slots that its end has left", 6000, shrink),
     case("fs-long", "a change of more words than a lane holds: its further segments are pages", 1500, long),
     case("fs-saved", "volumes are closed and opened again: no saved state outlives the next opening", 9000, saved),
-    case("fs-create", "a volume is made and used: it is there whole, or not at all", 3000, creation),
+    case("fs-create", "a volume is made and used: it is there whole, or not at all", 3000, |explorer| {
+        creation(explorer, &options())
+    }),
+    case(
+        "fs-create-sized",
+        "a volume is made with a size and checksums: it has both, or is not there",
+        400,
+        |explorer| creation(explorer, &VolumeOptions { size: 2 << 20, checksums: true, ..options() }),
+    ),
     case("fs-sequences", "sequences of one to three random operations on files of every form", 12_000, sequences),
 ];
 
@@ -481,20 +489,23 @@ fn state_of(media: &Media, start: u64) -> Option<Result<u64, u64>> {
 }
 
 /// The twin is the volume's tree once the volume exists.
-fn creation(explorer: Explorer) -> Result<Report, Box<Failure>> {
+fn creation(explorer: Explorer, options: &VolumeOptions) -> Result<Report, Box<Failure>> {
     let exists = |media: &Media| {
         Store::attach(media.clone()).and_then(|store| store.objects()).is_ok_and(|objects| !objects.is_empty())
     };
+    let mut made = Tree::made_at(FIRST);
+    made.apply(&Op::Size { bytes: options.size }).expect("any size will do");
     let run = |media: Media, twin: &Twin<'_, Option<Timed>>| {
         let store = Store::attach(media).expect("a whole store");
         let mut volume = None;
         if twin.model().is_none() {
+            let made = made.clone();
             twin.step(
                 "create",
-                |tree: &mut Option<Timed>| *tree = Some(Timed(Tree::made_at(FIRST))),
+                move |tree: &mut Option<Timed>| *tree = Some(Timed(made.clone())),
                 || {
                     NOW.store(FIRST, Ordering::Relaxed);
-                    volume = Some(Volume::create(&store, "volume", &options()).expect("room for a volume"));
+                    volume = Some(Volume::create(&store, "volume", options).expect("room for a volume"));
                 },
             );
         }
@@ -516,9 +527,17 @@ fn creation(explorer: Explorer) -> Result<Report, Box<Failure>> {
             });
         }
     };
-    explorer.explore_twin(&empty_store(), &None, Order::InOrder, run, |media, seen| match exists(&media) {
-        true => observe(&media, seen).map(Some),
-        false => Ok(None),
+    explorer.explore_twin(&empty_store(), &None, Order::InOrder, run, |media, seen| {
+        if !exists(&media) {
+            return Ok(None);
+        }
+        let tree = observe(&media, seen)?;
+        let object = Store::attach(media.clone()).and_then(|store| store.object("volume"));
+        let start = object.map_err(|error| error.to_string())?.prime().get();
+        match (media.load(start + layout::SUMS_AT) != 0) == options.checksums {
+            true => Ok(Some(tree)),
+            false => Err(format!("checksums: {}, and their word says the opposite", options.checksums)),
+        }
     })
 }
 

@@ -1,16 +1,19 @@
 //! Cases of shared pages of file volumes: clones, copies of ranges, snapshots.
 
 use crate::Case;
-use crate::fs::{allocate, append, case, directory, explore, make, path, resize, unlink, write};
+use crate::fs::{Timed, allocate, append, case, directory, explore, image, make, observe, open, path, resize, step};
+use crate::fs::{unlink, write};
 use everbyte_fs::Allocate;
-use everbyte_fs::model::Op;
-use everbyte_sim::{Explorer, Failure, Report};
+use everbyte_fs::model::{self, Op};
+use everbyte_media::Media;
+use everbyte_sim::{Explorer, Failure, Order, Report, Twin};
 
 pub(crate) const CASES: &[Case] = &[
     case("fs-share", "ranges are cloned and copied, then either side is written to, cut or removed", 12_000, share),
     case("fs-share-tail", "the end of a file moves over a last page that another file shares", 6000, tail),
     case("fs-snapshot", "snapshots are made and removed between changes of all that they share", 9000, snapshots),
     case("fs-snapshot-again", "snapshots take the inodes of removed ones", 6000, snapshots_again),
+    case("fs-snapshot-held", "a snapshot is removed while a file of it is held: the file stays until then", 1500, held),
 ];
 
 pub(crate) fn clone(from: &str, at: u64, to: &str, to_at: u64, len: u64) -> Op {
@@ -124,4 +127,25 @@ fn snapshots_again(explorer: Explorer) -> Result<Report, Box<Failure>> {
         remove_snapshot("three"),
     ];
     explore(explorer, &before, &ops)
+}
+
+/// The held file has pages that no other file shares. A crash frees it, as the last holder does.
+fn held(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let before = [make("a"), append("a", 20_000, 1), make("taker"), snapshot("s"), write("a", 0, 20_000, 2)];
+    let (image, tree) = image(&before);
+    let run = |media: Media, twin: &Twin<'_, Timed>| {
+        let volume = open(&media).expect("a whole image");
+        let found = volume.snapshot_root(b"s").and_then(|root| volume.lookup(root, b"a")).ok().flatten();
+        let held = found.map(|ino| volume.hold(ino).expect("it has a name"));
+        step(&volume, twin, &remove_snapshot("s"));
+        step(&volume, twin, &append("taker", 30_000, 3));
+        if let Some(held) = held {
+            let mut bytes = vec![0; 20_000];
+            volume.read(held.ino(), 0, &mut bytes).expect("it is held");
+            assert!(bytes == model::bytes(20_000, 1), "a held file has lost its pages");
+            twin.on_its_thread(move || drop(held));
+        }
+        step(&volume, twin, &append("taker", 30_000, 4));
+    };
+    explorer.explore_twin(&image, &tree, Order::InOrder, run, |media, seen| observe(&media, seen))
 }

@@ -30,6 +30,13 @@ pub(crate) const CASES: &[Case] = &[
         program: journal_twice,
     },
     Case {
+        name: "log-journal-reuse",
+        crate_name: "log",
+        about: "a transaction begins behind one that is retired and not fenced: its entries count for itself alone",
+        total: TOTAL,
+        program: journal_reuse,
+    },
+    Case {
         name: "log-ring-lazy",
         crate_name: "log",
         about: "records flushed, then a word stored: the word never survives without the record before it",
@@ -168,6 +175,36 @@ fn journal_ops(explorer: Explorer) -> Result<Report, Box<Failure>> {
                         lane.fenced();
                     },
                 );
+            }
+        },
+        |media, _| recover(&media).map(|_| values(&media)),
+    )
+}
+
+/// Pairs of transactions, of which the first is ordered by the second, and settled with it. A lane
+/// has one thread between two fences.
+fn journal_reuse(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    explorer.explore_twin(
+        &lane_image(),
+        &[0; 4],
+        Order::InOrder,
+        |media, twin| {
+            let mut lane = recover(&media).expect("a fresh lane");
+            for pair in 1..3_u64 {
+                let begun = [0, 1].map(|second| {
+                    let after = WORDS.map(|at| pair * 1000 + second * 100 + at % 64);
+                    let name = format!("transaction {second} of pair {pair}");
+                    let op = twin.begin(name, move |values: &mut Values| *values = after);
+                    WORDS.iter().for_each(|&at| lane.log(at, 8).expect("room in the lane"));
+                    lane.fence();
+                    WORDS.iter().zip(after).for_each(|(&at, value)| set(&media, at, value));
+                    media.fence();
+                    lane.retire();
+                    op
+                });
+                media.barrier().expect("sim barriers do not fail");
+                lane.fenced();
+                begun.into_iter().for_each(|op| twin.acked(op));
             }
         },
         |media, _| recover(&media).map(|_| values(&media)),

@@ -35,9 +35,9 @@ const USUAL: usize = 2;
 /// Images from which a second run starts, in small runs and in larger ones.
 const STARTS: [u64; 2] = [4, 24];
 
-/// Cases that are tried without a site. A line that thirty cases reach is missed by the first few,
-/// or by none.
-const CASES_MAX: usize = 8;
+/// Cases that are tried without a site: a line that a hundred cases reach is missed by the first
+/// ones, or by none.
+const CASES_MAX: usize = 16;
 
 /// How much of the cases runs without a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,9 +212,13 @@ pub fn reach(name: &str) -> Result<Reach, String> {
     Ok(Reach { ms, sites: sites.collect() })
 }
 
-/// Whether a file is part of what cases are to hold: not the cases themselves.
+/// Crates that are no part of a store: benches, tests, and the cases themselves.
+const INSTRUMENTS: [&str; 4] = ["bench", "cases", "sim", "suite"];
+
+/// Whether a file is part of what cases are to hold.
 fn is_ours(file: &str) -> bool {
-    file.starts_with("crates/") && !["crates/cases/", "crates/sim/"].iter().any(|other| file.starts_with(other))
+    let mut parts = file.split('/');
+    parts.next() == Some("crates") && parts.next().is_some_and(|name| !INSTRUMENTS.contains(&name))
 }
 
 /// Whether the case fails in a run of about so many images, 0 for those of `make test`; a panic is
@@ -318,12 +322,19 @@ pub fn written() -> Result<BTreeSet<Name>, String> {
     Ok(names)
 }
 
-/// The calls in one file, up to its tests.
+/// The calls in one file, up to its tests. The site of a call in a function with `#[track_caller]`
+/// is that function's caller.
 fn calls_of(file: &str, source: &str) -> Vec<Name> {
     let (mut seen, mut found) = (BTreeMap::<&str, u32>::new(), Vec::new());
+    let (mut is_tracked, mut tracks_next) = (false, false);
     for text in source.lines().map(str::trim).take_while(|line| *line != "mod tests {") {
         let nth = *seen.entry(text).and_modify(|nth| *nth += 1).or_insert(1);
-        if text.starts_with("//") || text.starts_with("fn ") || text.contains(" fn ") {
+        tracks_next |= text == "#[track_caller]";
+        if !text.starts_with("//") && (text.starts_with("fn ") || text.contains(" fn ")) {
+            (is_tracked, tracks_next) = (tracks_next, false);
+            continue;
+        }
+        if is_tracked || text.starts_with("//") {
             continue;
         }
         let call = CALLS.iter().filter(|(pattern, _)| text.contains(pattern)).map(|&(_, call)| call).next();
