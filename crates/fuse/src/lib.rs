@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod attached;
 mod convert;
 mod error;
 mod follower;
@@ -24,6 +25,7 @@ mod shared_files;
 mod workers;
 
 pub use error::{Error, Result};
+pub use everbyte_posix::ignores_hangups;
 pub use mount::Mount;
 pub use options::MountOptions;
 pub use place::unmount;

@@ -1,7 +1,7 @@
 //! [`Mount`]: the life of a mount, from the attaching to the closing of the volume.
 //!
 //! End of a mount
-//!   1. a signal, [`crate::unmount`] or umount(8) detaches the directory
+//!   1. a signal (`attached.rs`), [`crate::unmount`] or umount(8) detaches the directory
 //!   2. the kernel sends no more requests once the last open file is closed
 //!   3. all files that the kernel knew are released, and the volume is closed
 //!
@@ -9,30 +9,26 @@
 //! `ENOTCONN` from then on, after all their writes were made durable. A process that does other
 //! work too serves a mount by [`Mount::start`] (`serving.rs`).
 
+use crate::attached::{Attached, PATIENCE};
 use crate::keeper::Keeper;
 use crate::requests::VolumeRequests;
 use crate::shared_files::{OnlyMount, SharedFiles};
 use crate::workers::Workers;
 use crate::{Error, MountOptions, MountedVolume, Result, place};
 use everbyte_fs::Volume;
-use everbyte_posix::{Files, Upkeep};
+use everbyte_posix::{Files, Upkeep, ignores_hangups};
 use fuser::{Config, Session, SessionACL};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::{Write, stderr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::Duration;
-
-/// The time that programs have to close their files after a signal.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A mounted volume, whose requests are answered by [`Mount::run`].
 pub struct Mount {
     pub(crate) session: Session<VolumeRequests>,
-    pub(crate) files: SharedFiles,
-    pub(crate) path: PathBuf,
+    pub(crate) attached: Attached,
     pub(crate) upkeep: Vec<Upkeep>,
     signals: Option<Signals>,
 }
@@ -59,21 +55,21 @@ impl Mount {
         config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
         config.n_threads = Some(options.threads.unwrap_or(cores));
         config.clone_fd = true;
-        let files = SharedFiles::new(files, workers);
-        match Session::new(requests, &path, &config) {
-            Ok(session) => Ok(Mount { session, files, path, upkeep, signals: None }),
-            Err(source) => Err(Error::Io { path, action: "mount", source }),
-        }
+        let (files, open_files) = (SharedFiles::new(files, workers), requests.open_files.clone());
+        let failed = |source| Error::Io { path: path.clone(), action: "mount", source };
+        let session = Session::new(requests, &path, &config).map_err(failed)?;
+        let attached = Attached::new(files, &path, session.notifier(), open_files);
+        Ok(Mount { session, attached, upkeep, signals: None })
     }
 
     /// The mount point.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.attached.path
     }
 
     /// The volume, for work beside the requests.
     pub fn volume(&self) -> MountedVolume {
-        MountedVolume::new(self.files.clone(), self.session.notifier(), &self.path)
+        MountedVolume::new(&self.attached)
     }
 
     /// Holds SIGTERM, SIGINT and SIGHUP from now on: [`Mount::run`] unmounts as soon as it is
@@ -86,8 +82,7 @@ impl Mount {
         if self.signals.is_none() {
             let hangup = Some(SIGHUP).filter(|_| !ignores_hangups());
             let caught = Signals::new([SIGTERM, SIGINT].into_iter().chain(hangup));
-            let failed = |source| Error::Io { path: self.path.clone(), action: "catch signals", source };
-            self.signals = Some(caught.map_err(failed)?);
+            self.signals = Some(caught.map_err(self.attached.failed("catch signals"))?);
         }
         Ok(())
     }
@@ -100,62 +95,40 @@ impl Mount {
     /// failed.
     pub fn run(mut self) -> Result<()> {
         self.catch_signals()?;
-        let Mount { session, files, path, upkeep, signals } = self;
+        let Mount { session, attached, upkeep, signals } = self;
         let mut signals = signals.expect("they are caught");
         let handle = signals.handle();
         let (done, is_done) = channel::<()>();
-        let (at, in_use) = (path.clone(), files.clone());
+        let ending = attached.clone();
         let watcher = thread::spawn(move || {
             if signals.forever().next().is_none() {
                 return;
             }
-            if let Err(error) = place::unmount(&at, true) {
-                let _ = writeln!(stderr(), "{error}");
-            }
+            let say = |error: Error| _ = writeln!(stderr(), "{error}"); // a terminal may be gone
+            ending.detach().unwrap_or_else(say);
             if is_done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-                leave(&at, &in_use);
+                let settled = ending.settle().map_err(say);
+                std::process::exit(if settled.is_ok() { 0 } else { 5 })
             }
         });
-        let outcome = Mount::answer(session, &files, &path, upkeep);
+        let outcome = Mount::answer(session, &attached, upkeep);
         drop::<Sender<()>>(done);
         handle.close();
         drop(watcher.join());
-        let closed = files.close();
+        let closed = attached.files.close();
         outcome?;
         closed
     }
 
     /// Answers requests until the mount has ended; does the upkeep meanwhile.
-    pub(crate) fn answer(
-        session: Session<VolumeRequests>,
-        files: &SharedFiles,
-        path: &Path,
-        upkeep: Vec<Upkeep>,
-    ) -> Result<()> {
+    pub(crate) fn answer(session: Session<VolumeRequests>, attached: &Attached, upkeep: Vec<Upkeep>) -> Result<()> {
+        let files = &attached.files;
         let _keepers: Vec<Keeper> = upkeep.into_iter().map(|upkeep| Keeper::of(files, upkeep)).collect();
         let _follower = files.workers().follower();
         match session.run() {
             // The mount ended before a thread began to wait for a request.
             Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => Ok(()),
-            outcome => outcome.map_err(|source| Error::Io { path: path.into(), action: "answer requests", source }),
+            outcome => outcome.map_err(attached.failed("answer requests")),
         }
     }
-}
-
-/// Whether this process was started with SIGHUP ignored.
-fn ignores_hangups() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1)
-}
-
-/// Ends the process although programs hold files open: whatever they wrote is durable. A terminal
-/// that is gone refuses the message.
-fn leave(path: &Path, files: &SharedFiles) -> ! {
-    let _ = writeln!(stderr(), "{}: programs hold files open; they cannot use them any more", path.display());
-    let synced = files.settle();
-    if let Err(error) = &synced {
-        let _ = writeln!(stderr(), "{}: {error}", path.display());
-    }
-    std::process::exit(if synced.is_ok() { 0 } else { 5 })
 }

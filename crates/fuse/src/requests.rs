@@ -9,16 +9,15 @@
 //!   FU-8  A program loses its rights before its bytes change: neither a crash nor a full volume
 //!         leaves other bytes with them.
 //!
-//! Threads: any number answer requests. `open_files` is locked to find an open file, never while
-//! it is used.
+//! Threads: any number answer requests.
 
 use crate::convert::{self, attributes, errno};
 use crate::nodes::Nodes;
 use crate::shared_files::OnlyMount;
 use crate::workers::Workers;
 use everbyte_posix::{
-    AllocateMode, At, Attributes, Errno as Refusal, Error, FileKind, Files, Ino, OpenFile, OpenFlags, Process,
-    RenameFlags, Result, Seek, SetXattr, User,
+    AllocateMode, At, Attributes, Errno as Refusal, Error, FileKind, Files, Ino, OpenFile, OpenFiles, OpenFlags,
+    Process, RenameFlags, Result, Seek, SetXattr, User, further_groups,
 };
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
@@ -26,26 +25,19 @@ use fuser::{
     ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
     ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use parking_lot::RwLock;
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 /// How long the kernel may cache (FU-2): for ever, in effect.
 const CACHED: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Bytes of the largest read and write.
 const TRANSFER: u32 = 1 << 20;
-/// Entries that are read at a time for a listing.
-const LISTED: usize = 256;
 const SETGID: u16 = 0o2000;
-/// The attribute that holds an access control list.
-const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 /// Wanted of the kernel, each as far as it has it. Truncation in the request of opening
 /// (`FUSE_ATOMIC_O_TRUNC`) is not: it comes before the kernel refuses a program that runs. Nor are
 /// asynchronous requests for `O_DIRECT` (`FUSE_ASYNC_DIO`): when such a write has ended, the kernel
@@ -74,8 +66,7 @@ pub(crate) struct VolumeRequests {
     /// Has every right (FU-3).
     root: Process,
     nodes: Nodes,
-    open_files: RwLock<HashMap<u64, Arc<OpenFile>>>,
-    next_handle: AtomicU64,
+    pub(crate) open_files: OpenFiles,
     writeback: bool,
     workers: Workers,
 }
@@ -87,8 +78,7 @@ impl VolumeRequests {
             files,
             _only: only,
             nodes: Nodes::default(),
-            open_files: RwLock::default(),
-            next_handle: AtomicU64::new(1),
+            open_files: OpenFiles::default(),
             writeback,
             workers,
         })
@@ -100,13 +90,11 @@ impl VolumeRequests {
     }
 
     fn open_file(&self, handle: FileHandle) -> Result<Arc<OpenFile>> {
-        self.open_files.read().get(&handle.0).cloned().ok_or_else(|| Refusal::EBADF.into())
+        self.open_files.get(handle.0)
     }
 
     fn keep(&self, file: OpenFile) -> FileHandle {
-        let handle = self.next_handle.fetch_add(1, Ordering::Relaxed);
-        self.open_files.write().insert(handle, Arc::new(file));
-        FileHandle(handle)
+        FileHandle(self.open_files.keep(file))
     }
 
     fn attributes_of(&self, ino: Ino) -> Result<Attributes> {
@@ -149,9 +137,7 @@ impl VolumeRequests {
     fn caller(&self, request: &Request, ino: Ino) -> Result<User> {
         let (mut user, file) = (User::new(request.uid(), request.gid()), self.files.volume().owner(ino)?);
         if file.permissions & SETGID != 0 && !user.is_in(file.gid) {
-            let status = std::fs::read_to_string(format!("/proc/{}/status", request.pid())).unwrap_or_default();
-            let groups = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or_default();
-            user.groups.extend(groups.split_whitespace().filter_map(|group| group.parse::<u32>().ok()));
+            user.groups = further_groups(request.pid());
         }
         Ok(user)
     }
@@ -227,33 +213,18 @@ impl VolumeRequests {
         Ok(file.write_at(bytes, at)? as u32)
     }
 
-    fn list(&self, ino: Ino, cookie: u64, mut add: impl FnMut(&everbyte_posix::DirectoryEntry) -> bool) -> Result<()> {
+    fn list(&self, ino: Ino, cookie: u64, add: impl FnMut(&everbyte_posix::DirectoryEntry) -> bool) -> Result<()> {
         let directory = self.root.open(At::file(ino), OpenFlags::DIRECTORY, 0)?;
-        let mut cookie = cookie;
-        loop {
-            let entries = directory.entries_from(cookie, LISTED)?;
-            let Some(last) = entries.last() else { return Ok(()) };
-            cookie = last.next;
-            if entries.iter().any(&mut add) {
-                return Ok(());
-            }
-        }
+        directory.each_entry_from(cookie, add)
     }
 
-    /// Sets an attribute; an access list of a caller outside of the file's group takes the set-id
-    /// bit of the group.
     fn set_attribute(&self, request: &Request, ino: Ino, name: &[u8], value: &[u8], flags: i32) -> Result<()> {
         let mode = match flags & (libc::XATTR_CREATE | libc::XATTR_REPLACE) {
             0 => SetXattr::Any,
             libc::XATTR_CREATE => SetXattr::Create,
             _ => SetXattr::Replace,
         };
-        self.root.set_link_xattr(At::file(ino), name, value, mode)?;
-        let (file, caller) = (self.files.volume().owner(ino)?, self.caller(request, ino)?);
-        if name == ACCESS_LIST && file.permissions & SETGID != 0 && !caller.is_root() && !caller.is_in(file.gid) {
-            self.root.set_mode(At::file(ino), file.permissions & !SETGID)?;
-        }
-        Ok(())
+        self.root.set_xattr_for(&self.caller(request, ino)?, ino, name, value, mode)
     }
 }
 
@@ -326,7 +297,7 @@ impl Filesystem for VolumeRequests {
     }
 
     fn destroy(&mut self) {
-        self.open_files.write().clear();
+        self.open_files.clear();
         self.nodes.clear();
     }
 
@@ -518,8 +489,7 @@ impl Filesystem for VolumeRequests {
         reply: ReplyEmpty,
     ) {
         let _turn = self.workers.disk_turn(request.pid());
-        let closed = self.open_files.write().remove(&handle.0);
-        drop(closed);
+        self.open_files.close(handle.0);
         reply.ok();
     }
 

@@ -4,10 +4,11 @@
 //! kernel is told of changes outside of a pause of the requests: it may wait for an answer first.
 
 use crate::Result;
+use crate::attached::Attached;
 use crate::workers::Workers;
 use everbyte_fs::{Ino, Volume};
 use everbyte_posix::Files;
-use fuser::{INodeNo, Notifier};
+use fuser::INodeNo;
 use parking_lot::{Mutex, RwLock};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -92,46 +93,51 @@ pub enum Changed<'n> {
 /// The volume of a mount, for work beside the requests. The kernel caches what files are (FU-2):
 /// work that changes files tells it by [`MountedVolume::changed`].
 #[derive(Clone)]
-pub struct MountedVolume {
-    files: SharedFiles,
-    notifier: Notifier,
-    path: Arc<Path>,
-}
+pub struct MountedVolume(Attached);
 
 impl MountedVolume {
-    pub(crate) fn new(files: SharedFiles, notifier: Notifier, path: &Path) -> MountedVolume {
-        MountedVolume { files, notifier, path: path.into() }
+    pub(crate) fn new(attached: &Attached) -> MountedVolume {
+        MountedVolume(attached.clone())
     }
 
     /// The mount point.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.0.path
     }
 
     /// Whether the mount has not ended.
     pub fn is_mounted(&self) -> bool {
-        self.files.with(|_| ()).is_some()
+        self.0.files.with(|_| ()).is_some()
     }
 
     /// Whether the mount refuses changes.
     pub fn is_read_only(&self) -> bool {
-        self.files.with(|files| files.options().read_only) == Some(true)
+        self.0.files.with(|files| files.options().read_only) == Some(true)
     }
 
     /// Calls `work` with the volume; `None` if the mount has ended. The end of the mount waits for
     /// `work`, which keeps no clone of the volume.
     pub fn with<T>(&self, work: impl FnOnce(&Volume) -> T) -> Option<T> {
-        self.files.with(|files| work(files.volume()))
+        self.0.files.with(|files| work(files.volume()))
     }
 
     /// As [`MountedVolume::with`], while no request is answered and nothing is sealed: `work` sees
     /// a volume that no other thread changes. Programs that use the mount wait for its end, so
     /// `work` uses no file of the mount and does not call [`MountedVolume::changed`].
     pub fn paused<T>(&self, work: impl FnOnce(&Volume) -> T) -> Option<T> {
-        self.files.with(|files| {
-            let _pause = self.files.workers.pause();
+        self.0.files.with(|files| {
+            let _pause = self.0.files.workers.pause();
             work(files.volume())
         })
+    }
+
+    /// Waits until the kernel has handed over all bytes of files that it keeps: those of mappings,
+    /// and with `writeback` those of writes. Not in [`MountedVolume::paused`].
+    ///
+    /// # Errors
+    /// Those of `syncfs`.
+    pub fn hand_over(&self) -> std::io::Result<()> {
+        self.0.hand_over_all()
     }
 
     /// Tells the kernel of a change that has been made: programs see it once this has returned.
@@ -139,11 +145,11 @@ impl MountedVolume {
         // An error means that the mount has ended, and its caches with it.
         let _ = match change {
             Changed::Name(directory, name) => {
-                let _ = self.notifier.inval_entry(INodeNo(directory.0), OsStr::from_bytes(name));
+                let _ = self.0.notifier.inval_entry(INodeNo(directory.0), OsStr::from_bytes(name));
                 // Its times, its links and its cached listing.
-                self.notifier.inval_inode(INodeNo(directory.0), 0, 0)
+                self.0.notifier.inval_inode(INodeNo(directory.0), 0, 0)
             }
-            Changed::File(ino) => self.notifier.inval_inode(INodeNo(ino.0), 0, 0),
+            Changed::File(ino) => self.0.notifier.inval_inode(INodeNo(ino.0), 0, 0),
         };
     }
 }

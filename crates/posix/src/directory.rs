@@ -6,6 +6,8 @@ use everbyte_fs::{FileKind, Ino};
 
 /// Cookies of `.` and `..` come before those of the volume.
 const DOTS: u64 = 2;
+/// Entries that are read at a time where each is taken.
+const READ_AT_ONCE: usize = 256;
 
 /// One entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +36,22 @@ impl OpenFile {
             *offset = last.next;
         }
         Ok(entries)
+    }
+
+    /// Calls `take` with each entry behind a cookie, until it returns `true` or there are no more.
+    ///
+    /// # Errors
+    /// As [`OpenFile::entries`].
+    pub fn each_entry_from(&self, cookie: u64, mut take: impl FnMut(&DirectoryEntry) -> bool) -> Result<()> {
+        let mut cookie = cookie;
+        loop {
+            let entries = self.entries_from(cookie, READ_AT_ONCE)?;
+            let Some(last) = entries.last() else { return Ok(()) };
+            cookie = last.next;
+            if entries.iter().any(&mut take) {
+                return Ok(());
+            }
+        }
     }
 
     /// The entries behind a cookie, at most `count`; 0 begins.

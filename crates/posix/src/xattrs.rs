@@ -14,8 +14,9 @@ use crate::process::Process;
 use crate::user::{Rights, User};
 use crate::walk::{At, LastLink};
 use crate::{Errno, Error, Result};
-use everbyte_fs::{Error as FsError, FileKind, Owner, SetXattr, Volume};
+use everbyte_fs::{Error as FsError, FileKind, Ino, Owner, SetXattr, Volume};
 
+const SETGID: u16 = 0o2000;
 const STICKY: u16 = 0o1000;
 /// Bytes of the longest name.
 const NAME_MAX: usize = 255;
@@ -200,6 +201,22 @@ impl Process {
     /// As [`Process::set_xattr`].
     pub fn set_link_xattr<'a>(&self, at: impl Into<At<'a>>, name: &[u8], value: &[u8], mode: SetXattr) -> Result<()> {
         self.on_file(at.into(), LastLink::Keep, |volume, file| set(self.user(), volume, file, name, value, mode))
+    }
+
+    /// [`Process::set_link_xattr`] by the rights of this process, for a caller that has been
+    /// checked: an access list of a caller outside of the file's group takes the set-id bit of the
+    /// group.
+    ///
+    /// # Errors
+    /// As [`Process::set_xattr`].
+    pub fn set_xattr_for(&self, caller: &User, ino: Ino, name: &[u8], value: &[u8], mode: SetXattr) -> Result<()> {
+        self.set_link_xattr(At::file(ino), name, value, mode)?;
+        let file = self.files().volume().owner(ino)?;
+        let is_list = matches!(space(name)?, Space::AccessList);
+        if is_list && file.permissions & SETGID != 0 && !caller.is_root() && !caller.is_in(file.gid) {
+            self.set_mode(At::file(ino), file.permissions & !SETGID)?;
+        }
+        Ok(())
     }
 
     /// Removes an extended attribute.

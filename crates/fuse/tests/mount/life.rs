@@ -52,13 +52,15 @@ fn kills(backend: BackendChoice, folder: &str) {
                 let writer = round as usize * 2 + writer;
                 scope.spawn(move || load(at, writer, backend == BackendChoice::File, done));
             }
-            thread::sleep(Duration::from_millis(60 + round * 37));
+            let until = 20 + round as usize * 37;
+            while done.lock().unwrap().len() < until {
+                thread::yield_now();
+            }
             on.kill();
         });
         assert_eq!(rustix::fs::statvfs(&on.at).err(), Some(rustix::io::Errno::NOTCONN), "the mount is dead");
         on.mount(); // over the dead one
         let done = done.into_inner().unwrap();
-        assert!(!done.is_empty());
         for (name, len) in done {
             let bytes = fs::read(&name).unwrap_or_else(|error| panic!("{name}: {error}"));
             let number: usize = Path::new(&name).file_name().unwrap().to_str().unwrap().parse().unwrap();
@@ -169,11 +171,15 @@ fn a_full_store_is_told_and_has_room_again() {
     if !works() {
         return;
     }
-    let fill = |on: &Mounted| {
-        let mut written = 0_u64;
+    // Each call ends within seconds, with ENOSPC or all of its bytes.
+    let fill = |on: &mut Mounted| {
+        let (mut written, mut longest) = (0_u64, Duration::ZERO);
         let file = File::create(on.path("fill")).unwrap();
         let error = loop {
-            match file.write_all_at(&[9; 1 << 18], written).and_then(|()| file.sync_data()) {
+            let start = Instant::now();
+            let done = file.write_all_at(&[9; 1 << 18], written).and_then(|()| file.sync_data());
+            longest = longest.max(start.elapsed());
+            match done {
                 Ok(()) => written += 1 << 18,
                 Err(error) => break error,
             }
@@ -181,8 +187,14 @@ fn a_full_store_is_told_and_has_room_again() {
         };
         assert_eq!(error.raw_os_error(), Some(libc::ENOSPC), "after {written} bytes: {error}");
         assert!(written > 2 << 20);
-        fs::remove_file(on.path("fill")).unwrap();
+        assert!(longest < Duration::from_secs(30), "a call took {longest:?}");
         drop(file);
+        on.kill();
+        on.mount();
+        let mut bytes = fs::read(on.path("fill")).unwrap();
+        bytes.truncate(written as usize);
+        assert!(bytes.len() as u64 == written && bytes.iter().all(|&byte| byte == 9), "synced bytes are there");
+        fs::remove_file(on.path("fill")).unwrap();
     };
     let again = |on: &mut Mounted| {
         fs::write(on.path("small"), b"fits").unwrap();
@@ -191,7 +203,7 @@ fn a_full_store_is_told_and_has_room_again() {
     };
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut small = Mounted::of_span(BackendChoice::File, folder, "", 8 << 20);
-    fill(&small);
+    fill(&mut small);
     again(&mut small);
 
     let folder = tempfile::tempdir().unwrap();
@@ -199,7 +211,7 @@ fn a_full_store_is_told_and_has_room_again() {
     assert!(disk(&["mount", "-t", "tmpfs", "-o", "size=32m", "everbyte-test"]));
     let inner = tempfile::tempdir_in(folder.path()).unwrap();
     let mut on = Mounted::on(BackendChoice::File, inner, "");
-    fill(&on);
+    fill(&mut on);
     again(&mut on);
     drop(on);
     // As in `Mounted::unmount`: a program that another test starts has this process's files open.
@@ -225,6 +237,7 @@ fn a_failed_disk_is_an_error_and_no_hang() {
     let mount = Mount::new(volume, &at, "failing:home", &MountOptions::default()).unwrap();
     let served = thread::spawn(move || mount.run());
     let file = File::create(at.join("a")).unwrap();
+    fs::write(at.join("synced"), [5; 30_000]).unwrap();
     file.write_all_at(b"kept", 0).unwrap();
     file.sync_all().unwrap();
     file.write_all_at(b"lost", 0).unwrap();
@@ -241,10 +254,25 @@ fn a_failed_disk_is_an_error_and_no_hang() {
         assert_eq!(outcome.unwrap_err().raw_os_error(), Some(libc::EIO));
     }
     assert!(fs::metadata(at.join("a")).is_ok(), "reads go on");
+    assert_eq!(fs::read(at.join("synced")).unwrap(), [5; 30_000]);
     assert!(start.elapsed() < Duration::from_secs(60));
     drop(file);
     unmount_soon(&at);
     assert!(served.join().unwrap().is_err(), "the volume cannot be closed in good order");
+    drop(store);
+    fs::write(&path, disk.content()).unwrap();
+    let store = Store::open(&path, &options).unwrap();
+    let volume = Volume::open(store.object("home").unwrap()).unwrap();
+    assert_eq!(volume.check(), []);
+    let read = |name: &[u8], len| {
+        let (ino, mut bytes) = (volume.lookup(everbyte_fs::Ino::ROOT, name).unwrap().unwrap(), vec![0; len]);
+        let len = volume.read(ino, 0, &mut bytes).unwrap();
+        bytes[..len].to_vec()
+    };
+    assert_eq!(read(b"synced", 30_000), [5; 30_000]);
+    assert!([b"kept", b"lost"].contains(&read(b"a", 4).as_slice().try_into().unwrap()));
+    volume.close().unwrap();
+    store.close().unwrap();
 }
 
 /// A mount that ends at once ends in good order.

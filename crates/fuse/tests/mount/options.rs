@@ -143,6 +143,34 @@ fn the_kernel_carries_out_its_options() {
     fs::remove_file(on.path("hidden")).unwrap();
 }
 
+/// The kernel's own figures of a mount: the readahead of its device, the requests that it sends
+/// beside those that programs wait for, and the options that it told.
+#[test]
+fn the_kernel_has_the_figures_of_the_mount() {
+    if !works() {
+        return;
+    }
+    let on = mounted("");
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let line = table.lines().find(|line| line.contains(&format!(" {} ", on.at.display()))).unwrap();
+    let device = line.split(' ').nth(2).unwrap();
+    let told = line.split(" - ").nth(1).unwrap();
+    assert!(told.starts_with("fuse"), "{line}");
+    for option in ["user_id=0", "group_id=0", "default_permissions", "allow_other"] {
+        assert!(told.split([',', ' ']).any(|word| word == option), "{option}: {line}");
+    }
+    let figure = |path: String| fs::read_to_string(&path).map(|text| text.trim().parse::<u64>().unwrap());
+    let readahead = figure(format!("/sys/class/bdi/{device}/read_ahead_kb")).unwrap();
+    assert!(readahead >= 128, "{readahead} KiB"); // the kernel's own limit for a device
+    let minor = device.split(':').nth(1).unwrap();
+    let connections = tempfile::tempdir().unwrap();
+    let at = connections.path();
+    assert!(Command::new("mount").args(["-t", "fusectl", "none"]).arg(at).status().unwrap().success());
+    let most = figure(format!("{}/{minor}/max_background", at.display()));
+    assert!(Command::new("umount").arg(at).status().unwrap().success());
+    assert_eq!(most.unwrap(), 64);
+}
+
 /// The time of the last read follows the option, for reads that reach the volume.
 #[test]
 fn reads_set_times_by_the_option() {
