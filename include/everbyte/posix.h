@@ -62,7 +62,11 @@ struct timespec;
 /* Flags of eb_volume_open. EB_STRICTATIME, EB_NOATIME and EB_NODIRATIME are the mount options of
  * these names; without them access times are relative. After a call has met damage, other files
  * can be used and changed; with EB_DAMAGE_READ_ONLY nothing can be changed, with EB_DAMAGE_STOP all
- * calls fail with EIO. */
+ * calls fail with EIO. EB_RELAXED: a write behind the end of a file, and a growth of its size, may
+ * be lost with power although they have returned, the newest first, until a call settles them.
+ * EB_PAGES_..: the pages of new files; without them those that the volume was made with. Stores of
+ * this process to pages of the volume are faults outside of calls and mappings, by protection keys
+ * or by mprotect; without EB_WINDOWS_.. by keys where the machine has them. */
 enum {
     EB_READ_ONLY = 1,        /* changes fail with EROFS */
     EB_SYNC = 2,             /* each change is durable on return, on every medium */
@@ -70,7 +74,14 @@ enum {
     EB_NOATIME = 8,
     EB_NODIRATIME = 16,
     EB_DAMAGE_READ_ONLY = 32,
-    EB_DAMAGE_STOP = 64
+    EB_DAMAGE_STOP = 64,
+    EB_RELAXED = 128,
+    EB_PAGES_4K = 256,
+    EB_PAGES_2M = 512,
+    EB_PAGES_1G = 1024,
+    EB_WINDOWS_KEYS = 2048,
+    EB_WINDOWS_MPROTECT = 4096,
+    EB_WINDOWS_OFF = 8192
 };
 
 /* Makes an empty volume that can grow to `size_max` bytes, rounded up to a power of two; 0: half of
@@ -84,14 +95,16 @@ int eb_volume_make(const char *name, size_t size_max);
  * directory of a caller that has none.
  * Returns a descriptor of the root directory, as O_PATH gives it: for eb_fchdir and the calls that
  * take a directory and a path. Fails with ENOENT, EPERM if the object is no volume, EBUSY if it is
- * open in this process or another one, EINVAL for unknown flags, EUCLEAN, EPROTONOSUPPORT for a
- * volume of another Everbyte. */
+ * open in this process or another one, EINVAL for unknown flags and for those that exclude each
+ * other, EUCLEAN, EPROTONOSUPPORT for a volume of another Everbyte, ENOTSUP for EB_WINDOWS_KEYS on
+ * a machine without them. */
 int eb_volume_open(const char *name, int flags);
 
 /* Closes the volume of the descriptor `root`, and that descriptor. Settled on return; the next
  * opening reads no file. Callers whose working directory lies in it have none afterwards. A volume
  * that is open when the process ends is closed then.
- * Fails with EBUSY if other descriptors of it are open, or another thread is in a call on it. */
+ * Fails with EBUSY if other descriptors or mappings of it are left, or another thread is in a call
+ * on it. */
 int eb_volume_close(int root);
 
 /* Settles all changes of the volume of a descriptor that returned before. */
@@ -203,6 +216,39 @@ ssize_t eb_copy_file_range(int from, off_t *from_at, int to, off_t *to_at, size_
  * pages or up to its end; `size` 0: all up to the end. No byte is copied until one of the two is
  * written to. */
 int eb_clone_range(int to, int from, off_t from_at, off_t size, off_t to_at);
+
+/* Maps `size` bytes of a file from the offset `at` on, a multiple of 4096, for loads and stores on
+ * the medium itself. The mapping keeps the file, and outlives the descriptor and the name.
+ * `protection` is PROT_READ, PROT_WRITE or both. `flags` is MAP_SHARED (or MAP_SHARED_VALIDATE),
+ * where a store is seen by the next read and a write by the next load, or MAP_PRIVATE, where stores
+ * stay in the mapping; with MAP_POPULATE each page is touched at once, MAP_NORESERVE means nothing.
+ * The library chooses the address; two mappings of one range may have the same one. A mapping
+ * without PROT_WRITE must not be stored to, which the machine does not check.
+ * The range ends in the last page of the file at most, and does not grow with the file; an access
+ * beyond it reads other bytes, or is a fault. While the mapping lives, calls that would take its
+ * pages (a smaller size, a hole, a range cut out or put in before them, O_TRUNC) fail with EBUSY.
+ * Stores to a shared mapping are single words of 8 bytes to a crash, and no change together. On
+ * pmem one is durable after eb_msync with MS_SYNC, or when the program has flushed and fenced it
+ * itself; on shm it outlives the process at once, and no loss of power. On file a shared mapping
+ * fails, since clean pages are dropped between calls, and a store by address could go with them; a
+ * private mapping does not.
+ * Returns MAP_FAILED on a failure: EACCES for a file that is not open for it, EINVAL for no bytes
+ * and for MAP_FIXED and other flags (EOPNOTSUPP with MAP_SHARED_VALIDATE), ENODEV for a directory
+ * and for a shared mapping on file, ENOSPC, ENXIO for a range behind the last page, EPERM for
+ * PROT_EXEC, EROFS. */
+void *eb_mmap(void *address, size_t size, int protection, int flags, int fd, off_t at);
+
+/* Ends a mapping, which is given as a whole. Stores that were not synced are flushed, and durable
+ * no later than the next change of the volume. Mappings that are left end with the process.
+ * Fails with EINVAL if no mapping has this address and this size, and changes nothing then. */
+int eb_munmap(void *address, size_t size);
+
+/* Makes the stores of a mapping to a range durable (MS_SYNC), or starts to write them back and
+ * orders them before all later stores of this thread (MS_ASYNC, or 0); sets the times of the file
+ * with MS_SYNC. MS_INVALIDATE means nothing.
+ * Fails with EINVAL for unknown flags, and an address that is no start of a page; ENOMEM for a
+ * range that lies in no mapping; EIO. */
+int eb_msync(void *address, size_t size, int flags);
 
 /* The attributes of a file. st_dev tells volumes apart. fstatat and statx know AT_EMPTY_PATH and
  * AT_SYMLINK_NOFOLLOW; statx always stores all basic attributes and the time of birth (its struct

@@ -210,3 +210,89 @@ impl ErrorInfo for Error {
         self.cause.as_ref().and_then(|cause| cause.damage())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everbyte_fs::{Ino, QuotaKind};
+    use everbyte_media::Format;
+    use everbyte_store::Error as StoreError;
+
+    /// Each error of a volume, and each kind of those below it, has its errno.
+    #[test]
+    fn each_error_has_its_errno() {
+        let (ino, volume) = (Ino(7), || "home".to_owned());
+        let (at, len, max, end) = (1, 2, 3, 4);
+        let format = Format { found: 9, known: 1 };
+        let damaged = || Box::new(Damage::at(64, "a torn word"));
+        let full = |quota: bool| {
+            let (object, asked) = (volume(), 8);
+            Box::new(match quota {
+                true => StoreError::QuotaExceeded { object, quota: 4, has: 4, asked },
+                false => StoreError::SpanFull { object, span: 4, asked, left: 0 },
+            })
+        };
+        let quota = FsError::Quota { volume: volume(), kind: QuotaKind::User, id: 1, limit: "bytes" };
+        let table = [
+            (FsError::NewerFormat { volume: volume(), format }, Errno::EPROTONOSUPPORT),
+            (FsError::OldFormat { volume: volume(), format }, Errno::EPROTONOSUPPORT),
+            (FsError::Damaged(damaged()), Errno::EUCLEAN),
+            (FsError::BadOption { detail: volume() }, Errno::EINVAL),
+            (FsError::NotFound, Errno::ENOENT),
+            (FsError::Exists, Errno::EEXIST),
+            (FsError::NotADirectory { ino }, Errno::ENOTDIR),
+            (FsError::IsADirectory { ino }, Errno::EISDIR),
+            (FsError::NotAFile { ino }, Errno::EINVAL),
+            (FsError::NotEmpty { ino }, Errno::ENOTEMPTY),
+            (FsError::BadName, Errno::EINVAL),
+            (FsError::NameTooLong { len: 256 }, Errno::ENAMETOOLONG),
+            (FsError::TooLarge { len, max }, Errno::EFBIG),
+            (FsError::TooManyLinks { ino, max }, Errno::EMLINK),
+            (FsError::Unaligned { at, len }, Errno::EINVAL),
+            (FsError::Overlap { ino }, Errno::EINVAL),
+            (FsError::NoAttribute { ino }, Errno::ENODATA),
+            (FsError::Loop { ino }, Errno::EINVAL),
+            (FsError::Stale { ino }, Errno::ESTALE),
+            (FsError::InUse { volume: volume() }, Errno::EBUSY),
+            (FsError::Mapped { ino }, Errno::EBUSY),
+            (FsError::Outside { at, len, end }, Errno::EFAULT),
+            (FsError::ReadOnly { ino }, Errno::EROFS),
+            (FsError::NoSpace { volume: volume(), cause: full(false) }, Errno::ENOSPC),
+            (FsError::NoSpace { volume: volume(), cause: full(true) }, Errno::EDQUOT),
+            (quota, Errno::EDQUOT),
+            (FsError::OtherProject { ino, project: 1 }, Errno::EXDEV),
+            (FsError::SizeReached { volume: volume(), size: 1 }, Errno::ENOSPC),
+            (FsError::NoInodes { volume: volume() }, Errno::ENOSPC),
+        ];
+        for (error, errno) in table {
+            let text = error.to_string();
+            assert_eq!(errno_of(&error), errno, "{text}");
+            assert_eq!(Error::from(error).errno(), errno, "{text}");
+        }
+        let of_kinds = [
+            (ErrorKind::NotFound, Errno::ENOENT),
+            (ErrorKind::Exists, Errno::EEXIST),
+            (ErrorKind::Busy, Errno::EBUSY),
+            (ErrorKind::Denied, Errno::EACCES),
+            (ErrorKind::NoSpace, Errno::ENOSPC),
+            (ErrorKind::Quota, Errno::EDQUOT),
+            (ErrorKind::Invalid, Errno::EINVAL),
+            (ErrorKind::Foreign, Errno::EINVAL),
+            (ErrorKind::TooLarge, Errno::EFBIG),
+            (ErrorKind::Damaged, Errno::EUCLEAN),
+            (ErrorKind::Newer, Errno::EPROTONOSUPPORT),
+            (ErrorKind::Poisoned, Errno::EIO),
+            (ErrorKind::Io, Errno::EIO),
+            (ErrorKind::Conflict, Errno::EAGAIN),
+            (ErrorKind::Unsupported, Errno::EOPNOTSUPP),
+            (ErrorKind::ReadOnly, Errno::EROFS),
+            (ErrorKind::Interrupted, Errno::EINTR),
+        ];
+        for kind in ErrorKind::ALL {
+            let found: Vec<_> = of_kinds.iter().filter(|of| of.0 == kind).collect();
+            assert!(matches!(found[..], [of] if of.1 == errno_of_kind(kind)), "{kind:?}: {found:?}");
+        }
+        let below = FsError::Store(StoreError::Damaged(damaged()));
+        assert_eq!(errno_of(&below), Errno::EUCLEAN);
+    }
+}

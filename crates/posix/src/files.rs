@@ -11,8 +11,8 @@
 
 use crate::locks::Locks;
 use crate::{Errno, Error, Result};
-use everbyte_fs::{Found, Held, SealCursor, StepLimits, Volume};
-use everbyte_media::{ErrorInfo, ErrorKind};
+use everbyte_fs::{Found, Held, OpenVolume, PageSize, SealCursor, StepLimits, Volume};
+use everbyte_media::{ErrorInfo, ErrorKind, WriteWindows};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::cell::Cell;
 use std::io::Write;
@@ -59,6 +59,12 @@ pub struct FilesOptions {
     pub on_damage: OnDamage,
     /// Is given one line for each call that finds damage, or a medium that fails.
     pub log: fn(&str),
+    /// Of [`FilesOptions::opening`]: the page size of new files; `None`: the volume's own.
+    pub page_size: Option<PageSize>,
+    /// Of [`FilesOptions::opening`]: relaxed commit, see [`OpenVolume::relaxed`].
+    pub relaxed: bool,
+    /// Of [`FilesOptions::opening`]: the protection of pages against stray stores of this process.
+    pub windows: WriteWindows,
 }
 
 impl Default for FilesOptions {
@@ -70,11 +76,19 @@ impl Default for FilesOptions {
             on_damage: OnDamage::default(),
             // A terminal that is gone refuses it.
             log: |line| _ = writeln!(std::io::stderr(), "{line}"),
+            page_size: None,
+            relaxed: false,
+            windows: WriteWindows::default(),
         }
     }
 }
 
 impl FilesOptions {
+    /// The words of [`FilesOptions::set`], for messages.
+    pub const WORDS: &str = "ro, rw, sync, async, relatime, strictatime, noatime, nodiratime, atime, \
+         errors=continue, errors=remount-ro, errors=stop, pagesize=4K, pagesize=2M, pagesize=1G, relaxed, norelaxed, \
+         windows=keys, windows=mprotect, windows=off";
+
     /// Sets an option by its word for mount(8), such as `noatime`. `false`: none has this word.
     pub fn set(&mut self, word: &str) -> bool {
         match word {
@@ -90,9 +104,24 @@ impl FilesOptions {
             "errors=continue" => self.on_damage = OnDamage::Continue,
             "errors=remount-ro" => self.on_damage = OnDamage::ReadOnly,
             "errors=stop" => self.on_damage = OnDamage::Stop,
+            "pagesize=4K" => self.page_size = Some(PageSize::Small),
+            "pagesize=2M" => self.page_size = Some(PageSize::Large),
+            "pagesize=1G" => self.page_size = Some(PageSize::Giant),
+            "relaxed" => self.relaxed = true,
+            "norelaxed" => self.relaxed = false,
+            "windows=keys" => self.windows = WriteWindows::Keys,
+            "windows=mprotect" => self.windows = WriteWindows::PageTable,
+            "windows=off" => self.windows = WriteWindows::Off,
             _ => return false,
         }
         true
+    }
+
+    /// The options of opening the volume, for [`Volume::open_with`]: its page size, relaxed commit
+    /// and write windows.
+    pub fn opening(&self) -> OpenVolume {
+        let &FilesOptions { page_size, relaxed, windows, .. } = self;
+        OpenVolume { page_size, relaxed, windows, ..OpenVolume::default() }
     }
 }
 

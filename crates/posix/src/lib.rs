@@ -62,6 +62,7 @@ pub use callers::{further_groups, ignores_hangups};
 pub use directory::DirectoryEntry;
 pub use error::{Errno, Error, Result};
 pub use everbyte_fs::{Attributes, FileKind, Ino, MapPages, PageSize, SealCursor, SetXattr, StepLimits};
+pub use everbyte_media::WriteWindows;
 pub use file::Seek;
 pub use files::{AccessTimes, Files, FilesOptions, OnDamage};
 pub use handle::FileHandle;

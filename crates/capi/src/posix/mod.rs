@@ -5,6 +5,7 @@
 //! * `caller`: users, masks and working directories.
 //! * `open`: descriptors made and closed, their flags and locks.
 //! * `bytes`: bytes of open files.
+//! * `maps`: ranges of open files that are mapped.
 //! * `attributes`, `status`: attributes, set and told.
 //! * `names`: names made, moved and removed.
 //! * `directory`: streams of names.
@@ -18,6 +19,7 @@ mod bytes;
 mod caller;
 mod directory;
 mod handle;
+mod maps;
 mod names;
 mod open;
 mod status;

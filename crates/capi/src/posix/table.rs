@@ -1,13 +1,14 @@
 //! The descriptors of this process, and its open volumes.
 //!
 //! Invariants
-//!   CFD-1  Each use of a volume, by a descriptor, a caller or a call that runs, holds a clone of
-//!          its `Arc`. A volume is closed where all clones that are left are known and idle.
+//!   CFD-1  Each use of a volume, by a descriptor, a mapping, a caller or a call that runs, holds a
+//!          clone of its `Arc`. A volume is closed where all clones that are left are known and
+//!          idle.
 //!
 //! Threads: any. The lock of the table is taken before those of callers. No call waits for a lock
 //! of a file while it holds one of them.
 
-use super::caller;
+use super::{caller, maps};
 use crate::fault::{Fault, Result};
 use everbyte_posix::{Files, LockBy, OpenFile};
 use parking_lot::RwLock;
@@ -114,7 +115,7 @@ pub(super) fn take_volume(fd: c_int) -> Result<Files> {
         Some(Some(open)) if open.volume.id == id => Arc::clone(&open.volume),
         _ => return Err(bad(fd)),
     };
-    let is_busy = || Fault::new(libc::EBUSY, "the volume is in use: close its files and directories first");
+    let is_busy = || Fault::new(libc::EBUSY, "the volume is in use: close its files, directories and mappings first");
     let of_volume = |open: &&Arc<Descriptor>| open.volume.id == id;
     let idle = table.open.iter().flatten().filter(of_volume).all(|open| Arc::strong_count(open) == 1);
     if table.open.iter().flatten().filter(of_volume).count() != 1 || !idle {
@@ -142,6 +143,7 @@ pub(super) fn forget_volume(id: u64) {
 pub(super) fn close_all() {
     let volumes: Vec<u64> = TABLE.read().volumes.iter().map(|volume| volume.id).collect();
     for id in volumes {
+        maps::end_all(id);
         let volume = {
             let mut table = TABLE.write();
             for open in &mut table.open {

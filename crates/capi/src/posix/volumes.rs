@@ -6,7 +6,8 @@ use super::{done, of_volume, path, require_flags, store, table, text};
 use crate::fault::{Fault, Result, answer};
 use crate::process::{self, Process};
 use everbyte_fs::{Volume, VolumeOptions};
-use everbyte_posix::{AccessTimes, Files, FilesOptions, OnDamage, OpenFlags};
+use everbyte_media::WriteWindows;
+use everbyte_posix::{AccessTimes, Files, FilesOptions, OnDamage, OpenFlags, PageSize};
 use everbyte_store::NAME_MAX;
 use std::ffi::{c_char, c_int, c_ulong};
 use std::sync::Arc;
@@ -19,6 +20,15 @@ const NO_TIMES: c_int = 8;
 const NO_DIRECTORY_TIMES: c_int = 16;
 const DAMAGE_READ_ONLY: c_int = 32;
 const DAMAGE_STOPS: c_int = 64;
+const RELAXED: c_int = 128;
+const SMALL_PAGES: c_int = 256;
+const LARGE_PAGES: c_int = 512;
+const GIANT_PAGES: c_int = 1024;
+const WINDOWS_BY_KEYS: c_int = 2048;
+const WINDOWS_BY_MPROTECT: c_int = 4096;
+const WINDOWS_OFF: c_int = 8192;
+/// All of them.
+const KNOWN: c_int = 2 * WINDOWS_OFF - 1;
 
 /// # Safety
 /// As said in `posix/mod.rs`.
@@ -44,7 +54,7 @@ pub(crate) unsafe extern "C" fn eb_volume_make(name: *const c_char, size_max: us
 }
 
 fn options(flags: c_int) -> Result<FilesOptions> {
-    require_flags(flags, 127)?;
+    require_flags(flags, KNOWN)?;
     let chosen = |flag| flags & flag != 0;
     let one_of = |flags: &[c_int]| match flags.iter().filter(|&&flag| chosen(flag)).count() {
         ..=1 => Ok(()),
@@ -52,6 +62,8 @@ fn options(flags: c_int) -> Result<FilesOptions> {
     };
     one_of(&[STRICT_TIMES, NO_TIMES, NO_DIRECTORY_TIMES])?;
     one_of(&[DAMAGE_READ_ONLY, DAMAGE_STOPS])?;
+    one_of(&[SMALL_PAGES, LARGE_PAGES, GIANT_PAGES])?;
+    one_of(&[WINDOWS_BY_KEYS, WINDOWS_BY_MPROTECT, WINDOWS_OFF])?;
     let access_times = match () {
         () if chosen(STRICT_TIMES) => AccessTimes::Strict,
         () if chosen(NO_TIMES) => AccessTimes::Never,
@@ -63,8 +75,21 @@ fn options(flags: c_int) -> Result<FilesOptions> {
         () if chosen(DAMAGE_STOPS) => OnDamage::Stop,
         () => OnDamage::Continue,
     };
-    let (sync, read_only) = (chosen(SYNC), chosen(READ_ONLY));
-    Ok(FilesOptions { access_times, sync, read_only, on_damage, ..FilesOptions::default() })
+    let page_size = match () {
+        () if chosen(SMALL_PAGES) => Some(PageSize::Small),
+        () if chosen(LARGE_PAGES) => Some(PageSize::Large),
+        () if chosen(GIANT_PAGES) => Some(PageSize::Giant),
+        () => None,
+    };
+    let windows = match () {
+        () if chosen(WINDOWS_BY_KEYS) => WriteWindows::Keys,
+        () if chosen(WINDOWS_BY_MPROTECT) => WriteWindows::PageTable,
+        () if chosen(WINDOWS_OFF) => WriteWindows::Off,
+        () => WriteWindows::Default,
+    };
+    let (sync, read_only, relaxed) = (chosen(SYNC), chosen(READ_ONLY), chosen(RELAXED));
+    let log = FilesOptions::default().log;
+    Ok(FilesOptions { access_times, sync, read_only, on_damage, log, page_size, relaxed, windows })
 }
 
 /// # Safety
@@ -76,7 +101,8 @@ pub(crate) unsafe extern "C" fn eb_volume_open(name: *const c_char, flags: c_int
         let options = options(flags)?;
         let process = Process::look_unbound()?;
         let object = process.store().object(name)?;
-        let volume = table::add_volume(Files::new(Volume::open(object).map_err(of_volume)?, options));
+        let volume = Volume::open_with(object, &options.opening()).map_err(of_volume)?;
+        let volume = table::add_volume(Files::new(volume, options));
         process::at_close(table::close_all);
         let id = volume.id;
         begin(volume).inspect_err(|_| table::forget_volume(id))

@@ -1,12 +1,12 @@
 //! C programs over `posix.h`: every call, the example, and stores that the command line makes.
 
 use crate::programs::{compile, run, succeed, text};
-use everbyte_fs::{Volume, VolumeOptions};
-use everbyte_media::Options;
+use everbyte_fs::{Volume, VolumeOptions, layout};
+use everbyte_media::{Checked, Options};
 use everbyte_posix::{Files, FilesOptions, OpenFlags, User};
 use everbyte_store::{CreateOptions, Store};
 
-pub(crate) const PARTS: [&str; 5] = ["volumes", "bytes", "names", "attributes", "locks"];
+pub(crate) const PARTS: [&str; 6] = ["volumes", "bytes", "names", "attributes", "locks", "maps"];
 
 #[test]
 fn every_call_on_files_does_what_the_header_says() {
@@ -17,6 +17,7 @@ fn every_call_on_files_does_what_the_header_says() {
             succeed(&program, &dir.path().join(part), backend, &[part]);
         }
         succeed(&program, &dir.path().join("locks"), backend, &["again"]);
+        succeed(&program, &dir.path().join("maps"), backend, &["mapped"]);
     }
 }
 
@@ -36,6 +37,26 @@ fn files_outlive_their_process() {
     let mut bytes = [0; 20];
     let len = page.read(&mut bytes).unwrap();
     assert_eq!(&bytes[..len], b"call home");
+}
+
+#[test]
+fn a_volume_of_a_newer_format_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let store = Store::create(&path, &CreateOptions { max: 1 << 30, ..CreateOptions::default() }).unwrap();
+    let made = VolumeOptions { span: Some(64 << 20), ..VolumeOptions::default() };
+    Volume::create(&store, "newer", &made).unwrap().close().unwrap();
+    let (media, start) = (store.media(), store.object("newer").unwrap().prime().get());
+    let head: layout::Head = media.get(start + layout::HEAD_AT);
+    let newer = layout::Head { format: layout::FORMAT + 1, ..head }.sealed();
+    for at in [layout::HEAD_AT, layout::HEAD_COPY_AT] {
+        media.put(start + at, &newer);
+        media.flush(start + at, size_of::<layout::Head>() as u64);
+    }
+    store.close().unwrap();
+    drop(store);
+    let program = compile("crates/capi/tests/c/posix.c", dir.path());
+    succeed(&program, &path, "file", &["newer"]);
 }
 
 /// A store that is not bound to an address has volumes, and no objects for pointers.

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <time.h>
@@ -61,6 +62,8 @@ static void volumes(void) {
     REFUSED(eb_volume_open(volume, 1 << 20), EINVAL);
     REFUSED(eb_volume_open(volume, EB_NOATIME | EB_STRICTATIME), EINVAL);
     REFUSED(eb_volume_open(volume, EB_DAMAGE_STOP | EB_DAMAGE_READ_ONLY), EINVAL);
+    REFUSED(eb_volume_open(volume, EB_PAGES_2M | EB_PAGES_1G), EINVAL);
+    REFUSED(eb_volume_open(volume, EB_WINDOWS_OFF | EB_WINDOWS_MPROTECT), EINVAL);
     REFUSED(eb_volume_open(NULL, 0), EFAULT);
     MUST(heapo_create("object") && heapo_unmap("object"));
     REFUSED(eb_volume_open("object", 0), EPERM);
@@ -103,6 +106,17 @@ static void volumes(void) {
     MUST(!eb_fstatat(more, "there/file", &one, 0) && !eb_fstatvfs(more, &figures) && figures.f_flag == ST_RDONLY);
     REFUSED(eb_mkdirat(more, "new", 0755), EROFS);
     DONE(eb_volume_close(more));
+
+    /* Options of opening: new files have large pages, and stray stores are faults. */
+    MUST((more = eb_volume_open("more", EB_RELAXED | EB_PAGES_2M | EB_WINDOWS_MPROTECT)) >= 3);
+    MUST((there = eb_openat(more, "large", O_CREAT | O_RDWR, 0600)) >= 3);
+    static char block[4096];
+    MUST(eb_write(there, block, sizeof block) == sizeof block && !eb_fsync(there));
+    MUST(!eb_fstat(there, &one) && one.st_blocks * 512 == 2 << 20 && one.st_size == sizeof block);
+    DONE(eb_close(there));
+    DONE(eb_volume_close(more));
+    more = eb_volume_open("more", EB_WINDOWS_KEYS | EB_PAGES_4K);
+    MUST(more == -1 ? errno == ENOTSUP && strstr(everbyte_error(), "protection keys") : !eb_volume_close(more));
 
     REFUSED(eb_syncfs(99), EBADF);
     DONE(eb_syncfs(here));
@@ -582,6 +596,114 @@ static void locks(void) {
     MUST(exists("/log")); /* closed when the process ends */
 }
 
+/* The mapping fails with this errno, and sets a sentence. */
+#define UNMAPPABLE(what, number) \
+    (errno = 0, require((what) == MAP_FAILED && errno == (number) && *everbyte_error(), #what, __LINE__))
+
+/* Mapped ranges. The backend `file` has no shared ones. */
+static void maps(void) {
+    begin();
+    int on_file = !strcmp(getenv("EVERBYTE_BACKEND"), "file");
+    int fd = make("/file", "hello");
+    DONE(eb_ftruncate(fd, 10000));
+    char found[8];
+    char *own = eb_mmap(NULL, 10000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+    MUST(own != MAP_FAILED && !memcmp(own, "hello", 6) && !own[9999]);
+    own[0] = 'j';
+    DONE(eb_msync(own, 10000, MS_SYNC));
+    MUST(eb_pread(fd, found, 5, 0) == 5 && !memcmp(found, "hello", 5));
+    REFUSED(eb_munmap(own, 4096), EINVAL); /* a part */
+    DONE(eb_munmap(own, 10000));
+    REFUSED(eb_munmap(own, 10000), EINVAL);
+
+    int both = PROT_READ | PROT_WRITE;
+    UNMAPPABLE(eb_mmap(NULL, 0, both, MAP_PRIVATE, fd, 0), EINVAL);
+    UNMAPPABLE(eb_mmap(NULL, 8, both, MAP_PRIVATE, fd, 8), EINVAL);
+    UNMAPPABLE(eb_mmap(NULL, 8, both, MAP_PRIVATE, fd, -4096), EINVAL);
+    UNMAPPABLE(eb_mmap(NULL, SIZE_MAX, both, MAP_PRIVATE, fd, 0), EINVAL);
+    UNMAPPABLE(eb_mmap(NULL, 8, PROT_NONE, MAP_PRIVATE, fd, 0), EINVAL);
+    UNMAPPABLE(eb_mmap(NULL, 8, both | PROT_EXEC, MAP_PRIVATE, fd, 0), EPERM);
+    UNMAPPABLE(eb_mmap(NULL, 8, both, 0, fd, 0), EINVAL);
+    UNMAPPABLE(eb_mmap(NULL, 8, both, MAP_PRIVATE | MAP_FIXED, fd, 0), EINVAL);
+    UNMAPPABLE(eb_mmap(NULL, 8, both, MAP_SHARED_VALIDATE | MAP_FIXED, fd, 0), EOPNOTSUPP);
+    UNMAPPABLE(eb_mmap(NULL, 8, both, MAP_PRIVATE, 99, 0), EBADF);
+    UNMAPPABLE(eb_mmap(NULL, 8, PROT_READ, MAP_PRIVATE, root, 0), ENODEV);
+    UNMAPPABLE(eb_mmap(NULL, 12289, both, MAP_PRIVATE, fd, 0), ENXIO);
+    UNMAPPABLE(eb_mmap(NULL, 8, both, MAP_PRIVATE, fd, 12288), ENXIO);
+    REFUSED(eb_munmap(NULL, 4096), EFAULT);
+    REFUSED(eb_munmap((char *)&fd, 4096), EINVAL);
+    REFUSED(eb_munmap((void *)4096, SIZE_MAX), EINVAL);
+    REFUSED(eb_msync((void *)4096, 8, MS_SYNC), ENOMEM);
+    REFUSED(eb_msync((void *)4096, SIZE_MAX, MS_SYNC), ENOMEM);
+    REFUSED(eb_msync((void *)4096, 8, MS_SYNC | MS_ASYNC), EINVAL);
+    REFUSED(eb_msync((void *)4096, 8, 1 << 20), EINVAL);
+    if (on_file) {
+        UNMAPPABLE(eb_mmap(NULL, 8, PROT_READ, MAP_SHARED, fd, 0), ENODEV);
+        DONE(eb_close(fd));
+        DONE(eb_volume_close(root));
+        return;
+    }
+    int read_only = eb_open("/file", O_RDONLY, 0);
+    UNMAPPABLE(eb_mmap(NULL, 8, both, MAP_SHARED, read_only, 0), EACCES);
+    char *map = eb_mmap(NULL, 10000, both, MAP_SHARED, fd, 0);
+    char *page = eb_mmap(NULL, 4096, PROT_READ, MAP_SHARED, read_only, 4096);
+    MUST(map != MAP_FAILED && page != MAP_FAILED && !memcmp(map, "hello", 6));
+    memcpy(map + 4090, "over the edge", 13);
+    MUST(eb_pread(fd, found, 7, 4096) == 7 && !memcmp(found, "he edge", 7) && !memcmp(page, "he edge", 7));
+    MUST(eb_pwrite(fd, "E", 1, 4097) == 1 && page[1] == 'E' && map[4097] == 'E');
+    DONE(eb_msync(map, 10000, MS_SYNC));
+    DONE(eb_msync(map + 4096, 4096, MS_ASYNC));
+    DONE(eb_msync(page, 4096, MS_SYNC | MS_INVALIDATE));
+    REFUSED(eb_msync(map + 1, 8, MS_SYNC), EINVAL);
+    REFUSED(eb_msync(map + 8192, 4097, MS_SYNC), ENOMEM);
+    REFUSED(eb_munmap(map + 4096, 8192), EINVAL);
+
+    /* The mapping keeps its pages, its file and its volume. */
+    REFUSED(eb_ftruncate(fd, 0), EBUSY);
+    DONE(eb_close(read_only));
+    DONE(eb_munmap(page, 4096));
+    DONE(eb_close(fd));
+    DONE(eb_unlink("/file"));
+    MUST(map[4097] == 'E');
+    REFUSED(eb_volume_close(root), EBUSY);
+
+    /* Two mappings of one range: that for stores ends last, whichever is given back first. */
+    MUST((fd = make("/twin", "hello")) >= 3 && !eb_ftruncate(fd, 4096));
+    char *twin = eb_mmap(NULL, 4096, both, MAP_SHARED, fd, 0);
+    char *other = eb_mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+    DONE(eb_munmap(other, 4096));
+    twin[0] = 'j';
+    DONE(eb_msync(twin, 4096, MS_SYNC));
+    MUST(eb_pread(fd, found, 5, 0) == 5 && !memcmp(found, "jello", 5));
+    DONE(eb_munmap(twin, 4096));
+    DONE(eb_ftruncate(fd, 0));
+    DONE(eb_close(fd));
+
+    /* Another process has none of it. */
+    pid_t child = fork();
+    if (child == 0) _exit(eb_munmap(map, 10000) == -1 && errno == EPERM ? 0 : 1);
+    int ended = -1;
+    MUST(waitpid(child, &ended, 0) == child && ended == 0);
+    DONE(eb_munmap(map, 10000));
+    DONE(eb_volume_close(root));
+
+    /* One that is left when the process ends: its stores are there, see `mapped`. */
+    MUST((root = eb_volume_open(volume, 0)) >= 3 && (fd = make("/kept", "hello")) >= 3);
+    DONE(eb_ftruncate(fd, 4096));
+    MUST((map = eb_mmap(NULL, 4096, both, MAP_SHARED, fd, 0)) != MAP_FAILED);
+    map[0] = 'j';
+}
+
+/* The file of the part `maps`, whose process has ended with a mapping. */
+static void mapped(void) {
+    char found[5];
+    volume = "maps";
+    MUST((root = eb_volume_open(volume, 0)) >= 3);
+    int fd = eb_open("/kept", O_RDONLY, 0);
+    MUST(fd == -1 || (eb_read(fd, found, 5) == 5 && !memcmp(found, "jello", 5) && !eb_close(fd)));
+    DONE(eb_volume_close(root));
+}
+
 /* The file of the part `locks`, whose process has ended without closing the volume. */
 static void again(void) {
     volume = "locks";
@@ -589,14 +711,22 @@ static void again(void) {
     DONE(eb_volume_close(root));
 }
 
+/* A volume that a later format has, which the test has made. */
+static void newer(void) {
+    REFUSED(eb_volume_open(volume, 0), EPROTONOSUPPORT);
+    MUST(strstr(everbyte_error(), "`newer`") && strstr(everbyte_error(), "use a newer Everbyte"));
+    REFUSED(eb_volume_open(volume, EB_READ_ONLY), EPROTONOSUPPORT);
+}
+
 int main(int argc, char **argv) {
     struct {
         const char *name;
         void (*run)(void);
     } parts[] = {{"volumes", volumes}, {"bytes", bytes}, {"names", names}, {"attributes", attributes},
-                 {"locks", locks},     {"again", again}};
+                 {"locks", locks},     {"again", again}, {"maps", maps},   {"mapped", mapped},
+                 {"newer", newer}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (argc == 2 && !strcmp(argv[1], parts[i].name)) return volume = parts[i].name, parts[i].run(), 0;
-    fprintf(stderr, "usage: posix volumes|bytes|names|attributes|locks|again\n");
+    fprintf(stderr, "usage: posix volumes|bytes|names|attributes|locks|again|maps|mapped|newer\n");
     return 2;
 }

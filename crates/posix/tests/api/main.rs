@@ -7,6 +7,7 @@ mod locks;
 mod maps;
 mod modes;
 mod opening;
+mod options;
 mod quotas;
 mod relaxed;
 mod times;

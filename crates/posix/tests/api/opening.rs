@@ -1,7 +1,7 @@
 //! Opening: unnamed files, links, open paths, descriptors that share an offset, handles.
 
 use crate::{MAKE, files, make, root};
-use everbyte_fs::FileKind;
+use everbyte_fs::{FileKind, LINKS_MAX, VolumeOptions, layout};
 use everbyte_posix::{Errno, FileHandle, OpenFlags, RenameFlags, Rights, User};
 
 /// A file without a name lives while it is open, and may get a name unless it is exclusive.
@@ -195,6 +195,34 @@ fn limits_of_paths() {
         process.make_directory(&[byte], 0o700).unwrap();
         assert_eq!(process.make_directory(&[byte], 0o700).unwrap_err(), Errno::EEXIST);
     }
+}
+
+/// The errno of one link more than an inode may have, of a file and of a directory.
+#[test]
+fn limits_of_links() {
+    let files = files();
+    let process = root(&files);
+    drop(make(&process, "f", b""));
+    process.make_directory("d", 0o755).unwrap();
+    process.make_directory("moved", 0o755).unwrap();
+    let set_links = |path: &str, links: u64| {
+        let (object, ino) = (files.volume().object(), process.status(path).unwrap().ino);
+        let lanes = u64::from(VolumeOptions::default().lanes);
+        let inodes = object.prime().get() + (layout::LANES_PAGE + lanes + 2) * layout::PAGE;
+        let at = inodes + ino.0 * layout::INODE + layout::inode::LINKS;
+        let _section = object.media().section(); // its pages are guarded
+        assert_eq!(object.media().load(at), process.status(path).unwrap().links);
+        object.media().store(at, links);
+    };
+    set_links("f", LINKS_MAX - 1);
+    process.link("f", "last").unwrap();
+    assert_eq!(process.link("f", "more").unwrap_err(), Errno::EMLINK);
+    set_links("d", LINKS_MAX);
+    assert_eq!(process.make_directory("d/more", 0o755).unwrap_err(), Errno::EMLINK);
+    assert_eq!(process.rename("moved", "d/moved", RenameFlags::empty()).unwrap_err(), Errno::EMLINK);
+    set_links("f", 2);
+    set_links("d", 2);
+    assert_eq!(files.volume().check(), []);
 }
 
 /// A clone has the bytes of its source, takes no pages, and changes apart from it.
