@@ -197,7 +197,7 @@ finer!(
         TableName, TableGone, OtherStore, Expired, NoVersion, VersionExists, VersionName,
         VersionReserved, TablesExhausted, OwnBatch, OtherTree, NewerFormat, VersionsExhausted, NotADump, NewerDump,
         DumpDamaged, DumpIo, OtherType, Untyped, Undescribed, Undecodable, Conflict, NotACounter,
-        Unsorted, RangeNotEmpty, ReadOnly
+        Unsorted, RangeNotEmpty, ReadOnly, Unpublished
     ],
     Doomed => ECANCELED, CounterOverflow => EOVERFLOW
 );

@@ -84,10 +84,10 @@ pub mod kv {
     pub use everbyte_kv::{
         Batch, BatchTable, BulkLoad, Change, Changes, Clock, Commit, Compared, Counter, DecodeError, Decoder, Dumped,
         Encoding, Entry, Error, ExpiringBatch, ExpiringRange, ExpiringSnapshot, ExpiringTable, HashBatch, HashEntries,
-        HashSnapshot, HashStats, HashTable, KeyPrefix, Kv, KvTable, Loss, ManualClock, NamedVersion, OtherTypeDetail,
-        Range, Result, Salvaged, Savepoint, Settled, Settler, Snapshot, Stats, Swept, SystemClock, TableSnapshot,
-        TableTypes, Transaction, TransactionRange, TransactionSavepoint, TransactionTable, Typed, TypedBatchTable,
-        TypedRange, TypedSnapshot, TypedTable, Version, decode, encode,
+        HashSnapshot, HashStats, HashTable, KeyPrefix, Kv, KvReader, KvTable, Loss, ManualClock, NamedVersion,
+        OtherTypeDetail, Range, Result, Salvaged, Savepoint, Settled, Settler, Snapshot, Stats, Swept, SystemClock,
+        TableSnapshot, TableTypes, Transaction, TransactionRange, TransactionSavepoint, TransactionTable, Typed,
+        TypedBatchTable, TypedRange, TypedSnapshot, TypedTable, Version, decode, encode,
     };
 }
 

@@ -71,7 +71,7 @@ const DROPPED: u8 = 2;
 
 impl OpenTable {
     /// One that `newest` sees.
-    fn live(record: &TableRecord, newest: Version) -> OpenTable {
+    pub(crate) fn live(record: &TableRecord, newest: Version) -> OpenTable {
         OpenTable::new(record, LIVE, Counts { since: newest, first: None, gained: VecDeque::new() })
     }
 

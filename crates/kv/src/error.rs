@@ -125,6 +125,14 @@ pub enum Error {
         /// The reader's version.
         version: Version,
     },
+    /// Another process writes the table, and there is no version of it to read now.
+    #[error("{object} cannot be read beside its writer now: {detail}")]
+    Unpublished {
+        /// The object.
+        object: String,
+        /// The reason.
+        detail: &'static str,
+    },
     /// A transaction has read what another thread has changed since it began.
     #[error(
         "another thread has changed {}, which this transaction has read; run the transaction again",
@@ -300,6 +308,7 @@ impl ErrorInfo for Error {
             | Error::VersionReserved { .. } => ErrorKind::Invalid,
             Error::NoTable { .. } | Error::TableGone { .. } | Error::NoVersion { .. } => ErrorKind::NotFound,
             Error::ReadOnly { .. } => ErrorKind::ReadOnly,
+            Error::Unpublished { .. } => ErrorKind::Busy,
             Error::Expired { .. } | Error::Conflict { .. } => ErrorKind::Conflict,
             Error::TableExists { .. } | Error::VersionExists { .. } | Error::RangeNotEmpty { .. } => ErrorKind::Exists,
             Error::SavepointsExhausted { .. } | Error::TablesExhausted { .. } => ErrorKind::NoSpace,

@@ -28,7 +28,7 @@ impl std::panic::UnwindSafe for Kv {}
 impl std::panic::RefUnwindSafe for Kv {}
 
 /// The fingerprint of objects that hold a tree.
-const TREE_FINGERPRINT: u64 = 0;
+pub(crate) const TREE_FINGERPRINT: u64 = 0;
 /// The smallest span of a table.
 const SPAN_MIN: u64 = 64 << 10;
 
@@ -253,17 +253,7 @@ impl Kv {
     /// # Errors
     /// Damage.
     pub fn tables(&self) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        let snapshot = self.tree.snapshot();
-        let mut entries = range::Range::new(snapshot.cursor(), Bounds::prefix(TableNumber::CATALOGUE, b""));
-        while let Some((name, _)) = entries.next_ref()? {
-            match std::str::from_utf8(name) {
-                Ok("") => {}
-                Ok(name) => names.push(name.to_string()),
-                Err(_) => return crate::error::damaged(0, "a name in the catalogue of tables is not UTF-8"),
-            }
-        }
-        Ok(names)
+        self.snapshot().tables()
     }
 
     /// Makes a committed batch, and all before it, durable and visible to readers.

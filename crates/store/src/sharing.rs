@@ -148,6 +148,16 @@ impl SharedStore {
         Ok(Some(joining))
     }
 
+    /// The number of this process among the members.
+    pub(crate) fn token(&self) -> u32 {
+        self.member.token()
+    }
+
+    /// Whether the member with that number is still there.
+    pub(crate) fn is_alive(&self, token: u32) -> Result<bool> {
+        Ok(self.member.is_alive(token)?)
+    }
+
     /// Waits for the store's lock.
     pub(crate) fn acquire(&self) -> Result<Exclusive> {
         Exclusive::acquire(&self.lock, rank::STORE)

@@ -246,6 +246,33 @@ impl Store {
         self.parts.sharing.store().is_some()
     }
 
+    /// The number of this process among those that share the store; no other process has it as long
+    /// as the store is open anywhere. `None` in a store that is not shared.
+    pub fn member(&self) -> Option<u32> {
+        Some(self.parts.sharing.store()?.token())
+    }
+
+    /// Whether the process with that number ([`Store::member`]) still shares the store.
+    ///
+    /// # Errors
+    /// [`Error::Media`] if the system does not tell.
+    pub fn is_member(&self, number: u32) -> Result<bool> {
+        match self.parts.sharing.store() {
+            None => Ok(false),
+            Some(shared) => Ok(number == shared.token() || shared.is_alive(number)?), // no lock conflicts with one's own
+        }
+    }
+
+    /// Waits for the changes that other processes make to the store now, and learns of all that
+    /// they have made: bytes that they have added can be read. Nothing in a store that is not
+    /// shared.
+    ///
+    /// # Errors
+    /// [`Error::Media`]; [`Error::Damaged`] if the change of a dead process cannot be repaired.
+    pub fn catch_up(&self) -> Result<()> {
+        self.exclusive().map(drop)
+    }
+
     /// Declared maximum in bytes.
     pub fn max(&self) -> Length {
         self.parts.head.superblock().max

@@ -235,6 +235,7 @@ fn page() -> String {
         TableGone => E::TableGone { name: "stock".into() },
         OtherStore => E::OtherStore { name: "stock".into() },
         Expired => E::Expired { version: everbyte_kv::Version::new(17) },
+        Unpublished => E::Unpublished { object: object(), detail: "its writer is opening it; try again" },
         Conflict => E::Conflict { table: "stock".into(), key: b"apples".to_vec() },
         CounterOverflow => E::CounterOverflow { table: String::new(), key: b"visits".to_vec() },
         NotACounter => E::NotACounter { table: "stock".into(), key: b"apples".to_vec(), len: 3 },

@@ -57,6 +57,9 @@ use std::time::Duration;
 /// Versions that may be committed and not settled.
 pub(super) const UNSETTLED_MAX: u64 = 256;
 
+/// Attempts to read one version of another process's tree.
+const ATTEMPTS_OUTSIDE: usize = 1000;
+
 /// A versioned tree. Cheap to clone; clones are one tree.
 #[derive(Clone)]
 pub(crate) struct Tree {
@@ -152,20 +155,46 @@ impl Tree {
     #[inline]
     pub(crate) fn newest<T>(&self, mut read: impl FnMut(Published) -> Result<T>) -> Result<T> {
         let pins = &self.shared.pins;
+        let mut attempts = 0;
         loop {
-            let (ticket, seen) = pins.pin();
+            let (ticket, seen) = self.pin()?;
             // Also where `read` panics: it may call a closure of the caller.
-            let _pin = BriefPin { pins, ticket };
+            let pin = BriefPin { pins, ticket };
             let result = read(seen);
-            if !pins.is_expired(seen.version) {
+            if !pins.is_over(&pin.ticket) {
                 return result;
+            }
+            // The other process may show nonsense.
+            attempts += 1;
+            if attempts == ATTEMPTS_OUTSIDE && pins.is_outside() {
+                return Err(Error::Expired { version: seen.version });
             }
         }
     }
 
-    /// Pins the newest settled version.
+    /// Pins the newest settled version, of this process's tree or another's.
+    #[inline]
+    fn pin(&self) -> Result<(Ticket, Published)> {
+        let pins = &self.shared.pins;
+        if pins.is_outside() { self.shared.pin_outside() } else { Ok(pins.pin()) }
+    }
+
+    /// Pins the newest settled version of this process's own tree.
     pub(crate) fn snapshot(&self) -> TreeSnapshot {
         let (ticket, seen) = self.shared.pins.pin();
+        self.pinned(ticket, seen)
+    }
+
+    /// As [`Tree::snapshot`], also of a tree that another process writes.
+    ///
+    /// # Errors
+    /// [`Error::Unpublished`]; damage.
+    pub(crate) fn newest_snapshot(&self) -> Result<TreeSnapshot> {
+        let (ticket, seen) = self.pin()?;
+        Ok(self.pinned(ticket, seen))
+    }
+
+    fn pinned(&self, ticket: Ticket, seen: Published) -> TreeSnapshot {
         TreeSnapshot(Arc::new(Pinned {
             shared: Arc::clone(&self.shared),
             view: self.shared.view(seen.version),
@@ -205,8 +234,12 @@ impl Tree {
     /// As [`Tree::batch`].
     ///
     /// # Errors
-    /// [`Error::OwnBatch`] if this thread has a batch of this tree already.
+    /// [`Error::OwnBatch`] if this thread has a batch of this tree already; [`Error::ReadOnly`] if
+    /// another process writes the tree.
     pub(crate) fn begin(&self) -> Result<TreeBatch<'_>> {
+        if self.shared.pins.is_outside() {
+            return Err(Error::ReadOnly { object: self.shared.heap.object().name().into() });
+        }
         if self.shared.holder.load(Relaxed) == crate::tree::thread::current() {
             return Err(Error::OwnBatch);
         }
@@ -367,7 +400,7 @@ impl Pinned {
     /// what was read counts (PIN-2).
     #[inline]
     pub(crate) fn require_kept(&self) -> Result<()> {
-        match self.shared.pins.is_expired(self.seen.version) {
+        match self.shared.pins.is_over(&self.ticket) {
             false => Ok(()),
             true => Err(Error::Expired { version: self.seen.version }),
         }
@@ -400,6 +433,11 @@ impl TreeSnapshot {
         Arc::ptr_eq(&self.0.shared, &tree.shared)
     }
 
+    /// The name of the tree's object.
+    pub(crate) fn object_name(&self) -> String {
+        self.0.shared.heap.object().name().into()
+    }
+
     /// Live keys of the main table at this version.
     pub(crate) fn len(&self) -> u64 {
         self.0.seen.keys.main
@@ -412,7 +450,7 @@ impl TreeSnapshot {
 
     /// Whether no newer version is published.
     pub(crate) fn is_newest(&self) -> bool {
-        self.0.shared.pins.published().version == self.0.seen.version
+        self.0.shared.pins.is_newest(&self.0.ticket)
     }
 
     /// A cursor over this version, standing nowhere yet. It keeps the version by itself.

@@ -335,6 +335,55 @@ const _: () = assert!(COMMIT_AT.is_multiple_of(LINE) && CLOSED_AT == COMMIT_AT +
 pub(crate) const STATES_AT: [u64; 2] =
     [offset_of!(TreePage, states) as u64, (offset_of!(TreePage, states) + size_of::<State>()) as u64];
 
+/// Readers in other processes that one tree can have at once.
+pub(crate) const READERS_MAX: usize = 22;
+
+/// The pin of a reader in another process, in a line of its own.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct ReaderSlot {
+    /// The number of the reader's process among those that share the store; 0: free.
+    pub token: u64,
+    /// The oldest version that it reads; 0: none.
+    pub version: u64,
+    pub reserved: [u64; 6],
+}
+const _: () = assert!(size_of::<ReaderSlot>() == LINE as usize);
+
+/// The page of readers (`readers.rs`), at the end of the prime page. Nothing of it survives an
+/// opening of the store, and nothing is flushed.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct ReadersPage {
+    /// The object and the opening of the store that the page belongs to.
+    pub object: u64,
+    pub generation: u64,
+    /// The number of the writer's opening of the tree.
+    pub opening: u64,
+    /// The number of the writer's process; 0: it has closed the tree.
+    pub writer: u64,
+    /// Versions before this one are not kept.
+    pub expired: u64,
+    /// Slots that were ever in use.
+    pub used: u64,
+    pub reserved: [u64; 2],
+    /// Odd while the writer publishes, or opens the tree.
+    pub sequence: u64,
+    pub version: u64,
+    pub root: u64,
+    pub keys: u64,
+    pub main_keys: u64,
+    /// Bytes of the store that the version may lie in.
+    pub len: u64,
+    pub reserved2: [u64; 2],
+    pub slots: [ReaderSlot; READERS_MAX],
+}
+const _: () = assert!(READERS_AT + size_of::<ReadersPage>() as u64 == 4096); // the end of the prime page
+const _: () = assert!(offset_of!(ReadersPage, sequence) == LINE as usize);
+
+/// Offset of the page of readers in the prime page: behind the [`TreePage`].
+pub(crate) const READERS_AT: u64 = 2560;
+
 /// Words of a ledger that fits the area.
 pub(crate) const LEDGER_WORDS: usize = 512;
 /// Ranges of the void list.

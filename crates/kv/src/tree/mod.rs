@@ -13,7 +13,8 @@
 //! `build` (writing whole nodes), `batch`, `slots`, `replace`, `merge`, `load`, `compact` and
 //! `delete_range` (what writes do),
 //! `commit` and `undo` (the end of a batch), `savepoint`, `ledger` (what follows a commit),
-//! `writer` (kept between batches), `reclaim` (what becomes of the dead), `format`, `open`,
+//! `readers` and `outside` (readers in other processes), `writer` (kept between batches),
+//! `reclaim` (what becomes of the dead), `format`, `open`,
 //! `voids`, `scrub` (how a tree begins, after a crash too), `check`, `salvage` (what is left of a
 //! damaged one). Format: docs/formats/tree.md.
 
@@ -44,9 +45,11 @@ mod named;
 mod node;
 mod number;
 mod open;
+mod outside;
 mod parts;
 mod pins;
 mod prefetch;
+mod readers;
 mod reclaim;
 mod record;
 mod record_prefetch;

@@ -24,6 +24,7 @@ use crate::tree::layout::*;
 use crate::tree::ledger::apply_drops;
 use crate::tree::node::Node;
 use crate::tree::number::Version;
+use crate::tree::outside;
 use crate::tree::pins::{KeyCounts, Pins, Published};
 use crate::tree::version::Voids;
 use crate::tree::voids::{load_voids, void_unfinished};
@@ -73,9 +74,9 @@ impl Tree {
     }
 }
 
-fn open(object: Object, volatile: bool) -> Result<Tree> {
-    let claim = object.claim()?;
-    let (media, header_at) = (object.media().clone(), object.prime() + HEADER_AT);
+/// The header of the tree of `object`, verified.
+pub(crate) fn read_header(object: &Object) -> Result<TreeHeader> {
+    let (media, header_at) = (object.media(), object.prime() + HEADER_AT);
     let header: TreeHeader = media.get(header_at);
     if header.magic != TREE_MAGIC {
         return damaged(header_at.get(), "no tree in this object");
@@ -92,6 +93,14 @@ fn open(object: Object, volatile: bool) -> Result<Tree> {
     if !header.checksum_agrees() || !header.area.is_aligned(8) || !media.holds(header.area, AREA) {
         return damaged(header_at.get(), "the tree's header fails its checksum");
     }
+    Ok(header)
+}
+
+fn open(object: Object, volatile: bool) -> Result<Tree> {
+    let claim = object.claim()?;
+    let header = read_header(&object)?;
+    let (media, header_at) = (object.media().clone(), object.prime() + HEADER_AT);
+    let page = outside::page(&object); // BESIDE-2
     // The death of a process, without the machine, may have left the commit in the caches: later
     // stores of recovery must not survive without it. The data that it commits was fenced before
     // it.
@@ -112,10 +121,58 @@ fn open(object: Object, volatile: bool) -> Result<Tree> {
         root: state.root.get(),
         keys: KeyCounts { all: state.keys, main: state.main_keys },
     };
-    let writer = Writer {
+    let writer = new_writer(newest, chosen);
+    let shared = OpenTree {
+        heap,
+        media,
+        header: header_at.get(),
+        area: header.area.get(),
+        pins: Pins::new(newest),
+        voids: ArcSwap::from_pointee(Voids::default()),
+        writer: RankedMutex::new(writer),
+        pending: Mutex::new(VecDeque::new()),
+        counts: Tally::default(),
+        held: Default::default(),
+        number: next_number(),
+        holder: AtomicU64::new(crate::tree::thread::NONE),
+        opened: AtomicBool::new(seeded("tree-failed-opening-closes")),
+        volatile,
+        _claim: claim,
+    };
+    let section = shared.media.section();
+    if state.version == version {
+        replay(&shared, state, chosen)?;
+    }
+    Node::open(&shared.media, state.root.get())?;
+    void_unfinished(&shared, voids, Version::new(version))?;
+    unless("tree-named-versions-unpinned", || shared.hold_named(newest));
+    drop(section);
+    let tree = Tree { shared: Arc::new(shared) };
+    {
+        // A cleared tree hangs below its successor's root: go on freeing it.
+        let mut batch = tree.batch();
+        let root = Node::open(&tree.shared.media, state.root.get())?;
+        batch.list_dead(&root);
+    }
+    if let Some(page) = page {
+        tree.shared.pins.show(page);
+    }
+    tree.shared.opened.store(true, Relaxed);
+    Ok(tree)
+}
+
+/// A number for an opened tree.
+pub(crate) fn next_number() -> u64 {
+    TREES.fetch_add(1, Relaxed)
+}
+
+/// The writer of a tree that was opened at this version, whose state lies in slot `chosen`.
+pub(crate) fn new_writer(newest: Published, chosen: usize) -> Writer {
+    let version = newest.version.get();
+    Writer {
         committed: newest,
         state: chosen,
-        next: Version::new(version + 1),
+        next: newest.version.next(),
         opened: version,
         graveyard: VecDeque::new(),
         recent: Default::default(),
@@ -137,41 +194,7 @@ fn open(object: Object, volatile: bool) -> Result<Tree> {
         dirty: Default::default(),
         touched: Vec::new(),
         prefetched: Default::default(),
-    };
-    let shared = OpenTree {
-        heap,
-        media,
-        header: header_at.get(),
-        area: header.area.get(),
-        pins: Pins::new(newest),
-        voids: ArcSwap::from_pointee(Voids::default()),
-        writer: RankedMutex::new(writer),
-        pending: Mutex::new(VecDeque::new()),
-        counts: Tally::default(),
-        held: Default::default(),
-        number: TREES.fetch_add(1, Relaxed),
-        holder: AtomicU64::new(crate::tree::thread::NONE),
-        opened: AtomicBool::new(seeded("tree-failed-opening-closes")),
-        volatile,
-        _claim: claim,
-    };
-    let section = shared.media.section();
-    if state.version == version {
-        replay(&shared, state, chosen)?;
     }
-    Node::open(&shared.media, state.root.get())?;
-    void_unfinished(&shared, voids, Version::new(version))?;
-    unless("tree-named-versions-unpinned", || shared.hold_named(newest));
-    drop(section);
-    let tree = Tree { shared: Arc::new(shared) };
-    {
-        // A cleared tree hangs below its successor's root: go on freeing it.
-        let mut batch = tree.batch();
-        let root = Node::open(&tree.shared.media, state.root.get())?;
-        batch.list_dead(&root);
-    }
-    tree.shared.opened.store(true, Relaxed);
-    Ok(tree)
 }
 
 /// Applies the newest version's ledger again: it may not have been applied when the crash came.

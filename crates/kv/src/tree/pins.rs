@@ -10,16 +10,20 @@
 //! reader looks at `expired` after it has read, and what it read counts only if its version is not
 //! expired (PIN-2).
 //!
+//! In a store that processes share, the pins of readers in other processes count, too: `readers`.
+//!
 //! Threads: any. `Pinned` may move between threads. `schedules` compiles this file again, with
 //! atomics of its own.
 //!
 //! Design: docs/design/readers-beside-a-writer.md
 
+use super::readers::{self, Page, Reader, ReaderPin, Unready};
 use super::sync::{AtomicU64, Mutex, SLOTS, fence, hint, set_hint, spin_loop};
 use crate::tree::number::Version;
 use crossbeam_utils::CachePadded;
 use everbyte_media::seeded;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// The newest settled version.
@@ -59,12 +63,18 @@ pub(crate) struct Pins {
     /// Versions committed while there is a limit, the oldest first: those that some reader may be
     /// behind. Held while a version is published.
     recent: Mutex<VecDeque<u64>>,
+    /// The page of readers in other processes, if there may be some.
+    page: OnceLock<Page>,
+    /// Set if the writer is another process: all pins go there.
+    reader: Option<Reader>,
 }
 
 /// The place of a pin.
 pub(crate) struct Ticket {
     slot: Option<usize>,
     version: Version,
+    /// The pin of a reader of another process's tree.
+    outside: Option<ReaderPin>,
 }
 
 impl Pins {
@@ -81,7 +91,25 @@ impl Pins {
             limit: AtomicU64::new(0),
             expired: AtomicU64::new(0),
             recent: Mutex::default(),
+            page: OnceLock::new(),
+            reader: None,
         }
+    }
+
+    /// The pins of a reader of a tree that another process writes.
+    pub(crate) fn outside(reader: Reader) -> Pins {
+        let none = Published { version: Version::NONE, root: 0, keys: KeyCounts::default() };
+        Pins { reader: Some(reader), ..Pins::new(none) }
+    }
+
+    /// Lets processes read what is published, from the version on that is published now.
+    ///
+    /// # Panics
+    /// If they can already.
+    pub(crate) fn show(&self, page: Page) {
+        let _recent = self.recent.lock();
+        page.publish(self.published());
+        assert!(self.page.set(page).is_ok(), "a tree has one page of readers");
     }
 
     /// Makes `next` what new readers see, unless they already see a newer version.
@@ -91,6 +119,11 @@ impl Pins {
             return;
         }
         self.count(&mut recent, next.version);
+        // First: from `oldest`, which is at most the version published here, no reader in another
+        // process is still to pin an older one.
+        if let Some(page) = self.page.get() {
+            page.publish(next);
+        }
         let sequence = self.sequence.load(SeqCst);
         self.sequence.store(sequence + 1, SeqCst);
         self.version.store(next.version.get(), SeqCst);
@@ -106,8 +139,17 @@ impl Pins {
     }
 
     fn count(&self, recent: &mut VecDeque<u64>, version: Version) {
-        if self.limit.load(SeqCst) > 0 && recent.back().is_none_or(|&newest| newest < version.get()) {
+        if self.limit_now().is_some() && recent.back().is_none_or(|&newest| newest < version.get()) {
             recent.push_back(version.get());
+        }
+    }
+
+    /// How many commits behind the newest a reader may be, and whether that holds for readers of
+    /// this process, too.
+    fn limit_now(&self) -> Option<(u64, bool)> {
+        match self.limit.load(SeqCst) {
+            0 => self.page.get().filter(|page| page.is_read()).map(|_| (readers::LIMIT, false)),
+            limit => Some((limit, true)),
         }
     }
 
@@ -144,7 +186,7 @@ impl Pins {
             let mut overflow = self.overflow.lock();
             let seen = if seeded("tree-overflow-early") { seen } else { self.read().1 };
             *overflow.entry(seen.version.get()).or_default() += 1;
-            return (Ticket { slot: None, version: seen.version }, seen);
+            return (Ticket { slot: None, version: seen.version, outside: None }, seen);
         };
         set_hint(slot);
         // PIN-1: pairs with the publication before `oldest` reads the slots.
@@ -152,13 +194,32 @@ impl Pins {
             (sequence, seen) = self.read();
             self.slots[slot].store(seen.version.get(), SeqCst);
         }
-        (Ticket { slot: Some(slot), version: seen.version }, seen)
+        (Ticket { slot: Some(slot), version: seen.version, outside: None }, seen)
+    }
+
+    /// Whether the tree is another process's, which this one reads.
+    #[inline]
+    pub(crate) fn is_outside(&self) -> bool {
+        self.reader.is_some()
+    }
+
+    /// As [`Pins::pin`], of another process's tree; see [`Reader::pin`].
+    ///
+    /// # Panics
+    /// If the tree is this process's own.
+    pub(crate) fn pin_outside<E: From<Unready>>(
+        &self,
+        ready: impl FnMut(&ReaderPin) -> Result<(), E>,
+    ) -> Result<(Ticket, Published, u64), E> {
+        let reader = self.reader.as_ref().expect("a reader of another process's tree");
+        let (pin, seen) = reader.pin(ready)?;
+        Ok((Ticket { slot: None, version: seen.version, outside: Some(pin) }, seen, pin.len))
     }
 
     /// Pins an older version that something else keeps meanwhile: a name, or a pin.
     pub(crate) fn hold(&self, version: Version) -> Ticket {
         *self.overflow.lock().entry(version.get()).or_default() += 1;
-        Ticket { slot: None, version }
+        Ticket { slot: None, version, outside: None }
     }
 
     /// Pins a version until [`Pins::release_named`]; no limit ends it.
@@ -181,11 +242,14 @@ impl Pins {
 
     /// Ends the pins of readers that are too far behind. The writer calls this before it reclaims.
     pub(crate) fn expire(&self) {
-        let limit = self.limit.load(SeqCst);
-        if limit == 0 {
-            return;
+        let Some((limit, has_limit)) = self.limit_now() else { return };
+        if let Some(page) = self.page.get() {
+            page.bury(self.published().version.get());
         }
         let oldest = self.oldest_of_readers();
+        if let Some(page) = self.page.get() {
+            page.forget(oldest);
+        }
         let mut recent = self.recent.lock();
         while recent.front().is_some_and(|&version| version <= oldest) {
             recent.pop_front();
@@ -195,7 +259,29 @@ impl Pins {
         if let Some(more) = (behind as u64).checked_sub(limit).filter(|&more| more > 0) {
             // Those before count for no reader any more.
             recent.drain(..more as usize - 1);
-            self.expired.fetch_max(recent[0], SeqCst);
+            if has_limit {
+                self.expired.fetch_max(recent[0], SeqCst);
+            }
+            if let Some(page) = self.page.get() {
+                page.expire(recent[0]);
+            }
+        }
+    }
+
+    /// As [`Pins::is_expired`], of the version that a ticket pins.
+    #[inline]
+    pub(crate) fn is_over(&self, ticket: &Ticket) -> bool {
+        match (&ticket.outside, &self.reader) {
+            (Some(pin), Some(reader)) => reader.is_expired(pin),
+            _ => self.is_expired(ticket.version),
+        }
+    }
+
+    /// Whether the version that a ticket pins is the newest settled one.
+    pub(crate) fn is_newest(&self, ticket: &Ticket) -> bool {
+        match (&ticket.outside, &self.reader) {
+            (Some(pin), Some(reader)) => reader.is_newest(pin),
+            _ => self.published().version == ticket.version,
         }
     }
 
@@ -208,9 +294,10 @@ impl Pins {
     }
 
     pub(crate) fn unpin(&self, ticket: &Ticket) {
-        match ticket.slot {
-            Some(slot) => self.slots[slot].store(0, std::sync::atomic::Ordering::Release),
-            None => self.release(ticket.version),
+        match (ticket.slot, &ticket.outside, &self.reader) {
+            (Some(slot), ..) => self.slots[slot].store(0, std::sync::atomic::Ordering::Release),
+            (None, Some(pin), Some(reader)) => reader.unpin(pin),
+            (None, ..) => self.release(ticket.version),
         }
     }
 
@@ -234,7 +321,8 @@ impl Pins {
         let expired = self.expired.load(SeqCst).max(1);
         let pinned = self.slots.iter().map(|slot| slot.load(SeqCst)).filter(|&version| version >= expired).min();
         let crowded = overflow.range(expired..).next().map(|(&version, _)| version);
-        [pinned, crowded].into_iter().flatten().fold(published.get(), u64::min)
+        let outside = self.page.get().and_then(Page::oldest);
+        [pinned, crowded, outside].into_iter().flatten().fold(published.get(), u64::min)
     }
 }
 

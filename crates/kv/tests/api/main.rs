@@ -10,4 +10,6 @@ mod parts;
 mod passed;
 mod prefetch;
 mod read_only;
+mod reader_processes;
+mod readers;
 mod updates;

@@ -112,7 +112,8 @@ impl Store {
             parts.growth().make(&entry)?;
         }
         parts.sharing().attach(entry.id, name, SlotMode::Exclusive)?;
-        let object = Object::new(self.clone(), entry.clone(), entry.span.at() + CLUSTER, SlotMode::Exclusive, None);
+        let object =
+            Object::new(self.clone(), entry.clone(), entry.span.at() + CLUSTER, Some(SlotMode::Exclusive), None);
         let media = self.media();
         misplaced("store-publish-early", || record::set_state(media, entry.at, STATE_LIVE));
         init(&object)?;

@@ -34,6 +34,8 @@ pub(crate) struct ObjectState {
     claimed: AtomicBool,
     /// Opened for this process alone, and not shared since.
     is_alone: AtomicBool,
+    /// Its slot is locked. Not by a reader beside the process that changes the object.
+    attached: bool,
     /// Set if other processes may have the object open.
     shared_lock: OnceLock<Arc<SharedLock>>,
     /// Set if the object may be larger than its memory.
@@ -45,7 +47,9 @@ pub(crate) struct ObjectState {
 impl Drop for ObjectState {
     fn drop(&mut self) {
         // SHARE-3: the slot is unlocked with the last handle, and not before
-        self.store.parts().sharing().detach(self.entry.id);
+        if self.attached {
+            self.store.parts().sharing().detach(self.entry.id);
+        }
     }
 }
 
@@ -59,7 +63,14 @@ impl Drop for Claim {
 }
 
 impl Object {
-    pub(crate) fn new(store: Store, entry: Entry, backed: u64, mode: SlotMode, paging: Option<Paging>) -> Object {
+    /// A handle; without a `mode`, one of an object that other processes may change.
+    pub(crate) fn new(
+        store: Store,
+        entry: Entry,
+        backed: u64,
+        mode: Option<SlotMode>,
+        paging: Option<Paging>,
+    ) -> Object {
         let name = store.media().name_range(entry.span.range(), &entry.name);
         Object::of(Arc::new(ObjectState {
             _name: name,
@@ -68,7 +79,8 @@ impl Object {
             backed: AtomicU64::new(backed),
             growth: RankedMutex::default(),
             claimed: AtomicBool::new(false),
-            is_alone: AtomicBool::new(mode == SlotMode::Exclusive),
+            is_alone: AtomicBool::new(mode == Some(SlotMode::Exclusive)),
+            attached: mode.is_some(),
             shared_lock: OnceLock::new(),
             paging,
         }))

@@ -78,6 +78,24 @@ impl Store {
         Ok(object)
     }
 
+    /// A handle of an object that another process may have open, alone, and change: for an engine
+    /// whose readers are told by its writer what they may read. Such a handle opens nothing and
+    /// keeps no process from opening or removing the object; the engine changes nothing by it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Denied`], [`Error::Damaged`], [`Error::Truncated`];
+    /// [`Error::Unshared`] for an object with a limit of clusters in memory.
+    pub fn object_beside(&self, name: &str) -> Result<Object> {
+        let _exclusive = self.exclusive()?;
+        let entry = self.parts().catalogue().lock().live(name)?;
+        self.require_access(&entry, Want::Read)?;
+        let extent = header::extent(self.media(), &entry)?;
+        if extent.resident > 0 {
+            return Err(Error::Unshared { object: entry.name });
+        }
+        Ok(Object::new(self.clone(), entry, extent.backed, None, None))
+    }
+
     fn find_or_open(&self, name: &str, options: &ObjectOpen) -> Result<Object> {
         let (parts, mode) = (self.parts(), options.mode());
         let _exclusive = self.exclusive()?;
@@ -123,6 +141,6 @@ impl Store {
         }
         let detach = |_: &Error| parts.sharing().detach(entry.id);
         let paging = parts.backing().paging(&entry, &extent).inspect_err(detach)?;
-        Ok(Object::new(self.clone(), entry, extent.backed, mode, paging))
+        Ok(Object::new(self.clone(), entry, extent.backed, Some(mode), paging))
     }
 }

@@ -1,8 +1,11 @@
 //! Pins: the oldest one holds the horizon, also on the machine's own atomics.
 
+use crate::tree::layout::ReadersPage;
 use crate::tree::number::Version;
 use crate::tree::pins::{KeyCounts, Pins, Published};
-use crate::tree::sync::SLOTS;
+use crate::tree::readers::{LIMIT, Page, Place, Reader, Unready};
+use crate::tree::sync::{SLOTS, Words};
+use everbyte_media::{Media, Offset};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 #[test]
@@ -98,4 +101,25 @@ fn a_reader_may_be_as_far_behind_as_the_limit_says() {
     assert!(!is_expired(14), "two commits behind since the limit was set");
     commit(19);
     assert!(is_expired(14));
+}
+
+/// BESIDE-1: a writer that has set no limit has one for readers in other processes.
+#[test]
+fn a_reader_in_another_process_always_has_a_limit() {
+    let published = |version| Published { version: Version::new(version), root: 0, keys: KeyCounts::default() };
+    let media = Media::anonymous(size_of::<ReadersPage>() as u64, &Default::default()).unwrap();
+    let words = || Words::new(media.clone(), Offset::new(0));
+    let place = |token| Place { object: 1, generation: 1, token };
+    let pins = Pins::new(published(1));
+    pins.show(Page::begin(words(), place(1), Box::new(|_| true)));
+    let reader = Reader::join(words(), place(2), Box::new(|_| true)).unwrap();
+    let (pin, seen) = reader.pin(|_| Ok::<(), Unready>(())).unwrap();
+    let commit = |version| {
+        pins.publish(published(version));
+        pins.expire();
+    };
+    (2..=LIMIT + 1).for_each(commit);
+    assert!(!reader.is_expired(&pin) && pins.oldest() == seen.version.get());
+    commit(LIMIT + 2);
+    assert!(reader.is_expired(&pin) && pins.oldest() == 2);
 }
