@@ -16,7 +16,6 @@ mod error;
 mod follower;
 mod keeper;
 mod mount;
-mod nodes;
 mod options;
 mod place;
 mod requests;

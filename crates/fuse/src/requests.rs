@@ -12,12 +12,11 @@
 //! Threads: any number answer requests.
 
 use crate::convert::{self, attributes, errno};
-use crate::nodes::Nodes;
 use crate::shared_files::OnlyMount;
 use crate::workers::Workers;
 use everbyte_posix::{
-    AllocateMode, At, Attributes, Errno as Refusal, Error, FileKind, Files, Ino, OpenFile, OpenFiles, OpenFlags,
-    Process, RenameFlags, Result, Seek, SetXattr, User, further_groups,
+    AllocateMode, At, Attributes, Errno as Refusal, Error, FileKind, Files, Ino, KnownFiles, OpenFile, OpenFiles,
+    OpenFlags, Process, RenameFlags, Result, Seek, SetXattr, User, further_groups,
 };
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
@@ -65,7 +64,7 @@ pub(crate) struct VolumeRequests {
     _only: OnlyMount,
     /// Has every right (FU-3).
     root: Process,
-    nodes: Nodes,
+    nodes: KnownFiles,
     pub(crate) open_files: OpenFiles,
     writeback: bool,
     workers: Workers,
@@ -77,7 +76,7 @@ impl VolumeRequests {
             root: files.process(User::root())?,
             files,
             _only: only,
-            nodes: Nodes::default(),
+            nodes: KnownFiles::default(),
             open_files: OpenFiles::default(),
             writeback,
             workers,

@@ -1,29 +1,33 @@
-//! The files that the kernel knows, each held while the kernel counts it, so that its number stays
-//! its own, also after its last name is gone.
+//! [`KnownFiles`]: the files that a kernel or another client knows by their numbers, each held while
+//! the client counts it, so that its number stays its own, also after its last name is gone.
 //!
 //! Invariants
-//!   FU-1  A number that the kernel knows leads to the file that it was told for, until the kernel
+//!   FU-1  A number that the client knows leads to the file that it was told for, until the client
 //!         has forgotten as many answers as it was given.
 
-use everbyte_fs::{Held, Volume};
-use everbyte_posix::Ino;
+use crate::Result;
+use everbyte_fs::{Held, Ino, Volume};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::fmt;
 
 /// Held files by their numbers.
 #[derive(Default)]
-pub(crate) struct Nodes(Mutex<HashMap<Ino, Known>>);
+pub struct KnownFiles(Mutex<HashMap<Ino, Known>>);
 
 struct Known {
     _held: Held,
-    /// Answers that told the kernel this number.
+    /// Answers that told the client this number.
     count: u64,
 }
 
-impl Nodes {
+impl KnownFiles {
     /// Counts one more answer that tells a file's number.
-    pub(crate) fn told(&self, volume: &Volume, ino: Ino) -> everbyte_fs::Result<()> {
+    ///
+    /// # Errors
+    /// [`crate::Errno::ESTALE`] if there is no such file.
+    pub fn told(&self, volume: &Volume, ino: Ino) -> Result<()> {
         match self.0.lock().entry(ino) {
             Entry::Occupied(mut known) => known.get_mut().count += 1,
             Entry::Vacant(new) => {
@@ -33,22 +37,28 @@ impl Nodes {
         Ok(())
     }
 
-    /// The kernel has forgotten so many answers.
-    pub(crate) fn forget(&self, ino: Ino, count: u64) {
-        let mut nodes = self.0.lock();
-        let Entry::Occupied(mut known) = nodes.entry(ino) else { return };
-        known.get_mut().count = known.get().count.saturating_sub(count);
-        if known.get().count == 0 {
-            let known = known.remove();
-            drop(nodes);
-            drop(known); // may free the file's pages
+    /// The client has forgotten so many answers.
+    pub fn forget(&self, ino: Ino, count: u64) {
+        let mut known = self.0.lock();
+        let Entry::Occupied(mut file) = known.entry(ino) else { return };
+        file.get_mut().count = file.get().count.saturating_sub(count);
+        if file.get().count == 0 {
+            let file = file.remove();
+            drop(known);
+            drop(file); // may free the file's pages
         }
     }
 
-    /// Forgets all, at the end of the mount.
-    pub(crate) fn clear(&self) {
+    /// Forgets all, when the client has gone.
+    pub fn clear(&self) {
         let all = std::mem::take(&mut *self.0.lock());
         drop(all);
+    }
+}
+
+impl fmt::Debug for KnownFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KnownFiles({} files)", self.0.lock().len())
     }
 }
 
@@ -66,23 +76,23 @@ mod tests {
         let store = Store::format(media, &FormatOptions::default()).unwrap();
         let options = VolumeOptions { span: Some(16 << 20), ..VolumeOptions::default() };
         let volume = Volume::create(&store, "home", &options).unwrap();
-        let nodes = Nodes::default();
+        let known = KnownFiles::default();
         let made = |name: &[u8]| {
             let ino = volume.make(Ino::ROOT, name, &NewFile::new(FileKind::Regular, 0o600)).unwrap();
-            (0..4).for_each(|_| nodes.told(&volume, ino).unwrap());
+            (0..4).for_each(|_| known.told(&volume, ino).unwrap());
             volume.unlink(Ino::ROOT, name).unwrap();
             ino
         };
         let lives = |ino| volume.attributes(ino).is_ok();
         let [first, second] = [made(b"first"), made(b"second")];
-        nodes.forget(first, 1);
+        known.forget(first, 1);
         assert!(lives(first));
-        nodes.forget(first, 2);
+        known.forget(first, 2);
         assert!(lives(first));
-        nodes.forget(first, 1);
+        known.forget(first, 1);
         assert!(!lives(first) && lives(second));
-        nodes.forget(first, 1); // an answer that was withdrawn
-        nodes.clear();
+        known.forget(first, 1); // an answer that was withdrawn
+        known.clear();
         assert!(!lives(second));
     }
 }
