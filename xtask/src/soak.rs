@@ -203,7 +203,7 @@ mod tests {
         texts.iter().flat_map(|text| text.lines()).any(is_named)
     }
 
-    /// What is named and does not exist.
+    /// Names of packages, programs and tests that do not exist.
     fn missing(tests: &Tests, packages: &[Value]) -> Vec<String> {
         let mut missing = Vec::new();
         let (mut found, mut texts) = (Vec::new(), Vec::new());

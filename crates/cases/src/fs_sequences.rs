@@ -249,7 +249,7 @@ pub(crate) fn add(sum: &mut Option<Report>, more: Report) {
         into.whole_points += whole_points;
         into.images += images;
         into.repeated += repeated;
-        into.possible += possible;
+        into.possible = (into.possible + possible).min(f64::MAX); // infinity is no number in JSON
         into.recovery_images += recovery_images;
         into.stores += stores;
         into.fences += fences;

@@ -1,6 +1,6 @@
-//! A part of `files`: a change that one word publishes against a logged one (PMFS, section 4.2.3). 64
-//! bytes behind the end, inside the last page, become valid with the size; the same bytes inside of
-//! the file are changed under undo records.
+//! A part of `files`: a change that one word publishes against a logged one (PMFS, section 4.2.3).
+//! 64 bytes behind the end, inside the last page, become valid with the size; the same bytes inside
+//! of the file are changed under undo records.
 
 use super::Result;
 use super::files_bars::bars;

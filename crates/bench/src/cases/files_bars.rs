@@ -1,5 +1,6 @@
-//! The bars of the case `files`, by metric. A bar against a rival that takes no part is not printed.
-//! Bars of threads, of latencies and of two volumes stand where their metrics are measured.
+//! The bars of the case `files`, by metric. A bar against a rival that takes no part is not
+//! printed. Bars of threads, of latencies and of two volumes stand where their metrics are
+//! measured.
 
 use crate::report::Bar;
 
