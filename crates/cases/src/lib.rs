@@ -66,6 +66,7 @@ pub mod mutants;
 mod names;
 mod object;
 mod object_collections;
+mod object_generation;
 mod object_load;
 mod object_maps;
 mod object_migrate;
@@ -149,6 +150,7 @@ pub fn cases() -> Vec<Case> {
         sharing::CASES,
         object::CASES,
         object_collections::CASES,
+        object_generation::CASES,
         object_load::CASES,
         hkv::CASES,
         fs::CASES,
