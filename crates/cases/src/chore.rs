@@ -86,7 +86,7 @@ pub(crate) fn one(size: &str, call: &str, file: &str, line: &str, names: &[&str]
 
 /// Leaves out one site in runs that follow deaths: success if some case fails, which is printed.
 pub(crate) fn one_with_deaths(counts: [&str; 2], site: [&str; 3], names: &[&str]) -> ExitCode {
-    let [Ok(deaths), Ok(images)] = counts.map(str::parse) else { return ExitCode::FAILURE };
+    let (Some(deaths), Ok(images)) = (deaths(counts[0]), counts[1].parse()) else { return ExitCode::FAILURE };
     let site = match mutants::site_of(site[0], site[1], site[2]) {
         Ok(site) => site,
         Err(message) => {
@@ -102,6 +102,12 @@ pub(crate) fn one_with_deaths(counts: [&str; 2], site: [&str; 3], names: &[&str]
         }
         None => ExitCode::from(3),
     }
+}
+
+/// `40`, or `40+3` with further deaths.
+pub(crate) fn deaths(text: &str) -> Option<(u64, u64)> {
+    let (first, further) = text.split_once('+').unwrap_or((text, "0"));
+    Some((first.parse().ok()?, further.parse().ok()?))
 }
 
 /// Runs a case with every site in place: success if it passes.

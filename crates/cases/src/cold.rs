@@ -44,6 +44,13 @@ pub(crate) const CASES: &[Case] = &[
         program: refused,
     },
     Case {
+        name: "store-cold-again",
+        crate_name: "store",
+        about: "an object with a limit grows; without one it grows on, and gets a limit again: its words stay",
+        total: 600,
+        program: limit_again,
+    },
+    Case {
         name: "store-cold-remove",
         crate_name: "store",
         about: "an object with cold clusters is removed: it is whole with its backing file, or neither is left",
@@ -257,6 +264,11 @@ fn changes(explorer: Explorer, told: bool) -> Result<Report, Box<Failure>> {
             let new = move |words: &mut Words| _ = words.insert(cluster, word);
             twin.step(format!("set {cluster}"), new, || put(&object, cluster, word));
         };
+        let settled = || object.media().barrier().expect("sim barriers do not fail");
+        if !twin.model().contains_key(&1) {
+            let back = || object.back(bytes_of(&object, 1..2)).map(|()| settled()).expect("room in the span");
+            twin.step("back 1 first", |words: &mut Words| _ = words.insert(1, 0), back);
+        }
         cool(1..3);
         set(2, 77); // its slot is free again
         if twin.model().contains_key(&3) {
@@ -274,7 +286,6 @@ fn changes(explorer: Explorer, told: bool) -> Result<Report, Box<Failure>> {
             },
         );
         let grown = |words: &mut Words| _ = words.insert(5, 0);
-        let settled = || object.media().barrier().expect("sim barriers do not fail");
         if !twin.model().contains_key(&5) {
             twin.step("grow", grown, || object.grow(CLUSTER).map(|_| settled()).expect("room in the span"));
         }
@@ -287,6 +298,17 @@ fn changes(explorer: Explorer, told: bool) -> Result<Report, Box<Failure>> {
         twin.step("back 3", back, || {
             object.back(bytes_of(&object, 3..4)).map(|()| settled()).expect("room in the span")
         });
+        // A cluster that is in memory and has a word; one thread backs it, another stores to it.
+        if twin.model().contains_key(&1) {
+            set(1, 80);
+            let gone = |words: &mut Words| _ = words.remove(&1);
+            twin.step("release 1", gone, || object.release(bytes_of(&object, 1..2)).expect("it is backed"));
+        }
+        let backed = twin.begin("back 1", |words: &mut Words| _ = words.insert(1, 0));
+        twin.on_its_thread(|| object.back(bytes_of(&object, 1..2)).expect("room in the span"));
+        let stored = twin.begin("set 1", |words: &mut Words| _ = words.insert(1, 81));
+        twin.on_its_thread(|| put(&object, 1, 81));
+        [backed, stored].into_iter().for_each(|op| twin.acked(op));
     };
     explorer.explore_twin(&image(true), &words(), Order::InOrder, program, |media, seen| observe(&media, seen, told))
 }
@@ -335,6 +357,36 @@ fn refused(explorer: Explorer) -> Result<Report, Box<Failure>> {
     };
     let explorer = explorer.once();
     explorer.explore_twin(&image(false), &words(), Order::InOrder, program, |media, seen| observe(&media, seen, true))
+}
+
+/// What a growth leaves in the table does not count for clusters that come when there is no limit.
+fn limit_again(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let program = |media: Media, twin: &Twin<'_, Words>| {
+        let store = attach(&media, true).expect("a whole store");
+        let object = store.object("large").expect("it is there");
+        if !twin.model().contains_key(&5) {
+            let grow = || {
+                object.grow(CLUSTER).expect("room in the span");
+                media.barrier().expect("sim barriers do not fail");
+            };
+            twin.step("grow", |words: &mut Words| _ = words.insert(5, 0), grow);
+        }
+    };
+    explorer.explore_twin(&image(true), &words(), Order::InOrder, program, |media, seen| {
+        let words = observe(&media, seen, true)?;
+        let text = |error: Error| error.to_string();
+        let store = attach(&media, true).map_err(text)?;
+        store.set_resident("large", None, None).map_err(text)?;
+        let object = store.object("large").map_err(text)?;
+        let grown = object.grow(CLUSTER).map_err(text)?;
+        put(&object, (grown.start - object.prime().get()) / CLUSTER, 99);
+        drop(object);
+        store.set_resident("large", Some(LIMIT), None).map_err(text)?;
+        match read_out(&media, &store)?.last_key_value() {
+            Some((_, 99)) => Ok(words),
+            other => Err(format!("the last cluster is {other:?}")),
+        }
+    })
 }
 
 /// Recovery removes the file, too, so it gets the files before it begins.

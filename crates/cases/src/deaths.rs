@@ -3,10 +3,13 @@
 //! and goes on, and then power fails. The second process must have flushed each word of the dead
 //! one that its own changes rest on.
 //!
+//! In the cases whose names end in `-twice`, the second process dies, too, and a third one goes on:
+//! it must have flushed the words of both.
+//!
 //! A further case needs no program of its own: one line in [`CASES`] names an existing case whose
 //! program runs on any state that a crash leaves.
 
-use crate::{Case, find};
+use crate::{Case, find, is_soak};
 use everbyte_sim::{Explorer, Failure, Profile, Report};
 
 pub(crate) const CASES: &[Case] = &[
@@ -49,6 +52,27 @@ pub(crate) const CASES: &[Case] = &[
     case("store-trim-dead", "store", "the death of a process that trims an object", |explorer| {
         explore("store-trim", explorer, ALL, 60)
     }),
+    case("store-names-twice", "store", "two deaths in a row of processes that make an object", |explorer| {
+        explore_twice("store-names-second", explorer, ALL, 16)
+    }),
+    case("store-trim-twice", "store", "two deaths in a row of processes that trim an object", |explorer| {
+        explore_twice("store-trim", explorer, 16, 3)
+    }),
+    case("store-limit-twice", "store", "two deaths in a row of processes that limit an object", |explorer| {
+        explore_twice("store-cold-limit", explorer, 12, 2)
+    }),
+    case("log-ring-twice", "log", "two deaths in a row of processes that append to a ring", |explorer| {
+        explore_twice("log-ring-torn", explorer, 24, 4)
+    }),
+    case("heap-pages-twice", "heap", "two deaths in a row of processes that allocate runs of pages", |explorer| {
+        explore_twice("heap-pages", explorer, 16, 3)
+    }),
+    case("tx-redo-twice", "tx", "two deaths in a row of processes with redo logs", |explorer| {
+        explore_twice("tx-redo-logs", explorer, 8, 2)
+    }),
+    case("hkv-splits-twice", "hkv", "two deaths in a row of processes that split nodes of a tree", |explorer| {
+        explore_twice("hkv-tree-splits", explorer, 8, 3)
+    }),
 ];
 
 /// Images of power failures in the first generation: the case of that name tries them.
@@ -72,8 +96,20 @@ fn explore(name: &str, explorer: Explorer, deaths: u64, images: u64) -> Result<R
     (case.program)(starts(explorer, deaths, images))
 }
 
+/// The case `name` with so many deaths, and so many further ones in each second run.
+fn explore_twice(name: &str, explorer: Explorer, deaths: u64, further: u64) -> Result<Report, Box<Failure>> {
+    let case = find(name).expect("a case of this crate");
+    (case.program)(twice(explorer, deaths, further, 60))
+}
+
+/// As [`starts`], with so many further deaths in each second run; the soak tries more.
+pub(crate) fn twice(explorer: Explorer, deaths: u64, further: u64, images: u64) -> Explorer {
+    let further = if is_soak() { further.max(16) } else { further };
+    starts(explorer, deaths, images).further_deaths(further)
+}
+
 /// Few images of a first run, and so many deaths in it. Memory outlives a process on `pmem` alone.
 pub(crate) fn starts(explorer: Explorer, deaths: u64, images: u64) -> Explorer {
     let explorer = explorer.total(FIRST).floor(2).recovery(1 << 40, 1);
-    explorer.after_deaths(deaths, images).profiles(&[Profile::PMEM])
+    explorer.after_deaths(deaths, images).further_deaths(0).profiles(&[Profile::PMEM])
 }

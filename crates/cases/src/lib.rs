@@ -66,6 +66,7 @@ pub mod mutants;
 mod names;
 mod object;
 mod object_collections;
+mod object_generation;
 mod object_load;
 mod object_maps;
 mod object_migrate;
@@ -149,6 +150,7 @@ pub fn cases() -> Vec<Case> {
         sharing::CASES,
         object::CASES,
         object_collections::CASES,
+        object_generation::CASES,
         object_load::CASES,
         hkv::CASES,
         fs::CASES,
@@ -242,10 +244,10 @@ impl Case {
         self.run(if is_soak() { explorer } else { part })
     }
 
-    /// Explores second runs after so many deaths, and so many images of each; see
-    /// [`Explorer::after_deaths`].
-    pub fn explore_deaths(&self, deaths: u64, images: u64) -> Report {
-        self.run(deaths::starts(self.explorer(), deaths, images))
+    /// Explores second runs after so many deaths, third runs after so many further ones in each
+    /// second run, and so many images of each; see [`Explorer::after_deaths`].
+    pub fn explore_deaths(&self, (deaths, further): (u64, u64), images: u64) -> Report {
+        self.run(deaths::twice(self.explorer(), deaths, further, images))
     }
 
     fn run(&self, explorer: Explorer) -> Report {

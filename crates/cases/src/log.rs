@@ -16,6 +16,13 @@ pub(crate) const CASES: &[Case] = &[
         program: journal,
     },
     Case {
+        name: "log-journal-lines",
+        crate_name: "log",
+        about: "transactions whose entries fill a line, at places that earlier ones used: all of their words or none",
+        total: 2000,
+        program: journal_lines,
+    },
+    Case {
         name: "log-journal-ops",
         crate_name: "log",
         about: "operations valid by the commit word: data and operations happen together, however often recovery crashes",
@@ -143,6 +150,36 @@ fn journal(explorer: Explorer) -> Result<Report, Box<Failure>> {
             lane.rollback().map_err(|error| error.to_string())?;
             if values(&media) == found { Ok(found) } else { Err(format!("{:?} after a rollback", values(&media))) }
         },
+    )
+}
+
+/// Entries that fill their line: a range of 48 bytes, or three pairs of a word and its place.
+fn journal_lines(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    const SIX: [u64; 6] = [DATA, DATA + 8, DATA + 16, DATA + 24, DATA + 32, DATA + 40];
+    explorer.explore_twin(
+        &lane_image(),
+        &[0; 6],
+        Order::InOrder,
+        |media, twin| {
+            let mut lane = recover(&media).expect("a fresh lane");
+            for round in 1..5_u64 {
+                let after = SIX.map(|at| round * 100 + at % 64);
+                let change = move |values: &mut [u64; 6]| *values = after;
+                twin.step(format!("transaction {round}"), change, || {
+                    match round % 2 {
+                        0 => lane.log_words(&SIX).expect("room in the lane"),
+                        _ => lane.log(DATA, 48).expect("room in the lane"),
+                    }
+                    lane.fence();
+                    SIX.iter().zip(after).for_each(|(&at, value)| set(&media, at, value));
+                    media.fence();
+                    lane.retire();
+                    media.barrier().expect("sim barriers do not fail");
+                    lane.fenced();
+                });
+            }
+        },
+        |media, _| recover(&media).map(|_| SIX.map(|at| media.load(at))),
     )
 }
 

@@ -8,6 +8,7 @@
 //! parts in them.
 //! `everbyte-cases deaths DEATHS IMAGES CASE...`: explores each case with so many deaths of a
 //! process, spread over its stores, and so many images of each run that follows one.
+//! DEATHS is `40`, or `40+3` for 3 further deaths in each of these runs, which third runs follow.
 //! `everbyte-cases mutant-deaths DEATHS IMAGES CALL FILE LINE CASE...`: the same with one call site
 //! left out, until a case fails.
 
@@ -82,7 +83,7 @@ fn explore(parts: &[&str]) -> ExitCode {
 }
 
 fn dead(deaths: &str, images: &str, names: &[&str]) -> ExitCode {
-    let (Ok(deaths), Ok(images)) = (deaths.parse(), images.parse()) else { return ExitCode::from(2) };
+    let (Some(deaths), Ok(images)) = (chore::deaths(deaths), images.parse()) else { return ExitCode::from(2) };
     let mut failed = false;
     for name in names {
         let Some(case) = everbyte_cases::find(name) else {

@@ -268,7 +268,7 @@ pub fn visit(
 pub fn visit_after_deaths(
     site: &Site,
     cases: impl IntoIterator<Item = Case>,
-    deaths: u64,
+    deaths: (u64, u64),
     images: u64,
 ) -> Option<Report> {
     cases.into_iter().find_map(|case| {

@@ -6,7 +6,7 @@ use crate::Case;
 use crate::store::{Names, image, make, observe};
 use everbyte_sim::{Explorer, Failure, Image, Order, Report};
 use everbyte_store::layout::{SUPERBLOCKS, Superblock};
-use everbyte_store::{Access, Caller, Store};
+use everbyte_store::{Access, Caller, Error, ObjectOptions, Store};
 use std::collections::BTreeMap;
 
 pub(crate) const CASES: &[Case] = &[
@@ -30,6 +30,20 @@ pub(crate) const CASES: &[Case] = &[
         about: "the table is full and a trie takes over, objects get records outside of it: each name whole or absent",
         total: 4000,
         program: begin,
+    },
+    Case {
+        name: "store-names-refused",
+        crate_name: "store",
+        about: "creations are refused after a trie took over and a block was cut for them, others succeed: each name whole or absent",
+        total: 2000,
+        program: refused,
+    },
+    Case {
+        name: "store-names-second",
+        crate_name: "store",
+        about: "an object gets a record outside of the table: its name is whole or absent",
+        total: 600,
+        program: second,
     },
     Case {
         name: "store-names-rename",
@@ -99,6 +113,56 @@ fn burst(explorer: Explorer) -> Result<Report, Box<Failure>> {
                 });
             }
             twin.step("make shop/a again", added("shop/a"), || make(&store, "shop/a", 99));
+        },
+        observe,
+    )
+}
+
+/// Before each creation another thread's is refused: the last change of that thread may be a form
+/// of the name space that the next one builds on.
+fn refused(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    explorer.explore_twin(
+        &small_table(),
+        &Names::new(),
+        Order::InOrder,
+        |media, twin| {
+            let store = Store::attach(media).expect("a whole store");
+            let refuse = || {
+                let options = ObjectOptions { span: Some(3), ..ObjectOptions::default() };
+                store.create_object("none", options, |_| Ok::<(), Error>(())).expect_err("no span has three bytes");
+            };
+            for (name, word) in [("a", 1), ("b", 2), ("c", 3), ("d", 4)] {
+                if twin.model().contains_key(name) {
+                    continue;
+                }
+                twin.on_its_thread(refuse);
+                let added = move |names: &mut Names| _ = names.insert(name.into(), word);
+                twin.step(format!("make {name}"), added, || make(&store, name, word));
+            }
+        },
+        observe,
+    )
+}
+
+/// One creation, in a name space with few names.
+fn second(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let image = image().then(|media| {
+        let store = Store::attach(media).expect("a whole store");
+        store.index_names().expect("room for a trie");
+        make(&store, "first", 1);
+        store.close().expect("sim barriers do not fail");
+    });
+    let names = Names::from([("first".into(), 1)]);
+    explorer.explore_twin(
+        &image,
+        &names,
+        Order::InOrder,
+        |media, twin| {
+            let store = Store::attach(media).expect("a whole store");
+            if !twin.model().contains_key("second") {
+                let added = |names: &mut Names| _ = names.insert("second".into(), 2);
+                twin.step("make second", added, || make(&store, "second", 2));
+            }
         },
         observe,
     )

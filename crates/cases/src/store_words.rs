@@ -71,6 +71,27 @@ pub(crate) const CASES: &[Case] = &[
         program: |explorer| back(crate::deaths::starts(explorer, u64::MAX, 100)),
     },
     Case {
+        name: "store-create-next",
+        crate_name: "store",
+        about: "objects of one cluster are created side by side: nothing of them shows in a larger one that takes their place",
+        total: 600,
+        program: create_next,
+    },
+    Case {
+        name: "store-small",
+        crate_name: "store",
+        about: "an object of one page is made where another was, and grows: it is whole or absent, and zeros behind its page",
+        total: 1500,
+        program: small,
+    },
+    Case {
+        name: "store-outside",
+        crate_name: "store",
+        about: "a store is opened whose file got bytes from outside: no new object shows them",
+        total: 600,
+        program: outside,
+    },
+    Case {
         name: "store-repair",
         crate_name: "store",
         about: "clusters without an owner are given back: all or some of them, and the clusters of objects stay",
@@ -93,8 +114,12 @@ struct ObjectState {
 type Model = BTreeMap<String, ObjectState>;
 
 fn fresh() -> Image {
+    fresh_with(MAX)
+}
+
+fn fresh_with(max: u64) -> Image {
     let options = FormatOptions { log_len: 0, identity: Some([1; 16]) };
-    Image::zeroed(2 * CLUSTER).with_max(MAX).then(|media| {
+    Image::zeroed(2 * CLUSTER).with_max(max).then(|media| {
         let store = Store::format(media, &options).expect("a small store");
         store.close().expect("sim barriers do not fail");
     })
@@ -189,6 +214,141 @@ fn create(explorer: Explorer) -> Result<Report, Box<Failure>> {
             }
         }
     })
+}
+
+/// Fills the store with the largest objects that find room, each of them zeros behind its header.
+fn fill(store: &Store) -> Result<(), String> {
+    let text = |error: Error| error.to_string();
+    for number in 0.. {
+        let options = ObjectOptions { span: None, ..options(1) };
+        let object = match store.create_object(&format!("fill/{number}"), options, |_| Ok::<(), Error>(())) {
+            Err(Error::NoSpan { .. } | Error::Full { .. }) => break,
+            made => made.map_err(text)?,
+        };
+        let rest = object.span().end - object.backed().get();
+        if rest > 0 {
+            object.grow(rest).map_err(text)?;
+        }
+        let bytes = store.media().read_vec((object.prime() + WORD).get(), (rest + CLUSTER - WORD) as usize);
+        if bytes.iter().any(|&byte| byte != 0) {
+            return Err(format!("`fill/{number}` of {rest:#x} bytes has old bytes"));
+        }
+    }
+    Ok(())
+}
+
+/// Names of small objects, whose spans lie side by side.
+const SIDE_BY_SIDE: [&str; 4] = ["a", "b", "c", "d"];
+
+fn create_next(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    explorer.once().recovery(1 << 40, 1).further_deaths(0).explore_twin(
+        &fresh_with(MAX / 2), // all of it is read
+        &0_usize,
+        Order::InOrder,
+        |media, twin| {
+            let store = Store::attach(media).expect("a whole store");
+            for name in &SIDE_BY_SIDE[twin.model()..] {
+                let make = || store.create_object(name, options(1), |_| Ok::<(), Error>(())).map(drop);
+                twin.step(format!("create {name}"), |made| *made += 1, || make().expect("room for an object"));
+            }
+        },
+        |media, seen| {
+            let store = Store::attach(media).map_err(|error| error.to_string())?;
+            seen.recovered();
+            let made = SIDE_BY_SIDE.iter().take_while(|name| store.remove_object(name).is_ok()).count();
+            fill(&store)?;
+            Ok(made)
+        },
+    )
+}
+
+/// Bytes of a prime page that are the store's.
+const HEADER_LEN: u64 = 512;
+
+/// How far the small object has come, by number.
+fn small(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let image = fresh().then(|media| {
+        let store = Store::attach(media.clone()).expect("a whole store");
+        let old = make(&store, "old", 4).expect("room for an object");
+        let (at, len) = (old.prime().get() + HEADER_LEN, 2 * CLUSTER - HEADER_LEN);
+        media.write(at, &vec![0xaa; len as usize]);
+        media.flush(at, len);
+        drop(old);
+        store.remove_object("old").expect("it is not open");
+        store.close().expect("sim barriers do not fail");
+    });
+    let program = |media: Media, twin: &Twin<'_, u64>| {
+        let store = Store::attach(media).expect("a whole store");
+        if twin.model() == 0 {
+            let make = || store.create_small_object("small", options(4), |_| Ok::<(), Error>(()));
+            twin.step("create", |stage| *stage = 1, || drop(make().expect("room for an object")));
+        }
+        let object = store.object("small").expect("it is there");
+        if twin.model() == 1 {
+            twin.step(
+                "grow",
+                |stage| *stage = 2,
+                || {
+                    object.grow(CLUSTER).expect("room in the span");
+                    settle(&store);
+                },
+            );
+        }
+        twin.step(
+            "store",
+            |stage| *stage = 3,
+            || {
+                put(store.media(), (object.prime() + 2 * WORD).get(), 7);
+                settle(&store);
+            },
+        );
+    };
+    explorer.explore_twin(&image, &0, Order::InOrder, program, |media, seen| {
+        let store = Store::attach(media).map_err(|error| error.to_string())?;
+        seen.recovered();
+        if let Some(finding) = store.check().first() {
+            return Err(finding.to_string());
+        }
+        let Ok(object) = store.object("small") else { return Ok(0) };
+        let page = store.media().read_vec(object.prime().get() + HEADER_LEN, (WORD - HEADER_LEN) as usize);
+        if page.iter().any(|&byte| byte != 0) {
+            return Err("the first page has old bytes".into());
+        }
+        if (object.backed() - object.prime()).get() == CLUSTER {
+            return Ok(1);
+        }
+        let bytes = store.media().read_vec((object.prime() + WORD).get(), (2 * CLUSTER - WORD) as usize);
+        match bytes.iter().enumerate().find(|(_, byte)| **byte != 0) {
+            None => Ok(2),
+            Some((at, 7)) if at as u64 == WORD => Ok(3),
+            Some((at, byte)) => Err(format!("{byte:#x} lies {at:#x} bytes behind the first page")),
+        }
+    })
+}
+
+fn outside(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let image = fresh_with(MAX / 2).then(|media| {
+        let end = media.len();
+        media.extend(end, 2 * CLUSTER).expect("room in the file");
+        media.write(end, &[0xaa; 2 * CLUSTER as usize]);
+        media.flush(end, 2 * CLUSTER);
+        media.barrier().expect("sim barriers do not fail");
+    });
+    explorer.recovery(1 << 40, 1).further_deaths(0).explore(
+        &image,
+        |media, oracle| {
+            let store = oracle.step("open", || Store::attach(media).expect("a whole store"));
+            oracle.step("make", || drop(make(&store, "x", 2).expect("room for an object")));
+        },
+        |media, seen| {
+            let store = Store::attach(media).map_err(|error| error.to_string())?;
+            seen.recovered();
+            if store.remove_object("x").is_err() && seen.acked_count() == 2 {
+                return Err("the object is lost".into());
+            }
+            fill(&store)
+        },
+    )
 }
 
 fn remove(explorer: Explorer) -> Result<Report, Box<Failure>> {

@@ -188,6 +188,8 @@ fn words(explorer: Explorer) -> Result<Report, Box<Failure>> {
 }
 
 fn blocks(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    /// Words beside each other, of more than one line.
+    const RANGE: std::ops::Range<u64> = 30..44;
     // Name, tag (0: free it), size.
     const STEPS: [&[(u64, u64, u64)]; 4] = [
         &[(0, 11, 64), (1, 12, 200)],
@@ -196,12 +198,13 @@ fn blocks(explorer: Explorer) -> Result<Report, Box<Failure>> {
         &[(3, 41, 128), (0, 0, 0)],
     ];
     explore(explorer, 1024, |undo, twin| {
-        for step in STEPS {
+        for (step, round) in STEPS.into_iter().zip(1..) {
             let change = move |table: &mut NameTable| {
                 for &(name, tag, _) in step {
                     table.insert(name, tag);
                     table.retain(|_, tag| *tag != 0);
                 }
+                table.extend(RANGE.map(|word| (word, round)));
             };
             twin.step(format!("{step:?}"), change, || {
                 let outcome = undo.run(|tx| {
@@ -219,7 +222,8 @@ fn blocks(explorer: Explorer) -> Result<Report, Box<Failure>> {
                             tx.free(old)?;
                         }
                     }
-                    Ok::<(), Error>(())
+                    let bytes: Vec<u8> = RANGE.flat_map(|_| u64::to_le_bytes(round)).collect();
+                    tx.write(word_at(undo, RANGE.start), &bytes)
                 });
                 outcome.expect("room in the heap");
             });

@@ -2,7 +2,9 @@
 
 mod halves;
 
+use everbyte_cases::find;
 use everbyte_cases::museum::{canaries, exhibits};
+use everbyte_media::museum::with;
 
 #[test]
 fn every_seeded_bug_is_found() {
@@ -23,6 +25,19 @@ fn a_list_of_doubts_that_is_half_emptied_is_found_by_a_second_run_alone() {
     let exhibit = exhibits().into_iter().find(|exhibit| exhibit.name == "names-doubt-unseen").expect("it is shown");
     let failure = exhibit.visit().report.failure.expect("it is found");
     assert!(failure.image.contains("+g"), "{failure:?}");
+}
+
+/// One crash leaves the name on media, and recovery fences its removal; only the recovery of a
+/// recovery that died rests on a removal that is in the caches alone.
+#[test]
+fn a_removal_that_a_recovery_left_in_the_caches_is_found_by_a_further_death_alone() {
+    let exhibit = exhibits().into_iter().find(|exhibit| exhibit.name == "names-removal-unseen").expect("it is shown");
+    let once = || find("store-names-second").expect("a case").explore_deaths((u64::MAX, 0), 60);
+    let report = with(exhibit.name, once);
+    assert!(report.passed(), "{report}");
+    let failure = exhibit.visit().report.failure.expect("it is found");
+    let crashes: Vec<&str> = failure.image.split('+').collect();
+    assert!(crashes.len() == 3 && crashes[1].ends_with('d'), "{failure:?}");
 }
 
 /// A right program passes and a wrong one fails, under every profile.

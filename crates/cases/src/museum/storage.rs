@@ -4,6 +4,12 @@ use super::{Exhibit, exhibit};
 
 pub(super) const EXHIBITS: &[Exhibit] = &[
     exhibit(
+        "names-removal-unseen",
+        "names",
+        "store-names-twice",
+        "recovery finds a name gone, in caches that a second dead process left, and frees its record without a fence: power brings the name of a free record back",
+    ),
+    exhibit(
         "media-flush-short",
         "media",
         "media-publish",

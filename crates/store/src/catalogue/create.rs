@@ -251,8 +251,8 @@ impl LockedCatalogue<'_> {
                     growth.space().release(&(entry.span.end() - extent.tail_reach..entry.span.end()));
                 }
             }
-            // A header is fenced before the first bit is set (STORE-5), so this one was damaged
-            // later, and any cluster of the span may be the object's.
+            // A crash has torn the header of a new object, or it was damaged later: any cluster of
+            // the span may be the object's.
             Err(_) if growth.space().is_backed(entry.span.at()) => growth.space().release(&entry.span.range()),
             Err(_) => {}
         }

@@ -130,8 +130,8 @@ impl Growth {
         Ok(())
     }
 
-    /// Backs the first cluster of a new object and writes its header; fenced on return. Neither
-    /// counts before the record does. The caller has checked the quota.
+    /// Backs the first cluster of a new object and writes its header, ordered by the caller's next
+    /// fence. Neither counts before the record does. The caller has checked the quota.
     ///
     /// # Errors
     /// [`Error::OutOfSpace`].
@@ -146,11 +146,9 @@ impl Growth {
             let cleared = self.space.reserve(&first)?;
             self.space.prepare(&first, &cleared);
         }
-        self.media.fence();
+        self.media.fence(); // the `used` bit before the first byte that is not zero
         header::write(&self.media, entry, first.end);
-        self.media.fence(); // `reach` before the bit (STORE-5)
         self.space.set_backed(&first);
-        self.media.fence();
         Ok(())
     }
 

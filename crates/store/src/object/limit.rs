@@ -130,8 +130,7 @@ impl Store {
         // before the file bears the pair: a later limit takes no other
         media.barrier_unless("store-backing-unnamed")?;
         let made = Backing::make(candidate, Owner { pair, ..owner }, files)?;
-        made.reserve((extent.backed - prime) / CLUSTER).inspect_err(|_| made.remove(files))?;
-        Ok(media.barrier()?)
+        Ok(made.reserve((extent.backed - prime) / CLUSTER).inspect_err(|_| made.remove(files))?)
     }
 
     /// Refuses a store with objects that lie in backing files in part; a copy of the store's file
