@@ -173,6 +173,8 @@ pub struct Options {
     pub lend_after: u32,
     /// Whether SIGTERM and SIGINT end [`Server::run`](crate::Server::run) in good order.
     pub signals: bool,
+    /// Whether SIGHUP does, too, where no TLS is served: there it renews the certificates.
+    pub ends_at_hangup: bool,
     /// The socket of the service manager that is told when the server serves and when it ends; an
     /// abstract name begins with `@`. With [`Options::signals`] it is by default that of the
     /// environment (`NOTIFY_SOCKET`).
@@ -239,6 +241,7 @@ impl Default for Options {
             loops: 1,
             lend_after: 16,
             signals: false,
+            ends_at_hangup: false,
             supervisor: None,
             clock: Arc::new(SystemClock),
         }

@@ -121,7 +121,11 @@ impl Server {
         let waker = Arc::new(Waker::new(registry, WAKER).map_err(system("make a waker"))?);
         let (mut signals, mut reloads) = (None, None);
         if options.signals {
-            let mut receiver = signal_socket(&[SIGTERM, SIGINT]).map_err(system("wait for signals"))?;
+            let ends: &[i32] = match options.ends_at_hangup && options.tls.is_none() {
+                true => &[SIGTERM, SIGINT, SIGHUP],
+                false => &[SIGTERM, SIGINT],
+            };
+            let mut receiver = signal_socket(ends).map_err(system("wait for signals"))?;
             registry.register(&mut receiver, SIGNAL, Interest::READABLE).map_err(system("poll signals"))?;
             signals = Some(receiver);
         }

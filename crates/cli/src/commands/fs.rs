@@ -24,7 +24,6 @@ use crate::volume::{self, Copied, Place};
 use everbyte_fs::{Attributes, Error, FileKind, Ino, Volume, VolumeOptions};
 use everbyte_store::Store;
 use serde_json::{Value, json};
-use std::fs::File;
 
 pub(crate) fn run(args: &FsCommands, output: &Output) -> Result<(), Failure> {
     match &args.command {
@@ -165,16 +164,13 @@ fn grow(volumes: Volumes, args: &FsGrowArgs, output: &Output) -> Result<(), Fail
 /// Makes durable all that calls on the mount have returned for. A volume that is not in use is so.
 fn sync(volumes: &Volumes, name: &str, output: &Output) -> Result<(), Failure> {
     let volume = volumes.volume(name)?;
-    if let Volumes::Served(_, mounted) = volumes {
+    if let Volumes::Served(_, mounted) = volumes
+        && mounted.as_ref().is_none_or(|mounted| !mounted.is_read_only())
+    {
         if let Some(mounted) = mounted {
-            // First the bytes that the kernel keeps with the option `writeback`.
-            let path = mounted.path();
-            let handed_over = File::open(path).and_then(|directory| Ok(rustix::fs::syncfs(directory)?));
-            handed_over.map_err(|error| Failure::system("sync", path, error))?;
+            mounted.hand_over().map_err(|error| Failure::system("sync", mounted.path(), error))?;
         }
-        if mounted.as_ref().is_none_or(|mounted| !mounted.is_read_only()) {
-            volume.settle()?;
-        }
+        volume.settle()?;
     }
     output.say(format!("all changes of volume {name} are durable"), json!({ "volume": name }))
 }

@@ -41,6 +41,7 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
         eviction_samples: config.eviction_samples,
         settings: args.config.clone(),
         signals: true,
+        ends_at_hangup: !everbyte_fuse::ignores_hangups(),
         ..Options::default()
     };
     config.access.apply(&mut options).map_err(Failure::Words)?;
@@ -93,7 +94,8 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
         let (verb, keys, port) = (if created { "created" } else { "opened" }, kv.len(), address.port());
         let files = match mounts.paths().join(", ") {
             none if none.is_empty() => format!(
-                "For files too: everbyte serve {} --create --mount home=DIR mounts the volume `home` on DIR.\n",
+                "For files too: {} serve {} --create --mount home=DIR mounts the volume `home` on DIR.\n",
+                std::env::args_os().next().unwrap_or_else(|| "everbyte".into()).display(),
                 config.store.display()
             ),
             paths => format!("Volumes are mounted on {paths}.\n"),

@@ -236,14 +236,70 @@ fn systemd_takes_the_units() {
     let place = Place::new();
     fs::create_dir(place.path("bin")).unwrap();
     symlink(env!("CARGO_BIN_EXE_everbyte"), place.path("bin/everbyte")).unwrap();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/systemd");
-    for name in ["everbyte.service", "srv-everbyte.mount"] {
-        let unit = fs::read_to_string(folder.join(name)).unwrap();
-        let unit = unit.replace("@PREFIX@", place.folder.path().to_str().unwrap());
-        fs::write(place.path(name), unit).unwrap();
-        let said = said(Command::new("systemd-analyze").arg("verify").arg(place.path(name)).output().unwrap());
+    // The last one is a drop-in of the first one.
+    fs::create_dir(place.path("everbyte.service.d")).unwrap();
+    for name in ["everbyte.service", "srv-everbyte.mount", "mounts.conf"] {
+        let unit = unit(name).replace("@PREFIX@", place.folder.path().to_str().unwrap());
+        let (file, checked) = match name {
+            "mounts.conf" => ("everbyte.service.d/mounts.conf", "everbyte.service"),
+            unit => (unit, unit),
+        };
+        fs::write(place.path(file), unit).unwrap();
+        let said = said(Command::new("systemd-analyze").arg("verify").arg(place.path(checked)).output().unwrap());
         assert!(said.code == 0 && said.err.is_empty(), "{name}: {said:?}");
     }
+}
+
+/// A unit that the repository has for systemd.
+fn unit(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/systemd").join(name)).unwrap()
+}
+
+/// With its drop-in the service mounts where other processes see it: as root, and without any
+/// option for which systemd makes a namespace of mounts, or refuses `/dev/fuse`.
+#[test]
+fn the_service_with_mounts_has_no_namespace() {
+    let mut settings = std::collections::HashMap::new();
+    let units = [unit("everbyte.service"), unit("mounts.conf")];
+    for line in units.iter().flat_map(|unit| unit.lines()).filter(|line| !line.starts_with(['#', '['])) {
+        settings.extend(line.split_once('='));
+    }
+    let is_off = |name: &str| !matches!(settings.get(name), Some(&value) if value != "no" && !value.is_empty());
+    let by_name = |name: &&str| name.starts_with("Private") || name.starts_with("Protect") || name.ends_with("Paths");
+    let others = ["TemporaryFileSystem", "RootDirectory", "RootImage", "MountAPIVFS", "ProcSubset", "DevicePolicy"];
+    let further = ["DynamicUser", "MountFlags", "MountImages", "ExtensionImages", "LogNamespace", "DeviceAllow"];
+    for name in settings.keys().copied().filter(by_name).chain(others).chain(further) {
+        assert!(is_off(name), "{name} keeps the mounts from other processes");
+    }
+    assert_eq!(settings["User"], "root");
+    assert!(settings["ExecStart"].contains(" --mount "), "{}", settings["ExecStart"]);
+}
+
+/// `make run` serves, and `serve` tells how to mount: by the path of the program that was started.
+#[test]
+fn a_new_user_is_told_of_mounts() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    match Command::new("make").args(["-n", "run", "STORE=./files.store"]).current_dir(root).output() {
+        Ok(output) => {
+            let said = said(output);
+            assert!(said.out.contains("/release/everbyte serve ./files.store --create --listen "), "{said:?}");
+        }
+        Err(error) => eprintln!("skipped in part: make: {error}"),
+    }
+    let place = Place::new();
+    let words = ["serve", "files.store", "--create", "--max", "1GiB", "--listen", "127.0.0.1:0"];
+    let mut server = place.command(&words).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(server.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let line = lines.into_iter().find(|line| line.contains("--mount"));
+    let _ = server.kill();
+    server.wait().unwrap();
+    let program = env!("CARGO_BIN_EXE_everbyte");
+    assert_eq!(
+        line.unwrap_or_default(),
+        format!(
+            "For files too: {program} serve files.store --create --mount home=DIR mounts the volume `home` on DIR."
+        )
+    );
 }
 
 /// A user without rights creates a store, mounts its volume through `fusermount3`, has it to
@@ -397,6 +453,45 @@ fn a_server_mounts_volumes_and_ends_in_good_order() {
     drop(open);
     assert_eq!(fs::read_dir(place.path("at")).unwrap().count(), 0);
     assert_eq!(place.good(&["fs", "ls", "home:/"]), "note\nopen\n");
+}
+
+/// SIGHUP without TLS ends a server in good order, as it does a mount; started by nohup(1), the
+/// server goes on.
+#[test]
+fn a_hangup_ends_a_server_in_good_order() {
+    if !works() {
+        return;
+    }
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home", "--span", "64MiB"]);
+    fs::create_dir(place.path("at")).unwrap();
+    let mut server = Server::start(&place, &["--mount", "home=at"]);
+    server.ask("SET a 1\r\n", "+OK\r\n");
+    fs::write(place.path("at/note"), b"unsynced").unwrap();
+    let hang_up = |child: &Child| {
+        rustix::process::kill_process(rustix::process::Pid::from_child(child), rustix::process::Signal::HUP).unwrap()
+    };
+    hang_up(&server.child);
+    let end = server.child.wait().unwrap();
+    assert!(end.success(), "{end}");
+    assert_eq!(fs::read_dir(place.path("at")).unwrap().count(), 0, "the directory is no mount any more");
+    assert_eq!(place.good(&["fs", "ls", "home:/"]), "note\n");
+    drop(server);
+
+    let words = ["serve", "--listen", "127.0.0.1:0"];
+    let mut command = Command::new("nohup");
+    command.arg(env!("CARGO_BIN_EXE_everbyte")).args(words).current_dir(place.folder.path());
+    let Ok(mut server) = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn() else {
+        eprintln!("skipped in part: nohup is not installed");
+        return;
+    };
+    let mut line = String::new();
+    BufReader::new(server.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    assert_eq!(u64::from_str_radix(ignored.trim(), 16).unwrap() & 1, 1, "SIGHUP is ignored no more");
+    rustix::process::kill_process(rustix::process::Pid::from_child(&server), rustix::process::Signal::TERM).unwrap();
+    assert!(server.wait().unwrap().success() && line.contains("serving"), "{line}");
 }
 
 /// Options behind the directory are those of `-o`. A volume that is mounted read-only is changed by
