@@ -579,6 +579,21 @@ mod tests {
         }
     }
 
+    /// A state, too; the word of an inode that never held a file is no state with a changed bit.
+    #[test]
+    fn a_flipped_bit_of_a_state_is_found() {
+        for (mode, flags, generation) in [(0, 0, 0), (0, 0, 1), (0o100_644, 31, 0xff_ffff), (0o40_755, 2, 7)] {
+            let state = State { mode, flags, generation };
+            assert_eq!(State::checked(state.word()), Some(state));
+            for bit in 0..64 {
+                assert_eq!(State::checked(state.word() ^ 1 << bit), None, "bit {bit} of {state:?}");
+            }
+        }
+        assert_eq!(State::checked(0), Some(State { mode: 0, flags: 0, generation: 0 }));
+        let last = State { mode: 0, flags: 0, generation: GENERATIONS + 1 };
+        assert_eq!(State::of(last.word()).generation, 0);
+    }
+
     #[test]
     fn an_entry_takes_one_to_five_lines() {
         assert_eq!([1, 48, 49, 104, 105, 255].map(lines), [1, 1, 2, 2, 3, 5]);
