@@ -7,6 +7,7 @@ use everbyte_fs::layout::{self, Place, inode};
 use everbyte_fs::model::{self, Op, Tree};
 use everbyte_fs::{Volume, VolumeRepair};
 use everbyte_media::Media;
+use everbyte_media::sealed::seal_low;
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
 use everbyte_store::{CLUSTER, FormatOptions, Store};
 use std::sync::atomic::Ordering;
@@ -126,8 +127,8 @@ fn damage(media: &Media) {
     let lines = page_at(media, home, 0);
     media.store(lines + 64, 0); // `lost`
     media.store(lines + 128, media.load(lines + 128) ^ 7); // `deep`
-    media.store(inode_at(media, named) + inode::LINKS, 9);
-    media.store(inode_at(media, a) + inode::LINKS, 0);
+    media.store(inode_at(media, named) + inode::LINKS, seal_low(9));
+    media.store(inode_at(media, a) + inode::LINKS, seal_low(0));
     let slot = inode_at(media, named) + inode::INLINE;
     media.store(slot, media.load(slot) ^ 1 << 50);
     let owner = inode_at(media, deep) + inode::OWNER + 8;

@@ -131,7 +131,7 @@ impl Volume {
         match node.kind(core)? {
             FileKind::Directory if directory == Ino::ROOT => Ok(Ino::ROOT),
             // Its parent may be gone, too.
-            FileKind::Directory if node.word(core, inode::LINKS) == 0 => Err(Error::Stale { ino: directory }),
+            FileKind::Directory if node.links(core) == 0 => Err(Error::Stale { ino: directory }),
             FileKind::Directory => Ok(Ino(whole(core, &node)?.parent)),
             _ => Err(Error::NotADirectory { ino: directory }),
         }

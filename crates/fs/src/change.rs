@@ -71,6 +71,11 @@ impl<'v> Change<'v> {
         }
     }
 
+    /// The word at `at` becomes the sealed word of `number`.
+    pub(crate) fn set_number(&mut self, at: u64, number: u64) {
+        self.set(at, seal_low(number));
+    }
+
     /// The word at `at` leads to new bytes, which are flushed; the commit fences before (FS-1).
     pub fn link<T: Linked>(&mut self, at: u64, new: &Fresh<T>) {
         self.set(at, new.word());

@@ -7,6 +7,7 @@ use crate::layout::{GROUP_PAGES, PAGE, PAGE_LINES, STATE_SNAPSHOT, State, inode}
 use crate::names;
 use crate::quota::usage::{Key, Used};
 use crate::quota::{self, list};
+use crate::recover::{damaged_state, require_plausible};
 use crate::size;
 use crate::snapshot::published::Published;
 use crate::table::InodeTable;
@@ -82,7 +83,10 @@ impl Volume {
             }
             let at = core.table.at(ino).expect("the number is the table's");
             let node = core.media().get::<crate::layout::Inode>(at);
-            let state = State::of(node.state);
+            let Some(state) = State::checked(node.state) else {
+                report(ino, at + inode::STATE, damaged_state(ino, at).detail);
+                continue;
+            };
             if state.mode == 0 {
                 continue;
             }
@@ -91,10 +95,13 @@ impl Volume {
                 continue;
             };
             live.insert(ino);
+            if let Err(Damage { offset, detail, .. }) = require_plausible(core.media(), ino, at) {
+                report(ino, offset.unwrap_or(at), detail);
+            }
             let of = if state.flags & STATE_SNAPSHOT == 0 { 0 } else { node.snapshot };
             reached.snapshots.insert(ino, of);
             // A held file of a snapshot that was removed; what its names led to is free.
-            let is_leaving = of != 0 && node.links == 0;
+            let is_leaving = of != 0 && node.link_count() == 0;
             if is_leaving {
                 reached.leaving.insert(ino);
             } else if of != node.snapshot || state.flags & STATE_SNAPSHOT != 0 && !reached.published.has(&node) {
@@ -115,9 +122,9 @@ impl Volume {
                     for &slot in &loaded.torn {
                         report(ino, slot, format!("a slot of inode {ino} has one word"));
                     }
-                    check_pages(core, ino, at, node.size, (&loaded.extents, xattrs), &mut owners, &mut report);
+                    check_pages(core, ino, at, node.file_size(), (&loaded.extents, xattrs), &mut owners, &mut report);
                     if kind == FileKind::Directory && !is_leaving {
-                        read_names(core, ino, node.size, &loaded.extents, &mut reached, &mut report);
+                        read_names(core, ino, node.file_size(), &loaded.extents, &mut reached, &mut report);
                     }
                 }
                 Err(Damage { offset, detail, .. }) => {
@@ -319,11 +326,15 @@ fn check_links(core: &Core, live: &HashSet<Ino>, reached: &Reached, report: &mut
             true => 2 + reached.subdirectories.get(&ino).copied().unwrap_or(0),
             false => names,
         };
-        if names == 0 && node.links == 0 || reached.leaving.contains(&ino) {
+        if names == 0 && node.link_count() == 0 || reached.leaving.contains(&ino) {
             continue; // held, or freed at the next opening
         }
-        if node.links != expected {
-            report(ino, at + inode::LINKS, format!("inode {ino} counts {} links and has {expected}", node.links));
+        if node.link_count() != expected {
+            report(
+                ino,
+                at + inode::LINKS,
+                format!("inode {ino} counts {} links and has {expected}", node.link_count()),
+            );
         }
         let is_hidden = reached.published.directory == Some(ino);
         if names == 0 && ino != Ino::ROOT && !is_hidden {

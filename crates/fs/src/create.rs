@@ -17,6 +17,7 @@ use crate::table::Body;
 use crate::volume::Volume;
 use crate::xattr;
 use crate::{Error, FileKind, Found, Held, Ino, Result};
+use everbyte_media::sealed::seal_low;
 use std::sync::Arc;
 
 /// Links that an inode may have.
@@ -100,7 +101,7 @@ impl Volume {
         let ino = core.table.take(core)?;
         let mut change = core.change();
         let unnamed = |content: &mut Inode, state: &mut State| {
-            content.links = 0;
+            content.links = seal_low(0);
             if let Some(directory) = &directory {
                 inherit_project(core, directory, new.kind, content, state);
             }
@@ -137,7 +138,7 @@ impl Volume {
         require_absent(core, &parent, &mut names, name)?;
         let line = names.free_line(core, &parent, name)?;
         let _file = node.write(core)?;
-        let links = node.word(core, inode::LINKS);
+        let links = node.links(core);
         if links >= LINKS_MAX {
             return Err(Error::TooManyLinks { ino, max: LINKS_MAX });
         }
@@ -146,7 +147,7 @@ impl Volume {
         let entry = names.names(core, &parent)?.write(core, line, name, kind, ino);
         let mut change = core.change();
         change.name(&entry);
-        change.set(node.at + inode::LINKS, links + 1);
+        change.set_number(node.at + inode::LINKS, links + 1);
         change.set(node.at + inode::CHANGED, change.now());
         touch(&mut change, &parent);
         change.commit()?;
@@ -186,14 +187,14 @@ fn require_absent(core: &Core, node: &Node, state: &mut NodeState, name: &[u8]) 
     match state.names(core, node)?.get(core, name) {
         Some(_) => Err(Error::Exists),
         // A directory that was removed while it was held gets no new names.
-        None if node.word(core, inode::LINKS) == 0 => Err(Error::Stale { ino: node.ino }),
+        None if node.links(core) == 0 => Err(Error::Stale { ino: node.ino }),
         None => Ok(()),
     }
 }
 
 /// Refuses a directory that has as many subdirectories as it may have.
 pub(crate) fn require_links(core: &Core, node: &Node) -> Result<()> {
-    match node.word(core, inode::LINKS) {
+    match node.links(core) {
         LINKS_MAX.. => Err(Error::TooManyLinks { ino: node.ino, max: LINKS_MAX }),
         _ => Ok(()),
     }
@@ -236,7 +237,7 @@ pub(crate) fn prepare(
     let mut body = Body::new(new.kind, new.permissions, now as i64);
     (body.uid, body.gid, body.device) = (new.uid, new.gid, new.device);
     let (mut content, mut state) = (body.inode(old), body.state(old.generation));
-    content.size = new.target.len() as u64;
+    content.size = seal_low(new.target.len() as u64);
     if new.kind == FileKind::Regular {
         state.flags |= core.page_size.flag();
     }
@@ -305,7 +306,7 @@ fn make(
     change.name(&entry);
     touch(&mut change, directory);
     if new.kind == FileKind::Directory {
-        change.set(directory.at + inode::LINKS, directory.word(core, inode::LINKS) + 1);
+        change.set_number(directory.at + inode::LINKS, directory.links(core) + 1);
     }
     change.commit().inspect_err(|_| prepared.give_back(core))
 }

@@ -5,7 +5,7 @@ use crate::extents::{Pages, slot_at};
 use crate::layout::{
     EXTENT, EntryHead, GROUP_INODES, HEAD_AT, HEAD_COPY_AT, Head, INLINE_EXTENTS, INODE, Inode, LINE, LIST_EXTENTS,
     NAME_AT, NAME_FIRST, OPENED_AT, PAGE, PAGE_LINES, Place, QUOTAS_AT, Run, SAVED_AT, SIZE_AT, SNAPSHOTS_AT,
-    STATE_INLINE, SUMS_AT, State, TABLE_AT, TABLE_WORDS, inode,
+    STATE_INLINE, SUMS_AT, State, TABLE_AT, TABLE_WORDS, inode, number,
 };
 use crate::quota::list;
 use crate::{FileKind, Ino, QuotaLimit};
@@ -157,10 +157,12 @@ impl Lines<'_> {
         let state = State::of(found.state);
         let kind = FileKind::of_mode(state.mode);
         let text = format!("mode {:06o}, flags {:#x}, generation {}", state.mode, state.flags, state.generation);
-        self.add(at, "state", text, state.mode == 0 || kind.is_some());
+        let is_whole = State::checked(found.state).is_some();
+        self.add(at, "state", text, is_whole && (state.mode == 0 || kind.is_some()));
         let words = [("links", found.links), ("size", found.size)];
-        words.into_iter().zip([inode::LINKS, inode::SIZE]).for_each(|((name, value), offset)| {
-            self.add(at + offset, name, value, true);
+        words.into_iter().zip([inode::LINKS, inode::SIZE]).for_each(|((name, word), offset)| {
+            let is_whole = state.mode == 0 || unseal_low(word).is_some(); // of a free inode undefined
+            self.add(at + offset, name, number(word), is_whole);
         });
         let times = [("modified", found.modified), ("changed", found.changed), ("accessed", found.accessed)];
         times.into_iter().zip([inode::MODIFIED, inode::CHANGED, inode::ACCESSED]).for_each(
@@ -176,8 +178,9 @@ impl Lines<'_> {
         );
         self.add(at + inode::OWNER, "owner", owner, found.checksum == found.owner_sum());
         if state.flags & STATE_INLINE != 0 {
-            let bytes = &found.inline[..found.size.min(found.inline.len() as u64) as usize];
-            return self.add(at + inode::INLINE, "bytes", bytes.escape_ascii(), found.size <= bytes.len() as u64);
+            let size = found.file_size();
+            let bytes = &found.inline[..size.min(found.inline.len() as u64) as usize];
+            return self.add(at + inode::INLINE, "bytes", bytes.escape_ascii(), size <= bytes.len() as u64);
         }
         let runs = self.slots(at);
         if kind == Some(FileKind::Directory) {

@@ -43,7 +43,7 @@ impl Held {
 
     /// Bytes of the file: one load.
     pub fn size(&self) -> u64 {
-        self.node.word(&self.core, inode::SIZE)
+        self.node.size(&self.core)
     }
 }
 
@@ -92,7 +92,7 @@ fn free(core: &Core, node: &Node) {
     let _change = core.freeze.enter();
     let mut state = node.lock_last();
     // Another holder, or a new name, may have come between; or the file is freed already.
-    if !node.is_removed() && node.word(core, inode::LINKS) == 0 && node.leave() {
+    if !node.is_removed() && node.links(core) == 0 && node.leave() {
         // After a failure the next opening removes it.
         if crate::remove::free(core, node, &mut state).is_err() {
             core.require_scan();

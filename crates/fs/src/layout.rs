@@ -3,13 +3,14 @@
 //! Places are numbers of pages from the start of the object, so that a copy of the object means the
 //! same. Page 0 is the object's prime page, page 1 holds the copy of the head.
 
+use everbyte_media::sealed::{seal_low, unseal_low};
 use everbyte_media::{Checked, Length};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// `b"EVRBVOLU"`.
 pub const MAGIC: [u8; 8] = *b"EVRBVOLU";
 /// The newest format this program reads and writes.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 /// Pages of a large page of 2 MiB.
@@ -214,15 +215,17 @@ pub const TABLE_WORDS: u64 = PAGE / 8;
 pub const INLINE: u64 = 128;
 
 /// An inode. The words of the first line change by stores of their own; the second line changes by
-/// a journaled change.
+/// a journaled change. The first three words carry a check, since opening a volume frees inodes
+/// and pages by them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Inode {
     /// Type and permission bits, flags, generation: see [`State`].
     pub state: u64,
-    /// Names that lead here; of a directory 2 and its subdirectories.
+    /// Names that lead here; of a directory 2 and its subdirectories: a sealed word, see
+    /// [`number`].
     pub links: u64,
-    /// Bytes of the file; of a directory whole pages.
+    /// Bytes of the file; of a directory whole pages: a sealed word, see [`number`].
     pub size: u64,
     /// Last change of the bytes, in nanoseconds since 1970.
     pub modified: i64,
@@ -290,22 +293,43 @@ pub mod inode {
 }
 
 impl Inode {
+    /// The number of [`Inode::links`].
+    pub fn link_count(&self) -> u64 {
+        number(self.links)
+    }
+
+    /// The number of [`Inode::size`].
+    pub fn file_size(&self) -> u64 {
+        number(self.size)
+    }
+
     /// The checksum of the second line.
     pub fn owner_sum(&self) -> u32 {
         crc32c::crc32c(&self.as_bytes()[inode::OWNER as usize + 4..inode::INLINE as usize])
     }
 }
 
-/// The first word of an inode: one store makes it live, or free.
+/// The number of a word that holds 48 bits and a check of them, whether or not the check agrees.
+pub fn number(word: u64) -> u64 {
+    word & (NUMBER_MAX - 1)
+}
+
+const NUMBER_MAX: u64 = 1 << 48;
+
+/// The first word of an inode: one store makes it live, or free. It holds 48 bits and a check of
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     /// Type and permission bits as `stat` has them; 0: the inode is free.
     pub mode: u16,
     /// [`STATE_INLINE`], [`STATE_SNAPSHOT`], [`STATE_LARGE`], [`STATE_GIANT`], [`STATE_PROJECT`].
     pub flags: u16,
-    /// Counts the files that the inode held.
+    /// Counts the files that the inode held, in 24 bits.
     pub generation: u32,
 }
+
+/// The largest generation; 0 follows it.
+const GENERATIONS: u32 = (1 << 24) - 1;
 
 /// The bytes of the file lie in the inode.
 pub const STATE_INLINE: u16 = 1;
@@ -320,14 +344,22 @@ pub const STATE_LARGE: u16 = 4;
 pub const STATE_GIANT: u16 = 8;
 
 impl State {
-    /// The fields of a word.
+    /// The fields of a word, whether or not its check agrees.
     pub fn of(word: u64) -> State {
-        State { mode: word as u16, flags: (word >> 16) as u16, generation: (word >> 32) as u32 }
+        State { mode: word as u16, flags: u16::from((word >> 16) as u8), generation: (word >> 24) as u32 & GENERATIONS }
     }
 
-    /// The word.
+    /// The fields of a word; `None` if a bit of it has changed. An inode that never held a file is
+    /// zeros.
+    pub fn checked(word: u64) -> Option<State> {
+        (word == 0 || unseal_low(word).is_some()).then(|| State::of(word))
+    }
+
+    /// The word; never 0.
     pub fn word(self) -> u64 {
-        u64::from(self.mode) | u64::from(self.flags) << 16 | u64::from(self.generation) << 32
+        debug_assert!(self.flags < 256, "flags of 8 bits: {:#x}", self.flags);
+        let generation = u64::from(self.generation & GENERATIONS);
+        seal_low(u64::from(self.mode) | u64::from(self.flags) << 16 | generation << 24)
     }
 }
 
@@ -355,8 +387,9 @@ const RUN_LEN_BITS: u32 = 20;
 pub const RUN_LEN_MAX: u64 = (1 << RUN_LEN_BITS) - 1;
 /// The most pages of a file.
 pub const FILE_PAGES_MAX: u64 = 1 << RUN_FIRST_BITS;
-/// The largest file in bytes: 256 TiB.
-pub const FILE_MAX: u64 = FILE_PAGES_MAX * PAGE;
+/// The largest file in bytes: 256 TiB without a page, so that a size has 48 bits.
+pub const FILE_MAX: u64 = (FILE_PAGES_MAX - 1) * PAGE;
+const _: () = assert!(FILE_MAX < NUMBER_MAX);
 
 impl Run {
     /// The word; never 0.
@@ -419,12 +452,12 @@ impl Place {
             | u64::from(self.tier) << PAGE_BITS
             | u64::from(self.class) << (PAGE_BITS + 4)
             | u64::from(self.flags) << (PAGE_BITS + 8);
-        everbyte_media::sealed::seal_low(value)
+        seal_low(value)
     }
 
     /// The place of a word; `None` if a bit of it has changed, or it names no page.
     pub fn of(word: u64) -> Option<Place> {
-        let value = everbyte_media::sealed::unseal_low(word)?;
+        let value = unseal_low(word)?;
         let nibble = |at: u32| (value >> (PAGE_BITS + at) & 15) as u8;
         let place = Place { page: value & (PAGES_MAX - 1), tier: nibble(0), class: nibble(4), flags: nibble(8) };
         (place.page > 0).then_some(place)
@@ -544,6 +577,21 @@ mod tests {
                 assert_eq!(Place::of(place.word() ^ 1 << bit), None, "bit {bit} of {place:?}");
             }
         }
+    }
+
+    /// A state, too; the word of an inode that never held a file is no state with a changed bit.
+    #[test]
+    fn a_flipped_bit_of_a_state_is_found() {
+        for (mode, flags, generation) in [(0, 0, 0), (0, 0, 1), (0o100_644, 31, 0xff_ffff), (0o40_755, 2, 7)] {
+            let state = State { mode, flags, generation };
+            assert_eq!(State::checked(state.word()), Some(state));
+            for bit in 0..64 {
+                assert_eq!(State::checked(state.word() ^ 1 << bit), None, "bit {bit} of {state:?}");
+            }
+        }
+        assert_eq!(State::checked(0), Some(State { mode: 0, flags: 0, generation: 0 }));
+        let last = State { mode: 0, flags: 0, generation: GENERATIONS + 1 };
+        assert_eq!(State::of(last.word()).generation, 0);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! [`Node`]: an inode that this process uses, with its lock and its indexes in memory.
 
 use crate::extents::{Extents, Loaded, Pages};
-use crate::layout::{Inode, PAGE, STATE_SNAPSHOT, State, inode, lines};
+use crate::layout::{Inode, PAGE, STATE_SNAPSHOT, State, inode, lines, number};
 use crate::names::Names;
 use crate::order::NewRun;
 use crate::space::Space;
 use crate::{Error, FileKind, Ino, Result};
 use everbyte_media::Damage;
+use everbyte_media::sealed::seal_low;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -181,6 +182,18 @@ impl Node {
         space.media().load(self.at + offset)
     }
 
+    /// Names that lead to the file.
+    #[inline]
+    pub(crate) fn links(&self, space: &Space) -> u64 {
+        number(self.word(space, inode::LINKS))
+    }
+
+    /// The size of the file in bytes.
+    #[inline]
+    pub(crate) fn size(&self, space: &Space) -> u64 {
+        number(self.word(space, inode::SIZE))
+    }
+
     /// The inode.
     pub(crate) fn inode(&self, space: &Space) -> Inode {
         space.media().get(self.at)
@@ -278,7 +291,7 @@ impl NodeState {
             if node.kind(space)? != FileKind::Directory {
                 return Err(Error::NotADirectory { ino: node.ino });
             }
-            let size = node.word(space, inode::SIZE);
+            let size = node.size(space);
             let names = Names::load(space, self.extents(space, node)?, size);
             self.names = Some(Box::new(names.map_err(|damage| node.damaged(space, damage))?));
         }
@@ -292,7 +305,7 @@ impl NodeState {
         if let Some(line) = self.names(space, node)?.find_free(count) {
             return Ok(line);
         }
-        let size = node.word(space, inode::SIZE);
+        let size = node.size(space);
         let extents = self.extents(space, node)?;
         extents.reserve_slots(space, node.at, 1)?;
         let charge = space.charge(node.at, 1)?;
@@ -303,7 +316,7 @@ impl NodeState {
         let media = space.media();
         let ordered = media.fence_after_unless("fs-page-unfenced", added);
         let at = (node.at + inode::SIZE).into();
-        everbyte_media::PublishWord::new(at).publish(media, size + PAGE, &ordered);
+        everbyte_media::PublishWord::new(at).publish(media, seal_low(size + PAGE), &ordered);
         // The caller may be refused, and then flushes this line no more; another one goes on.
         media.fence_unless("fs-names-left");
         charge.keep();

@@ -116,7 +116,7 @@ impl Nodes {
         }
         let at = table.at(ino).ok_or(Error::Stale { ino })?;
         self.require_whole(ino, at, space)?;
-        if State::of(space.media().load(at + inode::STATE)).mode != 0 {
+        if State::checked(space.media().load(at + inode::STATE)).is_none_or(|state| state.mode != 0) {
             // A volume that was closed is not scanned.
             recover::require_plausible(space.media(), ino, at).map_err(|damage| damage.of_object(space.name()))?;
         }

@@ -16,6 +16,8 @@
 //!   FS-12  A page is free unless the inode table, the table of checksums, the list of quotas, a
 //!          lane or the slots of a live inode lead to it. Several slots lead to it only if all of
 //!          them have the flag of shared pages (FS-20).
+//!   FS-46  An inode is freed by its state and links, and pages are cut by its size, only if the
+//!          checks of these words agree. Else the file is damaged, and its pages stay its own.
 
 use crate::extents::{Extents, Pages};
 use crate::format::first_free;
@@ -23,7 +25,7 @@ use crate::free_pages::FreePages;
 use crate::lanes::Lanes;
 use crate::layout::{
     FILE_MAX, GROUP_PAGES, Head, INLINE, INODE, Inode, LINE, PAGE, STATE_GIANT, STATE_INLINE, STATE_LARGE,
-    STATE_PROJECT, STATE_SNAPSHOT, State, inode,
+    STATE_PROJECT, STATE_SNAPSHOT, State, inode, number,
 };
 use crate::quota::list;
 use crate::quota::usage::{Counters, Key, Owner, Used};
@@ -32,6 +34,7 @@ use crate::snapshot::published::Published;
 use crate::table::InodeTable;
 use crate::xattr::run as xattr;
 use crate::{Error, FileKind, Ino, PageSize, Result, sums};
+use everbyte_media::sealed::unseal_low;
 use everbyte_media::{Damage, Media, seeded};
 use everbyte_store::Object;
 
@@ -120,13 +123,17 @@ pub(crate) fn scan(object: &Object, head: &Head) -> Result<Scan> {
     let mut numbers = Vec::new();
     for ino in table.numbers() {
         let at = table.at(ino).expect("the number is the table's");
-        let state = State::of(media.load(at + inode::STATE));
+        let Some(state) = State::checked(media.load(at + inode::STATE)) else {
+            recovery.damaged.push(ino); // FS-46
+            continue;
+        };
         if state.mode == 0 {
             numbers.push(ino);
             continue;
         }
         let is_left = is_left(ino, at, state); // FS-22
-        if is_left || media.load(at + inode::LINKS) == 0 && ino != Ino::ROOT {
+        let has_no_link = unseal_low(media.load(at + inode::LINKS)) == Some(0);
+        if is_left || has_no_link && ino != Ino::ROOT {
             let gone = State { mode: 0, flags: 0, generation: state.generation.wrapping_add(1) };
             let _section = media.section();
             media.store(at + inode::STATE, gone.word());
@@ -195,9 +202,19 @@ pub(crate) fn reflush(pages: Pages<'_>, at: u64) {
 
 /// Refuses the inode of a live file that contradicts itself.
 pub(crate) fn require_plausible(media: &Media, ino: Ino, at: u64) -> Result<(), Damage> {
-    let state = State::of(media.load(at + inode::STATE));
-    let outcome = require_plausible_parts(state, media.load(at + inode::SIZE));
+    let state = State::checked(media.load(at + inode::STATE)).ok_or_else(|| damaged_state(ino, at))?;
+    let number = |name: &str, offset: u64| {
+        let damage = || Damage::at(at + offset, format!("the {name} of inode {ino} fails its check"));
+        unseal_low(media.load(at + offset)).ok_or_else(damage)
+    };
+    number("count of links", inode::LINKS)?;
+    let outcome = require_plausible_parts(state, number("size", inode::SIZE)?);
     outcome.map_err(|wrong| Damage::at(at, format!("inode {ino} {wrong}")))
+}
+
+/// The damage of an inode whose state fails its check.
+pub(crate) fn damaged_state(ino: Ino, at: u64) -> Damage {
+    Damage::at(at + inode::STATE, format!("the state of inode {ino} fails its check"))
 }
 
 /// As [`require_plausible`], of the parts of an inode.
@@ -231,7 +248,7 @@ fn mark(
     at: u64,
 ) -> Result<(u64, u64), Damage> {
     require_plausible(pages.media, ino, at)?;
-    let size = pages.media.load(at + inode::SIZE);
+    let size = number(pages.media.load(at + inode::SIZE));
     let state = State::of(pages.media.load(at + inode::STATE));
     if state.flags & STATE_SNAPSHOT != 0 && pages.media.get::<Inode>(at).snapshot == 0 {
         // It was one bit of a live file; taken for a part of a snapshot, the file would be freed.

@@ -81,7 +81,7 @@ impl Volume {
         let mut change = core.change();
         change.set(names.names(core, &parent)?.at(core, named.line), 0);
         touch(&mut change, &parent);
-        change.set(parent.at + inode::LINKS, parent.word(core, inode::LINKS) - 1);
+        change.set_number(parent.at + inode::LINKS, parent.links(core) - 1);
         let freed = drop_link(core, &mut change, &node, &mut removed)?;
         change.commit()?;
         names.names(core, &parent)?.remove(core, name);
@@ -108,10 +108,10 @@ pub(crate) fn drop_link(
 ) -> Result<Option<Vec<(u64, u64)>>> {
     let links = match node.kind(core)? {
         FileKind::Directory => 0,
-        _ => node.word(core, inode::LINKS).saturating_sub(1),
+        _ => node.links(core).saturating_sub(1),
     };
     if links > 0 || !node.leave() {
-        change.set(node.at + inode::LINKS, links);
+        change.set_number(node.at + inode::LINKS, links);
         change.set(node.at + inode::CHANGED, change.now());
         return Ok(None);
     }

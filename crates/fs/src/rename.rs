@@ -4,7 +4,7 @@ use crate::attributes::Found;
 use crate::change::Change;
 use crate::core::Core;
 use crate::create::{NewFile, Prepared, inherit_project, prepare, require_links, require_project, touch};
-use crate::layout::{EntryHead, Inode, State, inode};
+use crate::layout::{EntryHead, Inode, State, inode, number};
 use crate::names::{Named, Names, require_name};
 use crate::node::{Node, NodeState, Writing};
 use crate::remove::{drop_link, finish, require_empty};
@@ -145,7 +145,7 @@ fn renamed(core: &Core, both: &mut Directories<'_>, from_name: &[u8], to_name: &
     let (from, to) = (both.from, both.to);
     let moved = both.from_state.names(core, from)?.get(core, from_name).ok_or(Error::NotFound)?;
     let other = both.target().names(core, to)?.get(core, to_name);
-    if to.word(core, inode::LINKS) == 0 {
+    if to.links(core) == 0 {
         return Err(Error::Stale { ino: to.ino });
     }
     match (other, mode) {
@@ -242,9 +242,9 @@ fn move_directory(core: &Core, change: &mut Change<'_>, moved: &Node, from: &Nod
     let owner = u64::from(inode.checksum) | u64::from(inode.uid) << 32;
     change.set(moved.at + inode::OWNER, owner);
     change.set(moved.at + inode::PARENT, inode.parent);
-    let links = |change: &Change<'_>, node: &Node| change.get(node.at + inode::LINKS);
-    change.set(from.at + inode::LINKS, links(change, from) - 1);
-    change.set(to.at + inode::LINKS, links(change, to) + 1);
+    let links = |change: &Change<'_>, node: &Node| number(change.get(node.at + inode::LINKS));
+    change.set_number(from.at + inode::LINKS, links(change, from) - 1);
+    change.set_number(to.at + inode::LINKS, links(change, to) + 1);
     Ok(())
 }
 
@@ -310,7 +310,7 @@ fn replace(
     touch(&mut change, to);
     change.set(node.at + inode::CHANGED, change.now());
     if gone_kind == FileKind::Directory {
-        change.set(to.at + inode::LINKS, to.word(core, inode::LINKS) - 1);
+        change.set_number(to.at + inode::LINKS, to.links(core) - 1);
     }
     if kind == FileKind::Directory {
         move_directory(core, &mut change, &node, from, to)?;

@@ -11,6 +11,7 @@ use crate::order::{self, Blank, Fresh};
 use crate::parts::{Apart, PARTS, thread_number};
 use crate::space::Space;
 use crate::{Error, FileKind, Ino, Result};
+use everbyte_media::sealed::seal_low;
 use everbyte_media::{Damage, Media};
 use everbyte_store::Object;
 use parking_lot::Mutex;
@@ -102,7 +103,8 @@ impl Body {
         let links = if self.kind == FileKind::Directory { 2 } else { 1 };
         let mut inode = Inode {
             state: old.word(),
-            links,
+            links: seal_low(links),
+            size: seal_low(0),
             modified: self.now,
             changed: self.now,
             accessed: self.now,
@@ -222,7 +224,7 @@ impl InodeTable {
                 }
             };
             let at = self.at(ino).expect("the number is the table's");
-            if State::of(space.media().load(at + inode::STATE)).mode == 0 {
+            if State::checked(space.media().load(at + inode::STATE)).is_some_and(|state| state.mode == 0) {
                 return Ok(ino);
             }
             // Saved as free, and damaged since: the inode stays as it is.

@@ -2,8 +2,8 @@
 //! back all that it took, wherever on its way the pages ended.
 
 use everbyte_fs::{
-    Allocate, Error, FileKind, Ino, NewFile, QuotaKind, QuotaLimit, QuotaLimits, Rename, Result, SetXattr, Volume,
-    VolumeOptions, model,
+    Allocate, Error, FileKind, Ino, MapOptions, NewFile, QuotaKind, QuotaLimit, QuotaLimits, Rename, Result, SetXattr,
+    Volume, VolumeOptions, model,
 };
 use everbyte_media::{Media, Options};
 use everbyte_store::{FormatOptions, Store};
@@ -20,6 +20,8 @@ struct Files {
     sparse: Ino,
     /// A change of all of its extents is longer than a lane.
     fragments: Ino,
+    /// Another file has its pages, too.
+    shared: Ino,
     /// A directory without a free line.
     directory: Ino,
     /// Free pages follow its last one.
@@ -31,8 +33,8 @@ fn nearly_full(free: u64) -> Result<(Volume, Files)> {
     let store = Store::format(Media::anonymous(8 << 20, &Options::default())?, &FormatOptions::default())?;
     let options = VolumeOptions { lanes: 1, span: Some(2 << 20), ..Default::default() };
     let volume = Volume::create(&store, "volume", &options)?;
-    let [small, large, sparse, fragments] =
-        [b"small", b"large", b"spars", b"fragm"].map(|name| volume.make(ROOT, name, &FILE).unwrap());
+    let [small, large, sparse, fragments, shared, other] = [b"small", b"large", b"spars", b"fragm", b"share", b"other"]
+        .map(|name| volume.make(ROOT, name, &FILE).unwrap());
     volume.append(small, &[1; 100])?;
     volume.append(large, &[2; 20_000])?;
     for number in 0..8 {
@@ -41,6 +43,8 @@ fn nearly_full(free: u64) -> Result<(Volume, Files)> {
     for number in 0..90 {
         volume.write(fragments, number * 8192, &[4; 10])?;
     }
+    volume.append(shared, &[7; 5000])?;
+    volume.clone_range(shared, 0, other, 0, 0)?;
     let directory = volume.make(ROOT, b"directory", &NewFile { kind: FileKind::Directory, ..FILE })?;
     for number in 0..64 {
         volume.link(small, directory, format!("name {number}").as_bytes())?;
@@ -58,7 +62,7 @@ fn nearly_full(free: u64) -> Result<(Volume, Files)> {
     // The other half lies behind the pages of `fill`.
     volume.resize(fill, volume.attributes(fill)?.size - (free - free / 2) * 4096)?;
     assert_eq!(volume.usage().free_pages, free);
-    Ok((volume, Files { small, large, sparse, fragments, directory, fill }))
+    Ok((volume, Files { small, large, sparse, fragments, shared, directory, fill }))
 }
 
 type Call = fn(&Volume, &Files) -> Result<()>;
@@ -91,6 +95,22 @@ const CALLS: &[(&str, Call)] = &[
     ("a whiteout of a rename into a full directory", |volume, files| {
         let file = NewFile { kind: FileKind::CharDevice, ..FILE };
         volume.rename(ROOT, b"large", files.directory, b"new", Rename::Whiteout { replace: false, file })
+    }),
+    ("a small file gets a larger size", |volume, files| volume.resize(files.small, 9000)),
+    ("a mapping of holes", |volume, files| {
+        volume.map(files.sparse, 0, 60_000, &MapOptions { writable: true, ..MapOptions::default() }).map(drop)
+    }),
+    ("a clone into a file with no slot", |volume, files| {
+        volume.clone_range(files.fragments, 0, files.sparse, 0, 0).map(drop)
+    }),
+    ("a copy of parts of pages", |volume, files| {
+        volume.copy_range(files.large, 100, files.sparse, 50, 15_000).map(drop)
+    }),
+    ("a write to a shared page", |volume, files| volume.write(files.shared, 100, &[9; 64])),
+    ("an append to a shared page", |volume, files| volume.append(files.shared, &[9; 64]).map(drop)),
+    ("a special file with a long attribute", |volume, _| {
+        let xattrs: &[(&[u8], &[u8])] = &[(b"user.a", &[9; 9000])];
+        volume.make(ROOT, b"pipe", &NewFile { kind: FileKind::Pipe, xattrs, ..FILE }).map(drop)
     }),
     ("limits", |volume, _| {
         let limit = QuotaLimit { hard: 1 << 30, ..QuotaLimit::default() };

@@ -1,9 +1,11 @@
 //! Golden persistence traces: the stores, flushes and fences of each change of a volume, in order.
 
 use everbyte_fs::{
-    Allocate, FileKind, FileMap, Ino, MapOptions, NewFile, OpenVolume, QuotaKind, QuotaLimit, QuotaLimits,
+    Allocate, Error, FileKind, FileMap, Ino, MapOptions, NewFile, OpenVolume, QuotaKind, QuotaLimit, QuotaLimits,
 };
-use everbyte_fs::{Rename, SEAL_AFTER, SealCursor, SetAttributes, SetXattr, StepLimits, Volume, VolumeOptions, layout};
+use everbyte_fs::{
+    Rename, SEAL_AFTER, SealCursor, SetAttributes, SetXattr, StepLimits, Update, Volume, VolumeOptions, layout,
+};
 use everbyte_sim::{Image, Tracer, assert_golden};
 use everbyte_store::{FormatOptions, Store};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -406,6 +408,48 @@ fn a_smaller_size() {
 fn other_attributes() {
     let set = SetAttributes { permissions: Some(0o600), uid: Some(5), ..SetAttributes::default() };
     golden("set_attributes", |volume| volume.set_attributes(SMALL, &set).unwrap());
+}
+
+#[test]
+fn times_that_are_set() {
+    let set = SetAttributes { accessed: Some(5), modified: Some(6), ..SetAttributes::default() };
+    golden("set_times", |volume| volume.set_attributes(SMALL, &set).unwrap());
+}
+
+#[test]
+fn a_project_that_a_directory_passes_on() {
+    let set = SetAttributes { project: Some(7), inherits_project: Some(true), ..SetAttributes::default() };
+    golden("set_project", |volume| volume.set_attributes(NOTES, &set).unwrap());
+}
+
+/// One change takes the rights of a program: set-id bits, and an extended attribute.
+#[test]
+fn attributes_and_extended_attributes_that_change_at_once() {
+    let (opened, name): (_, &[u8]) = (OpenVolume { clock, ..Default::default() }, b"security.capability");
+    let before = |volume: &Volume| volume.set_xattr(SMALL, name, b"1", SetXattr::Any).unwrap();
+    let body = |volume: &Volume| {
+        let set = SetAttributes { permissions: Some(0o700), ..SetAttributes::default() };
+        let update = Update { set, xattrs: vec![(name, None)] };
+        volume.update(SMALL, |_| Ok::<_, Error>(update)).unwrap();
+    };
+    assert_golden("testdata/update.trace", &trace_after(opened, false, before, body));
+}
+
+#[test]
+fn a_creation_with_an_extended_attribute() {
+    let xattrs: &[(&[u8], &[u8])] = &[(b"user.a", b"1")];
+    let new = NewFile { xattrs, ..NewFile::new(FileKind::Regular, 0o644) };
+    golden("make_xattr", |volume| assert_eq!(volume.make(NOTES, b"new", &new).unwrap(), Ino(7)));
+}
+
+#[test]
+fn a_store_to_a_mapping_that_is_flushed() {
+    golden("map_flush", |volume| {
+        let map = map(volume, ONE);
+        map.store(64, 7).unwrap();
+        map.flush(64, 8).unwrap();
+        map.fence();
+    });
 }
 
 /// Its free pages and its inodes are saved.

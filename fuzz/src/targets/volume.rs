@@ -119,6 +119,8 @@ impl Words<'_> {
             let mut inode = Inode::read_from_bytes(bytes).expect("an inode's bytes");
             inode.checksum = inode.owner_sum();
             let state = State::of(inode.state);
+            inode.state = state.word();
+            (inode.links, inode.size) = (seal_low(inode.link_count()), seal_low(inode.file_size()));
             self.bytes[at..at + INODE as usize].copy_from_slice(inode.as_bytes());
             if state.mode == 0 || state.flags != 0 {
                 continue;

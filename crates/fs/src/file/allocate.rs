@@ -4,7 +4,7 @@ use super::supply::{self, Supply};
 use super::{inline, is_inline, large, lock, own_tail, read_page, require_range, require_unmapped, zero_tail};
 use crate::core::Core;
 use crate::extents::{Extents, Piece};
-use crate::layout::{PAGE, PLACE_SEALED, PLACE_UNWRITTEN, Place, inode};
+use crate::layout::{PAGE, PLACE_SEALED, PLACE_UNWRITTEN, Place};
 use crate::node::Node;
 use crate::order::{Fresh, NewRun};
 use crate::volume::Volume;
@@ -46,7 +46,7 @@ impl Volume {
         if is_inline(core, &node) {
             inline::to_pages(core, &node, &mut state)?;
         }
-        let size = node.word(core, inode::SIZE);
+        let size = node.size(core);
         let extents = state.extents(core, &node)?;
         if matches!(mode, Allocate::Grow | Allocate::KeepSize) {
             large::hint(core, &node, extents, len);

@@ -18,7 +18,7 @@ fn bytes(core: &Core, node: &Node) -> Bytes {
 /// Writes to a small file that stays one.
 pub(super) fn write(core: &Core, node: &Node, at: u64, from: &[u8]) -> Result<()> {
     let media = core.media();
-    let (size, end) = (node.word(core, inode::SIZE), at + from.len() as u64);
+    let (size, end) = (node.size(core), at + from.len() as u64);
     let mut new = bytes(core, node);
     new[size as usize..].fill(0); // FS-11
     new[at as usize..end as usize].copy_from_slice(from);
@@ -40,7 +40,7 @@ pub(super) fn write(core: &Core, node: &Node, at: u64, from: &[u8]) -> Result<()
 /// Changes the size of a small file that stays one.
 pub(super) fn resize(core: &Core, node: &Node, to: u64) -> Result<()> {
     let media = core.media();
-    let size = node.word(core, inode::SIZE);
+    let size = node.size(core);
     let mut covered = Fresh::linked(());
     if to > size {
         let mut new = bytes(core, node);
@@ -64,7 +64,7 @@ fn set_bytes(change: &mut Change<'_>, node: &Node, new: &Bytes) {
 /// A new size, and the time of the change.
 pub(super) fn set_size(change: &mut Change<'_>, node: &Node, size: u64) {
     let now = change.now();
-    change.set(node.at + inode::SIZE, size);
+    change.set_number(node.at + inode::SIZE, size);
     change.set(node.at + inode::MODIFIED, now);
     change.set(node.at + inode::CHANGED, now);
 }
@@ -73,7 +73,7 @@ pub(super) fn set_size(change: &mut Change<'_>, node: &Node, size: u64) {
 /// between this change and the one that it is for.
 pub(super) fn to_pages(core: &Core, node: &Node, state: &mut NodeState) -> Result<()> {
     let media = core.media();
-    let (size, word) = (node.word(core, inode::SIZE), node.state_word(core));
+    let (size, word) = (node.size(core), node.state_word(core));
     let plain = State { flags: word.flags & !STATE_INLINE, ..word }.word();
     let old = bytes(core, node);
     if size == 0 && old.iter().all(|&byte| byte == 0) {

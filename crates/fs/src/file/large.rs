@@ -106,7 +106,7 @@ pub(super) fn is_aligned(first: u64, page: u64) -> bool {
 /// empty file is the same with every page size, and the size or the times of a file that gets bytes
 /// are flushed with their line, which is this word's.
 pub(super) fn hint(core: &Core, node: &Node, extents: &Extents, len: u64) {
-    let is_empty = node.word(core, inode::SIZE) == 0 && extents.pieces().next().is_none();
+    let is_empty = node.size(core) == 0 && extents.pieces().next().is_none();
     let Some(size) = PageSize::hinted(len).filter(|_| is_empty) else { return };
     let state = node.state_word(core);
     let flags = state.flags & !(PageSize::Large.flag() | PageSize::Giant.flag()) | size.flag();

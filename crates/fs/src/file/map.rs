@@ -108,7 +108,7 @@ impl Volume {
             let is_fixed = !stores && (options.as_is || options.private || is_snapshot);
             let mut state = if is_fixed { lock_source(core, &node)? } else { lock(core, &node)? };
             core.object().require_readable()?;
-            let size = node.word(core, inode::SIZE);
+            let size = node.size(core);
             let len = len.min(size.saturating_sub(at));
             if len == 0 {
                 return Err(Error::Outside { at, len, end: size });

@@ -8,7 +8,7 @@ use super::allocate::{missing, pieces};
 use super::{is_shared, large, read_page, supply};
 use crate::core::Core;
 use crate::extents::Extents;
-use crate::layout::{PAGE, PLACE_UNWRITTEN, Place, inode};
+use crate::layout::{PAGE, PLACE_UNWRITTEN, Place};
 use crate::node::Node;
 use crate::order::{Copier, Fresh, NewRun};
 use crate::{Result, seal};
@@ -24,7 +24,7 @@ pub(super) fn own_pages(core: &Core, node: &Node, extents: &mut Extents, pages: 
 }
 
 fn change(core: &Core, node: &Node, extents: &mut Extents, pages: &Range<u64>) -> Result<()> {
-    let size = node.word(core, inode::SIZE);
+    let size = node.size(core);
     if own(core, extents, pages).iter().map(|run| run.len).sum::<u64>() == pages.end - pages.start {
         return Ok(());
     }

@@ -46,6 +46,7 @@ use crate::layout::{FILE_MAX, PAGE, Place, STATE_INLINE, inode};
 use crate::node::{Node, Writing};
 use crate::order::{Blank, Fresh, NewRun};
 use crate::{Error, FileKind, Result, seal};
+use everbyte_media::sealed::seal_low;
 use everbyte_media::seeded;
 use std::ops::Range;
 
@@ -94,10 +95,10 @@ fn store_times(core: &Core, node: &Node, [modified, changed]: [u64; 2]) -> Fresh
 /// cleared, next.
 fn publish_size<T>(core: &Core, node: &Node, size: u64, covered: Fresh<T>) {
     let media = core.media();
-    let is_smaller = size < node.word(core, inode::SIZE) && !seeded("fs-relaxed-shrink");
+    let is_smaller = size < node.size(core) && !seeded("fs-relaxed-shrink");
     let ordered = media.fence_after_unless("fs-size-unfenced", covered);
     let _section = media.section();
-    everbyte_media::PublishWord::new((node.at + inode::SIZE).into()).publish(media, size, &ordered);
+    everbyte_media::PublishWord::new((node.at + inode::SIZE).into()).publish(media, seal_low(size), &ordered);
     match is_smaller {
         true => media.fence(),
         false => core.freeze.fence_growth(media, node.at + inode::SIZE),

@@ -57,7 +57,7 @@ fn read_regular(core: &Core, node: &Node, at: u64, into: &mut [u8]) -> Result<us
 fn read(core: &Core, node: &Node, at: u64, into: &mut [u8]) -> Result<usize> {
     let state = node.read_extents(core)?;
     let media = core.media();
-    let size = node.word(core, inode::SIZE);
+    let size = node.size(core);
     let len = size.saturating_sub(at).min(into.len() as u64);
     let into = &mut into[..len as usize];
     if is_inline(core, node) {

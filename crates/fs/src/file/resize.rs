@@ -3,7 +3,7 @@
 use super::{
     inline, is_inline, large, lock, own_tail, publish_size, require_range, require_unmapped, store_times, zero_tail,
 };
-use crate::layout::{INLINE, PAGE, inode};
+use crate::layout::{INLINE, PAGE};
 use crate::order::Fresh;
 use crate::volume::Volume;
 use crate::{Ino, Result};
@@ -28,7 +28,7 @@ impl Volume {
             }
             inline::to_pages(core, &node, &mut state)?;
         }
-        let (media, size) = (core.media(), node.word(core, inode::SIZE));
+        let (media, size) = (core.media(), node.size(core));
         if to < size {
             // The last page of a mapping keeps its bytes, too.
             require_unmapped(core, &node, &(to / PAGE..size.div_ceil(PAGE)))?;

@@ -1,7 +1,7 @@
 //! The places at which a file has bytes, and those at which it has holes.
 
 use super::is_inline;
-use crate::layout::{PAGE, inode};
+use crate::layout::PAGE;
 use crate::volume::Volume;
 use crate::{Error, FileKind, Ino, Result};
 
@@ -31,7 +31,7 @@ impl Volume {
             return Err(Error::NotAFile { ino });
         }
         let state = node.read_extents(core)?;
-        let size = node.word(core, inode::SIZE);
+        let size = node.size(core);
         if at >= size {
             return Ok(None);
         }

@@ -125,8 +125,8 @@ impl Transfer<'_> {
     fn run(&self, states: &mut [&mut NodeState], count: impl FnOnce(u64, u64) -> Result<u64>) -> Result<u64> {
         let (core, Transfer { source, target, .. }) = (self.core, self);
         core.object().require_readable()?;
-        let size = target.word(core, inode::SIZE);
-        let len = count(source.word(core, inode::SIZE), size)?;
+        let size = target.size(core);
+        let len = count(source.size(core), size)?;
         let end = require_range(self.to_at, len)?;
         if source.ino == target.ino && self.from_at < end && self.to_at < self.from_at + len {
             return Err(Error::Overlap { ino: source.ino });

@@ -2,7 +2,7 @@
 
 use super::allocate::pieces;
 use super::{inline, is_inline, lock, require_range, require_unmapped};
-use crate::layout::{PAGE, inode};
+use crate::layout::PAGE;
 use crate::order::{Fresh, NewRun};
 use crate::volume::Volume;
 use crate::{Error, Ino, Result};
@@ -37,7 +37,7 @@ impl Volume {
         let node = core.node(ino)?;
         let mut state = lock(core, &node)?;
         core.object().require_readable()?;
-        let size = node.word(core, inode::SIZE);
+        let size = node.size(core);
         let is_inside = if is_insert { at < size } else { end < size };
         if !at.is_multiple_of(PAGE) || !len.is_multiple_of(PAGE) || len == 0 || !is_inside {
             return Err(Error::Unaligned { at, len });
@@ -55,7 +55,7 @@ impl Volume {
         for run in &mut runs {
             run.first = if is_insert { run.first + count } else { run.first - count };
         }
-        if runs.last().is_some_and(|run: &NewRun| run.first + run.len > crate::layout::FILE_PAGES_MAX) {
+        if runs.last().is_some_and(|run: &NewRun| run.first + run.len > crate::layout::FILE_MAX / PAGE) {
             return Err(Error::TooLarge { len: new_size, max: crate::layout::FILE_MAX });
         }
         let range = from..last.max(from);

@@ -66,7 +66,7 @@ fn write_at(core: &Core, node: &Node, at: u64, bytes: &[u8]) -> Result<()> {
 fn append_to(core: &Core, node: &Node, bytes: &[u8]) -> Result<u64> {
     let _change = core.freeze.enter();
     let mut state = lock(core, node)?;
-    let at = node.word(core, inode::SIZE);
+    let at = node.size(core);
     write(core, node, &mut state, at, bytes)?;
     Ok(at)
 }
@@ -84,7 +84,7 @@ pub(crate) fn write(core: &Core, node: &Node, state: &mut NodeState, at: u64, by
         }
         inline::to_pages(core, node, state)?;
     }
-    let size = node.word(core, inode::SIZE);
+    let size = node.size(core);
     let extents = state.extents(core, node)?;
     if end <= size && bytes.len() as u64 <= IN_PLACE && at / PAGE == (end - 1) / PAGE {
         let plain = extents.find(at / PAGE).filter(|(_, piece)| !piece.place.is_unwritten());

@@ -23,6 +23,7 @@ use crate::core::Core;
 use crate::extents::{Extents, Pages};
 use crate::layout::{Inode, PAGE, Place, STATE_SNAPSHOT, State};
 use crate::order::Fresh;
+use crate::recover::damaged_state;
 use crate::table::InodeTable;
 use crate::volume::Volume;
 use crate::xattr::run as xattr;
@@ -157,7 +158,7 @@ pub(crate) fn count(pages: Pages<'_>, table: &InodeTable) -> Result<Vec<(usage::
     for ino in table.numbers() {
         let at = table.at(ino).expect("the number is the table's");
         let inode: Inode = pages.media.get(at);
-        let state = State::of(inode.state);
+        let state = State::checked(inode.state).ok_or_else(|| damaged_state(ino, at))?;
         if state.mode != 0 && state.flags & STATE_SNAPSHOT == 0 {
             let extents = Extents::load(pages, at)?.extents.page_count();
             let xattrs = xattr::run(pages, at)?.map_or(0, |(_, count, _)| count);

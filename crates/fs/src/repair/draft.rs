@@ -2,9 +2,10 @@
 //! have an owner.
 
 use crate::extents::Pages;
-use crate::layout::{Inode, PAGE, Place, inode};
+use crate::layout::{Inode, PAGE, Place, inode, number};
 use crate::{FileKind, Ino};
 use everbyte_media::Damage;
+use everbyte_media::sealed::seal_low;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -75,6 +76,16 @@ impl<'m> Draft<'m> {
     /// The word at `at` becomes `value`.
     pub(super) fn set(&mut self, at: u64, value: u64) {
         self.words.insert(at, value);
+    }
+
+    /// The number of the sealed word at `at`, whether or not its check agrees.
+    pub(super) fn number(&self, at: u64) -> u64 {
+        number(self.load(at))
+    }
+
+    /// The word at `at` becomes the sealed word of `number`.
+    pub(super) fn set_number(&mut self, at: u64, number: u64) {
+        self.set(at, seal_low(number));
     }
 
     /// The bytes of `len` words at `at`, as they will be.

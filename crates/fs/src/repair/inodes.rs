@@ -4,7 +4,7 @@
 //! and extended attributes, directories, other files; and of these with the lowest inode. In the
 //! other files it becomes a hole.
 
-use super::draft::{Draft, File};
+use super::draft::{Draft, File, one_flip};
 use crate::extents::{Piece, SLOT_FLAGS, slot_at};
 use crate::layout::{
     EXTENT, FILE_MAX, INLINE, INLINE_EXTENTS, Inode, LIST_EXTENTS, PAGE, PLACE_SEALED, Place, Run, STATE_GIANT,
@@ -14,6 +14,7 @@ use crate::page_size::PageSize;
 use crate::recover::require_plausible_parts;
 use crate::xattr::run as xattr;
 use crate::{FileKind, Ino, sums};
+use everbyte_media::sealed::{seal_low, unseal_low};
 use std::collections::{HashMap, HashSet};
 
 /// Flags that a slot's place may have.
@@ -27,10 +28,11 @@ pub(super) fn header(
     created: i64,
     (ino, at): (Ino, u64),
 ) -> Option<File> {
-    let state = State::of(draft.load(at));
+    let state = corrected_state(draft, kinds, (ino, at));
     if state.mode == 0 && ino != Ino::ROOT {
         return None;
     }
+    correct_size(draft, ino, at);
     let mut new = state;
     let kind = match FileKind::of_mode(state.mode) {
         Some(kind) if ino != Ino::ROOT || kind == FileKind::Directory => kind,
@@ -48,12 +50,71 @@ pub(super) fn header(
         }
     };
     new.flags = flags(draft, ino, at, kind, new.flags);
-    if new != state {
+    if new.word() != draft.load(at) {
         draft.set(at, new.word());
     }
     owner(draft, created, (ino, at), kind);
     let snapshot = snapshot(draft, ino, at);
     Some(File { at, kind, snapshot, chain: Vec::new(), pages: Vec::new() })
+}
+
+/// The state of an inode, or that of the only word that differs from it in one bit and can be one.
+pub(super) fn state(draft: &Draft<'_>, at: u64) -> Option<State> {
+    let word = draft.load(at);
+    let can_be = |word: u64| {
+        let is_free = |state: State| state.mode == 0 && state.flags == 0;
+        State::checked(word).filter(|&state| is_free(state) || require_plausible_parts(state, 0).is_ok())
+    };
+    State::checked(word).or_else(|| one_flip(word, can_be))
+}
+
+/// [`state`], stored where a bit of it is corrected. One that is damaged further is made anew for
+/// a file that has a name, and free for others: their slots may be those of a file that was
+/// removed.
+fn corrected_state(draft: &mut Draft<'_>, kinds: &HashMap<Ino, FileKind>, (ino, at): (Ino, u64)) -> State {
+    let word = draft.load(at);
+    if let Some(state) = state(draft, at) {
+        if State::checked(word).is_none() {
+            draft.note(ino, at, format!("the state of inode {ino} is corrected"));
+            draft.set(at, state.word());
+        }
+        return state;
+    }
+    let (found, generation) = (draft.inode(at), State::of(word).generation);
+    let holds_itself = ino == Ino::ROOT || [found.snapshot, found.parent] == [ino.0; 2];
+    let kind = if holds_itself { Some(FileKind::Directory) } else { kinds.get(&ino).copied() };
+    let state = match kind {
+        Some(kind) => {
+            let permissions = if kind == FileKind::Directory { 0o700 } else { 0o600 };
+            let holds_bytes = matches!(kind, FileKind::Regular | FileKind::Link);
+            let inline = if holds_bytes && !has_slots(draft, at) { STATE_INLINE } else { 0 };
+            let snapshot = if found.snapshot == 0 { 0 } else { STATE_SNAPSHOT };
+            let kind_word = self::word(kind);
+            let detail = format!("the state of inode {ino} is damaged: it is a {kind_word} now, for its owner alone");
+            draft.note(ino, at, detail);
+            State { mode: kind.bits() | permissions, flags: inline | snapshot, generation }
+        }
+        None => {
+            draft.note(ino, at, format!("the state of inode {ino} is damaged, and it has no name: it is free now"));
+            State { mode: 0, flags: 0, generation }
+        }
+    };
+    draft.set(at, state.word());
+    state
+}
+
+/// Corrects one bit of the size. One that is damaged further becomes that of the bytes that the
+/// file has: see [`pages`].
+fn correct_size(draft: &mut Draft<'_>, ino: Ino, at: u64) {
+    let at = at + inode::SIZE;
+    let word = draft.load(at);
+    let size = |word: u64| unseal_low(word).filter(|&size| size <= FILE_MAX);
+    if unseal_low(word).is_none()
+        && let Some(size) = one_flip(word, size)
+    {
+        draft.note(ino, at, format!("the size of inode {ino} is corrected: it is {size}"));
+        draft.set_number(at, size);
+    }
 }
 
 /// The snapshot that an inode belongs to: its owner's line has a checksum, and decides; if that
@@ -102,7 +163,7 @@ fn flags(draft: &mut Draft<'_>, ino: Ino, at: u64, kind: FileKind, found: u16) -
     }
     let holds_bytes = matches!(kind, FileKind::Regular | FileKind::Link);
     let is_inline = flags & STATE_INLINE != 0;
-    if is_inline && (!holds_bytes || draft.load(at + inode::SIZE) > INLINE && has_slots(draft, at)) {
+    if is_inline && (!holds_bytes || draft.number(at + inode::SIZE) > INLINE && has_slots(draft, at)) {
         flags &= !STATE_INLINE;
     }
     if flags != found {
@@ -214,15 +275,16 @@ struct Found {
 
 /// Repairs the slots of a file and its size, and gives its pages an owner.
 pub(super) fn pages(draft: &mut Draft<'_>, ino: Ino, file: &mut File) {
-    let size = draft.load(file.at + inode::SIZE);
+    let size = draft.number(file.at + inode::SIZE);
+    let is_damaged = unseal_low(draft.load(file.at + inode::SIZE)).is_none();
     if is_inline(draft, file) {
-        if size > INLINE {
+        if size > INLINE || is_damaged {
             draft.note(
                 ino,
                 file.at + inode::SIZE,
                 format!("the size of inode {ino} is {size}: its {INLINE} bytes are kept"),
             );
-            draft.set(file.at + inode::SIZE, INLINE);
+            draft.set_number(file.at + inode::SIZE, INLINE);
         }
         return;
     }
@@ -245,16 +307,16 @@ pub(super) fn pages(draft: &mut Draft<'_>, ino: Ino, file: &mut File) {
         }
     }
     let end = kept.last().map_or(0, |last| last.run.first + last.run.len);
-    size_of(draft, ino, file, size, end);
-    let size = draft.load(file.at + inode::SIZE);
+    size_of(draft, ino, file, (size, is_damaged), end);
+    let size = draft.number(file.at + inode::SIZE);
     if file.kind == FileKind::Link && kept.iter().all(|slot| slot.run.first > 0) && size > 0 {
         draft.note(ino, file.at, format!("link {ino} has lost its target: it is an empty file now"));
         let state = State::of(draft.load(file.at));
         draft.set(file.at, State { mode: FileKind::Regular.bits() | state.mode & 0o600, ..state }.word());
-        draft.set(file.at + inode::SIZE, 0);
+        draft.set_number(file.at + inode::SIZE, 0);
         file.kind = FileKind::Regular;
     }
-    let size = draft.load(file.at + inode::SIZE);
+    let size = draft.number(file.at + inode::SIZE);
     let kept: Vec<Found> = kept.into_iter().filter_map(|slot| trim(draft, slot, size)).collect();
     let kept: Vec<Found> = kept.into_iter().flat_map(|slot| own(draft, ino, file, slot)).collect();
     if file.kind == FileKind::Directory {
@@ -322,21 +384,21 @@ fn unseal(draft: &mut Draft<'_>, ino: Ino, at: u64, (run, place): (Run, Place)) 
 }
 
 /// A size that the format allows.
-fn size_of(draft: &mut Draft<'_>, ino: Ino, file: &File, size: u64, end: u64) {
+fn size_of(draft: &mut Draft<'_>, ino: Ino, file: &File, (size, is_damaged): (u64, bool), end: u64) {
     let wrong = match file.kind {
         FileKind::Directory => return, // as its pages are
         FileKind::Link => size >= PAGE,
         FileKind::Regular => size > FILE_MAX,
         _ => false,
     };
-    if wrong {
-        let kept = if file.kind == FileKind::Link { PAGE - 1 } else { end * PAGE };
+    if wrong || is_damaged {
+        let kept = if file.kind == FileKind::Link { PAGE - 1 } else { (end * PAGE).min(FILE_MAX) };
         draft.note(
             ino,
             file.at + inode::SIZE,
             format!("the size of inode {ino} is {size}: it is {kept} now, as its extents are"),
         );
-        draft.set(file.at + inode::SIZE, kept);
+        draft.set_number(file.at + inode::SIZE, kept);
     }
 }
 
@@ -416,14 +478,14 @@ fn dense(draft: &mut Draft<'_>, ino: Ino, file: &mut File, kept: Vec<Found>) {
         file.pages.extend(place.page..place.page + run.len);
         next += run.len;
     }
-    let size = draft.load(file.at + inode::SIZE);
-    if has_moved || size != next * PAGE {
+    let size = draft.number(file.at + inode::SIZE);
+    if has_moved || draft.load(file.at + inode::SIZE) != seal_low(next * PAGE) {
         draft.note(
             ino,
             file.at + inode::SIZE,
             format!("directory {ino} lacks pages of its {size} bytes: {next} pages are kept"),
         );
-        draft.set(file.at + inode::SIZE, next * PAGE);
+        draft.set_number(file.at + inode::SIZE, next * PAGE);
     }
 }
 
@@ -443,6 +505,6 @@ pub(super) fn add_page(draft: &mut Draft<'_>, file: &mut File) -> u64 {
     draft.set(at, Run { first: file.pages.len() as u64, len: piece.len }.word());
     draft.set(at + 8, piece.place.word());
     file.pages.push(page);
-    draft.set(file.at + inode::SIZE, file.pages.len() as u64 * PAGE);
+    draft.set_number(file.at + inode::SIZE, file.pages.len() as u64 * PAGE);
     page
 }

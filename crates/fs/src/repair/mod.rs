@@ -43,7 +43,7 @@ mod table;
 mod tree;
 
 use crate::extents::{Extents, Pages};
-use crate::layout::{GROUP_INODES, GROUP_PAGES, Head, INODE, LANE_LEN, LANES_PAGE, PAGE, Place, SUMS_AT, State};
+use crate::layout::{GROUP_INODES, GROUP_PAGES, Head, INODE, LANE_LEN, LANES_PAGE, PAGE, Place, SUMS_AT};
 use crate::{FileKind, Ino, Result, format, sums};
 use draft::{Draft, File, Note};
 use everbyte_store::{Claim, Engine, Object, RepairStep, Token};
@@ -253,8 +253,11 @@ fn drop_unpublished(
 
 /// The types of files as names have them, if an inode has none.
 fn kinds(draft: &Draft<'_>, numbers: &[(Ino, u64)]) -> HashMap<Ino, FileKind> {
-    let mode = |at: u64| State::of(draft.load(at)).mode;
-    let has_none = |&(_, at): &(Ino, u64)| mode(at) != 0 && FileKind::of_mode(mode(at)).is_none();
+    let mode = |at: u64| inodes::state(draft, at).map_or(0, |state| state.mode);
+    let has_none = |&(_, at): &(Ino, u64)| match inodes::state(draft, at) {
+        Some(state) => state.mode != 0 && FileKind::of_mode(state.mode).is_none(),
+        None => true,
+    };
     if !numbers.iter().any(has_none) {
         return HashMap::new();
     }

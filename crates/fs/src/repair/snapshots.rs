@@ -22,7 +22,7 @@ pub(super) fn directory(draft: &mut Draft<'_>, files: &BTreeMap<Ino, File>) -> O
         return Some(found);
     }
     // One that no snapshot was ever entered in is left by a crash, unless the word says otherwise.
-    let is_used = |ino: &Ino| word != 0 || draft.load(files[ino].at + inode::SIZE) > 0;
+    let is_used = |ino: &Ino| word != 0 || draft.number(files[ino].at + inode::SIZE) > 0;
     let any = || files.keys().find(|ino| is_one(ino).is_some() && is_used(ino)).copied();
     let found = one_flip(word, of_word).or_else(any);
     match found {

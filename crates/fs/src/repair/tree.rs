@@ -6,6 +6,7 @@ use super::table;
 use crate::layout::{EntryHead, GROUP_INODES, INODE, Inode, STATE_SNAPSHOT, State, inode};
 use crate::table::Body;
 use crate::{FileKind, Ino};
+use everbyte_media::sealed::unseal_low;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use zerocopy::IntoBytes;
 
@@ -114,7 +115,7 @@ impl Tree {
     fn free_orphans(&mut self, draft: &mut Draft<'_>) {
         let named = self.named();
         let is_orphan = |ino: &Ino, file: &File| {
-            !self.is_top(*ino) && !named.contains(ino) && draft.load(file.at + inode::LINKS) == 0
+            !self.is_top(*ino) && !named.contains(ino) && unseal_low(draft.load(file.at + inode::LINKS)) == Some(0)
         };
         let orphans: Vec<Ino> =
             self.files.iter().filter(|(ino, file)| is_orphan(ino, file)).map(|(ino, _)| *ino).collect();
@@ -183,7 +184,7 @@ impl Tree {
         let at = lines::add(draft, file, name, ino, kind);
         if kind == FileKind::Directory {
             let links = file.at + inode::LINKS;
-            draft.set(links, draft.load(links) + 1);
+            draft.set_number(links, draft.number(links) + 1);
         }
         self.names.entry(directory).or_default().push(Found { at, ino, kind, name: name.to_vec() });
     }
@@ -251,10 +252,14 @@ impl Tree {
             let is_directory = file.kind == FileKind::Directory;
             let expected = links.get(&ino).copied().unwrap_or(0) + if is_directory { 2 } else { 0 };
             let at = file.at + inode::LINKS;
-            let stored = draft.load(at);
-            if stored != expected {
-                draft.note(ino, at, format!("inode {ino} counts {stored} links and has {expected}"));
-                draft.set(at, expected);
+            let stored = unseal_low(draft.load(at));
+            if stored != Some(expected) {
+                let detail = match stored {
+                    Some(stored) => format!("inode {ino} counts {stored} links and has {expected}"),
+                    None => format!("the count of links of inode {ino} is damaged: it has {expected}"),
+                };
+                draft.note(ino, at, detail);
+                draft.set_number(at, expected);
             }
             // Roots hold themselves.
             let is_root = self.is_top(ino) || parents.get(&ino).copied() == self.snapshots;

@@ -7,6 +7,7 @@ use crate::layout::{
     STATE_INLINE, STATE_SNAPSHOT, State, inode,
 };
 use crate::order::{Blank, Copier, Fresh, NewInode, NewRun};
+use crate::recover::{damaged_state, require_plausible};
 use crate::xattr::run as xattr;
 use crate::{Error, FileKind, Ino, Result, step};
 use everbyte_media::sealed::{seal_low, unseal_low};
@@ -83,9 +84,15 @@ impl Twins {
         for ino in core.table.numbers() {
             let at = core.table.at(ino).expect("the number is the table's");
             let inode: Inode = core.media().get(at);
-            let state = State::of(inode.state);
-            if state.mode != 0 && state.flags & STATE_SNAPSHOT == 0 && inode.links > 0 {
-                core.nodes.require_whole(ino, at, core)?;
+            let Some(state) = State::checked(inode.state) else {
+                return Err(damaged_state(ino, at).of_object(core.name()).into());
+            };
+            if state.mode == 0 || state.flags & STATE_SNAPSHOT != 0 {
+                continue;
+            }
+            core.nodes.require_whole(ino, at, core)?;
+            require_plausible(core.media(), ino, at).map_err(|damage| damage.of_object(core.name()))?;
+            if inode.link_count() > 0 {
                 let twin = core.table.take(core)?;
                 self.of.insert(ino, twin);
                 files.push((ino, at));
@@ -165,7 +172,7 @@ impl Twins {
         is_directory: bool,
     ) -> Result<Fresh<Vec<NewRun>>> {
         if is_directory {
-            return self.copy_names(core, extents, found.size / PAGE);
+            return self.copy_names(core, extents, found.file_size() / PAGE);
         }
         let marked = extents.mark_shared(core, at, 0..FILE_PAGES_MAX);
         let mapped = core.maps.of(ino, &(0..FILE_PAGES_MAX));

@@ -25,6 +25,7 @@ use crate::remove;
 use crate::table::Body;
 use crate::volume::Volume;
 use crate::{Error, FileKind, Ino, Result};
+use everbyte_media::sealed::seal_low;
 use everbyte_media::seeded;
 use std::sync::Arc;
 
@@ -126,7 +127,7 @@ impl Volume {
         }
         let mut change = core.change();
         change.set(state.names(core, &directory)?.at(core, named.line), 0);
-        change.set(directory.at + inode::LINKS, directory.word(core, inode::LINKS) - 1);
+        change.set_number(directory.at + inode::LINKS, directory.links(core) - 1);
         touch(&mut change, &directory);
         change.commit()?;
         state.names(core, &directory)?.remove(core, name);
@@ -156,7 +157,7 @@ fn made_directory(core: &Core) -> Result<Arc<Node>> {
     let body = Body::new(FileKind::Directory, 0o700, change.now() as i64);
     let old = State::of(core.media().load(at + inode::STATE));
     let mut content = body.inode(old);
-    (content.parent, content.snapshot, content.size) = (ino.0, ino.0, PAGE);
+    (content.parent, content.snapshot, content.size) = (ino.0, ino.0, seal_low(PAGE));
     content.checksum = content.owner_sum();
     content.inline[..8].copy_from_slice(&Run { first: 0, len: 1 }.word().to_le_bytes());
     content.inline[8..16].copy_from_slice(&zeros.word().to_le_bytes());
@@ -182,7 +183,7 @@ fn publish(core: &Core, name: &[u8], twins: &copy::Twins) -> Result<()> {
     let entry = names.write(core, line, name, FileKind::Directory, twins.root());
     let mut change = core.change();
     change.name(&entry);
-    change.set(directory.at + inode::LINKS, directory.word(core, inode::LINKS) + 1);
+    change.set_number(directory.at + inode::LINKS, directory.links(core) + 1);
     touch(&mut change, &directory);
     change.commit()?;
     names.insert(name, twins.root(), line);
@@ -195,8 +196,9 @@ fn free_all(core: &Core, root: Ino) {
     for ino in core.table.numbers() {
         let at = core.table.at(ino).expect("the number is the table's");
         let inode: Inode = core.media().get(at);
-        let state = State::of(inode.state);
-        if state.mode != 0 && state.flags & STATE_SNAPSHOT != 0 && inode.snapshot == root.0 {
+        let state = State::checked(inode.state);
+        let is_of_this = state.is_none_or(|state| state.mode != 0 && state.flags & STATE_SNAPSHOT != 0);
+        if is_of_this && inode.snapshot == root.0 {
             match free(core, ino, &mut pages) {
                 Ok(freed) => numbers.extend(freed),
                 Err(_) => is_free = false,
@@ -218,7 +220,7 @@ fn free(core: &Core, ino: Ino, pages: &mut Vec<(u64, u64)>) -> Result<Option<Ino
     let media = core.media();
     let _section = media.section();
     if !node.leave() {
-        media.store(node.at + inode::LINKS, 0);
+        media.store(node.at + inode::LINKS, seal_low(0));
         media.flush(node.at + inode::LINKS, 8);
         return Ok(None);
     }

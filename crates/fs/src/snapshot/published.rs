@@ -11,8 +11,9 @@
 
 use crate::Ino;
 use crate::extents::{Extents, Pages};
-use crate::layout::{Inode, PAGE, PAGE_LINES, SNAPSHOTS_AT, STATE_SNAPSHOT, State, inode};
+use crate::layout::{Inode, PAGE, PAGE_LINES, SNAPSHOTS_AT, STATE_SNAPSHOT, State, inode, number};
 use crate::names;
+use crate::recover::{damaged_state, require_plausible};
 use crate::table::InodeTable;
 use everbyte_media::Damage;
 use everbyte_media::sealed::unseal_low;
@@ -45,13 +46,15 @@ impl Published {
         let Some(directory) = directory(pages)? else { return Ok(Published::default()) };
         let damaged = |detail: &str| Damage::at(pages.start + SNAPSHOTS_AT, detail);
         let at = table.at(directory).ok_or_else(|| damaged("the directory of snapshots lies outside"))?;
-        let state = State::of(pages.media.load(at + inode::STATE));
+        let word = pages.media.load(at + inode::STATE);
+        let state = State::checked(word).ok_or_else(|| damaged_state(directory, at))?;
         if state.mode == 0 || state.flags & STATE_SNAPSHOT == 0 {
             return Err(damaged("no directory of snapshots lies where one should"));
         }
+        require_plausible(pages.media, directory, at)?;
         let extents = Extents::load(pages, at)?.extents;
         let mut roots = HashSet::from([directory.0]);
-        for page in 0..pages.media.load(at + inode::SIZE) / PAGE {
+        for page in 0..number(pages.media.load(at + inode::SIZE)) / PAGE {
             let found = extents.find(page).ok_or_else(|| damaged("the directory of snapshots lacks a page"))?;
             let entry = |line: names::Line| {
                 roots.insert(line.ino.0);
