@@ -68,9 +68,10 @@ pub mod fs {
 /// The calls of a POSIX file system on a volume; see `everbyte-posix`.
 pub mod posix {
     pub use everbyte_posix::{
-        AccessTimes, Acl, AllocateMode, At, Attributes, DirectoryEntry, Errno, Error, FileHandle, FileKind, Files,
-        FilesOptions, Ino, LockBy, LockKind, NewTime, OnDamage, OpenFile, OpenFlags, PATH_MAX, Process, RangeLock,
-        RenameFlags, Result, Rights, Seek, SetXattr, User, VolumeStatus, acl,
+        AccessTimes, Acl, AllocateMode, At, Attributes, DirectoryEntry, Errno, Error, FileHandle, FileKind, FileMap,
+        Files, FilesOptions, Ino, LockBy, LockKind, MapOptions, MapPages, NewTime, OnDamage, OpenFile, OpenFlags,
+        PATH_MAX, PageSize, Process, RangeLock, RenameFlags, Result, Rights, Seek, SetXattr, User, VolumeStatus,
+        WriteWindows, acl,
     };
 }
 

@@ -55,7 +55,8 @@ impl fmt::Display for Error {
                 f.write_str("/dev/fuse is absent: the kernel has no FUSE, or the container does not pass it on")
             }
             Error::BadOption { option } => {
-                write!(f, "`{option}` is no mount option; the options are {}", crate::options::NAMES)
+                let (words, names) = (everbyte_posix::FilesOptions::WORDS, crate::options::NAMES);
+                write!(f, "`{option}` is no mount option; the options are {words}, {names}")
             }
             Error::Io { path, action, source } if source.kind() == io::ErrorKind::PermissionDenied => {
                 let hint = "this needs root, or `fusermount3` of the package fuse3";

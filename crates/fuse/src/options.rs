@@ -5,10 +5,9 @@ use everbyte_posix::{AccessTimes, FilesOptions};
 use fuser::MountOption;
 use std::time::Duration;
 
-/// The options, for messages.
-pub(crate) const NAMES: &str = "ro, rw, sync, async, relatime, strictatime, noatime, nodiratime, atime, exec, noexec, \
-     suid, nosuid, dev, nodev, allow_other, private, nonempty, writeback, commit=SECONDS, threads=N, errors=continue, \
-     errors=remount-ro, errors=stop";
+/// The options beside [`FilesOptions::WORDS`], for messages.
+pub(crate) const NAMES: &str = "exec, noexec, suid, nosuid, dev, nodev, allow_other, private, nonempty, writeback, \
+     commit=SECONDS, threads=N";
 
 /// The time in which changes get durable without a call for it, as in other file systems.
 const COMMIT: Duration = Duration::from_secs(5);
@@ -131,7 +130,7 @@ mod tests {
         assert!(!options.files.read_only && options.writeback && options.files.sync);
         assert_eq!(options.files.access_times, AccessTimes::Never);
         assert!(matches!(MountOptions::parse("ro,fast"), Err(Error::BadOption { option }) if option == "fast"));
-        for name in NAMES.split(", ") {
+        for name in NAMES.split(", ").chain(FilesOptions::WORDS.split(", ")) {
             MountOptions::parse(&name.replace("SECONDS", "30").replace('N', "3")).unwrap();
         }
         let numbers = MountOptions::parse("commit=30,threads=3").unwrap();

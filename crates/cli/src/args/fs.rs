@@ -62,7 +62,8 @@ pub(crate) struct MountArgs {
     pub directory: PathBuf,
     /// Options as of mount(8), separated by commas: ro, sync, noatime, nodiratime, strictatime,
     /// noexec, nosuid, nodev, allow_other, private, nonempty, writeback, commit=SECONDS, threads=N,
-    /// errors=continue, errors=remount-ro, errors=stop
+    /// errors=continue, errors=remount-ro, errors=stop, pagesize=4K|2M|1G, relaxed,
+    /// windows=keys|mprotect|off
     #[arg(short = 'o', long = "options", value_name = "OPTIONS", default_value = "")]
     pub options: String,
     /// Returns as soon as the volume is mounted, and serves it in the background

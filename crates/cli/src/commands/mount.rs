@@ -38,7 +38,7 @@ pub(crate) fn mount(args: &MountArgs, words: &OpenArgs, output: &Output) -> Resu
     let path = Path::new(path);
     let read_only = options.files.read_only;
     let store = if read_only { open::to_read(path, words)? } else { open::store(path, words)? };
-    let volume = Volume::open(store.object(name)?)?;
+    let volume = Volume::open_with(store.object(name)?, &options.files.opening())?;
     let path = path.canonicalize().map_err(|error| Failure::system("resolve the path", path, error))?;
     let source = format!("{}:{name}", path.display());
     let mut mount = Mount::new(volume, &args.directory, &source, &options)?;

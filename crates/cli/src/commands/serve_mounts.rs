@@ -93,13 +93,15 @@ fn mount(
     directory: &Path,
     options: &MountOptions,
 ) -> Result<Serving, Failure> {
-    let volume = match store.object(name) {
+    let object = match store.object(name) {
         Err(error) if config.create && error.kind() == ErrorKind::NotFound => {
             let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-            Volume::create(store, name, &VolumeOptions { owner, ..VolumeOptions::default() })?
+            Volume::create(store, name, &VolumeOptions { owner, ..VolumeOptions::default() })?.close()?;
+            store.object(name)
         }
-        object => Volume::open(object?)?,
+        object => object,
     };
+    let volume = Volume::open_with(object?, &options.files.opening())?;
     let path =
         config.store.canonicalize().map_err(|error| Failure::system("resolve the path", &config.store, error))?;
     let source = format!("{OF_SERVER}{}:{name}", path.display());
