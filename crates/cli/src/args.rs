@@ -213,6 +213,9 @@ pub(crate) struct KvArgs {
     /// Opens the store for reading: no byte of it changes, and others may read it meanwhile
     #[arg(long, global = true)]
     pub read_only: bool,
+    /// Reads beside the process that writes, in a store that it shares: `get`, `scan`, `tables`
+    #[arg(long, global = true, conflicts_with = "read_only")]
+    pub beside: bool,
     /// The command
     #[command(subcommand)]
     pub command: KvCommand,

@@ -1,5 +1,6 @@
 //! `everbyte kv ..`: the ordered key-value store inside a store, without a server.
 
+mod beside;
 mod compact;
 mod dump;
 mod exchange;
@@ -32,6 +33,9 @@ pub(crate) fn run(args: KvArgs, output: &Output) -> Result<(), Failure> {
         within: args.within,
         read_only: args.read_only,
     };
+    if args.beside {
+        return beside::run(&place, args.command, output);
+    }
     match args.command {
         KvCommand::Get { key } => one::get(&place, &key, output),
         KvCommand::Put { key, value, ttl } => one::put(&place, &key, value.as_deref(), ttl, output),
@@ -142,6 +146,14 @@ impl View {
             View::Table(table) => Box::new(table.range::<[u8]>(bounds)),
             View::Expiring(table) => Box::new(table.range::<[u8]>(bounds)),
         }
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        Ok(match self {
+            View::Main(main) => main.get(key)?,
+            View::Table(table) => table.get(key)?,
+            View::Expiring(table) => table.get(key)?,
+        })
     }
 
     fn prefix(&self, prefix: &[u8]) -> Entries {

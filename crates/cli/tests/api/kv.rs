@@ -22,6 +22,34 @@ fn put_get_and_delete() {
 }
 
 #[test]
+fn a_table_is_read_beside_its_writer() {
+    let place = Place { folder: tempfile::tempdir_in("/dev/shm").unwrap() };
+    place.good(&["create", "--max", "64MiB"]);
+    let (path, options) = (place.path("everbyte.store"), everbyte_media::Options::default());
+    let alone = everbyte_store::Store::open(&path, &options).unwrap();
+    place.bad(&["kv", "--beside", "get", "pear"], 4, &["in use", "does not share it"]);
+    drop(alone);
+    let store = everbyte_store::Store::options(&path).shared().open(&options).unwrap();
+    place.bad(&["kv", "--beside", "get", "pear"], 1, &["kv"]);
+    let kv = everbyte_kv::Kv::create(&store, "kv").unwrap();
+    let table = kv.create_table("prices").unwrap();
+    for price in ["3", "4"] {
+        kv.put(b"pear", b"ripe").unwrap();
+        table.put(b"pear", price.as_bytes()).unwrap();
+        assert_eq!(place.good(&["kv", "--beside", "get", "pear"]), "ripe\n");
+        assert_eq!(place.good(&["kv", "--beside", "--in", "prices", "get", "pear"]), format!("{price}\n"));
+    }
+    let got: Value = serde_json::from_str(&place.good(&["kv", "--beside", "get", "pear", "--json"])).unwrap();
+    assert_eq!((got["key"].as_str(), got["value"].as_str()), (Some("pear"), Some("ripe")));
+    assert_eq!(place.good(&["kv", "--beside", "scan", "--prefix", "p"]), "pear\tripe\n");
+    assert_eq!(place.good(&["kv", "--beside", "tables"]), "prices\t1 keys\n");
+    place.bad(&["kv", "--beside", "get", "plum"], 1, &["plum"]);
+    place.bad(&["kv", "--beside", "--in", "none", "scan"], 1, &["none"]);
+    place.bad(&["kv", "--beside", "put", "a", "b"], 2, &["--beside"]);
+    place.bad(&["kv", "--beside", "--read-only", "get", "a"], 2, &["--read-only"]);
+}
+
+#[test]
 fn a_value_comes_from_standard_input_and_may_be_large() {
     let place = Place::with_store();
     let value: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
