@@ -7,7 +7,7 @@ use everbyte_store::Store;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -124,7 +124,9 @@ fn mounts_that_cannot_be_are_refused() {
     place.bad(&mount("everbyte.store:home", "full"), 2, &["not empty", "nonempty"]);
     place.bad(&mount("everbyte.store:home", "absent"), 2, &["no such directory"]);
     place.bad(&mount("everbyte.store:home", "everbyte.store"), 2, &["not a directory"]);
-    place.bad(&["fs", "mount", "everbyte.store:home", "full", "-o", "fast"], 2, &["fast", "noatime"]);
+    for (option, known) in [("fast", "noatime"), ("pagesize=3M", "pagesize=2M"), ("windows=on", "windows=mprotect")] {
+        place.bad(&["fs", "mount", "everbyte.store:home", "full", "-o", option], 2, &[option, known]);
+    }
     place.bad(&["fs", "umount", "full"], 2, &["no volume is mounted here"]);
     place.bad(&["fs", "mount", "everbyte.store:home", "full", "--background"], 2, &["not empty", "not mounted"]);
 }
@@ -530,6 +532,35 @@ fn a_server_mounts_with_options() {
     fs::write(place.path("at,ro/note"), b"new").unwrap();
     assert_eq!(server.terminate(), 0);
     place.good(&["fs", "fsck", "home"]);
+}
+
+/// The page size of new files, relaxed commit and the kind of write windows are options of a mount,
+/// by `fs mount` and by a server, also of a volume that the server makes.
+#[test]
+fn a_volume_is_mounted_with_options_of_its_opening() {
+    if !works() {
+        return;
+    }
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home", "--span", "64MiB"]);
+    fs::create_dir(place.path("at")).unwrap();
+    fs::create_dir(place.path("new")).unwrap();
+    let allocated = |path: &str| fs::metadata(place.path(path)).unwrap().blocks() * 512;
+    let windows = |volume| place.good(&["--json", "fs", "stat", volume]).contains("\"write_windows\":\"page-table\"");
+    let options = "pagesize=2M,relaxed,windows=mprotect";
+    place.good(&["fs", "mount", "everbyte.store:home", "at", "--background", "-o", options]);
+    fs::write(place.path("at/large"), [7; 5000]).unwrap();
+    assert_eq!((allocated("at/large"), windows("home")), (2 << 20, true));
+    place.good(&["fs", "umount", "at"]);
+    let mounts = ["home=at,windows=off", "new=new,pagesize=2M,windows=mprotect"];
+    let server = Server::start(&place, &["--create", "--mount", mounts[0], "--mount", mounts[1]]);
+    assert_eq!(fs::read(place.path("at/large")).unwrap(), [7; 5000]);
+    fs::write(place.path("at/small"), [7; 5000]).unwrap();
+    fs::write(place.path("new/large"), [7; 5000]).unwrap();
+    assert_eq!((allocated("at/small"), windows("home")), (8192, false));
+    assert_eq!((allocated("new/large"), windows("new")), (2 << 20, true));
+    assert_eq!(server.terminate(), 0);
+    place.good(&["check"]);
 }
 
 /// All that calls have returned for is durable after `fs sync`, also the bytes that the kernel

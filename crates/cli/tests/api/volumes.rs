@@ -1,6 +1,9 @@
 //! `fs ..`: volumes, and trees of files that go in and out.
 
 use crate::common::Place;
+use everbyte_fs::layout;
+use everbyte_media::{Checked, Options};
+use everbyte_store::Store;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
@@ -116,6 +119,34 @@ fn access_lists_go_into_a_volume_and_out_of_it() {
     assert_eq!(found("copy", DEFAULT), Ok(list));
     assert!(found("copy", ACCESS).is_err() && found("copy/file", DEFAULT).is_err());
     assert_eq!(fs::metadata(place.path("copy/file")).unwrap().mode() & 0o7777, 0o650);
+}
+
+/// `stat` tells the share of written pages that are sealed: 3 of 4; a hole counts for nothing.
+#[test]
+fn stat_tells_the_sealed_share() {
+    use everbyte_fs::{SEAL_AFTER, SealCursor, StepLimits, Volume};
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home", "--checksums"]);
+    let sealed = |percent: u64| {
+        let stat: serde_json::Value = serde_json::from_str(&place.good(&["--json", "fs", "stat", "home"])).unwrap();
+        assert_eq!((&stat["checksums"], &stat["sealed_percent"]), (&true.into(), &percent.into()));
+    };
+    sealed(0);
+    let store = everbyte_store::Store::open(&place.path("everbyte.store"), &Default::default()).unwrap();
+    let volume = Volume::open(store.object("home").unwrap()).unwrap();
+    let file = everbyte_fs::NewFile::new(everbyte_fs::FileKind::Regular, 0o644);
+    let [three, one] =
+        ["three", "one"].map(|name| volume.make(everbyte_fs::Ino::ROOT, name.as_bytes(), &file).unwrap());
+    volume.append(three, &[3; 3 * 4096]).unwrap();
+    volume.write(one, 8 * 4096, &[1; 4096]).unwrap();
+    let up_to = StepLimits { inodes: three.0, pages: 100 };
+    assert!(
+        three < one && volume.seal_step(&mut SealCursor::default(), &up_to, volume.now() + SEAL_AFTER).unwrap() == 3
+    );
+    volume.close().unwrap();
+    store.close().unwrap();
+    drop(store);
+    sealed(75);
 }
 
 /// A link is copied as it is; a path without a name of its own has that of its directory.
@@ -367,4 +398,30 @@ fn a_damaged_volume_is_repaired() {
     place.good(&["check", "--deep"]);
     place.good(&["fs", "get", "home:/notes", "copy"]);
     assert_eq!(fs::read_to_string(place.path("copy/today")).unwrap(), "today".repeat(1000));
+}
+
+/// Each command on a volume of a later format ends with the code of such stores and names the
+/// volume and the way out; a mount of it begins nothing.
+#[test]
+fn a_volume_of_a_newer_format_is_refused() {
+    let place = Place::with_store();
+    place.good(&["fs", "mkfs", "home", "--span", "64MiB"]);
+    let store = Store::open(&place.path("everbyte.store"), &Options::default()).unwrap();
+    let (media, start) = (store.media(), store.object("home").unwrap().prime().get());
+    let head: layout::Head = media.get(start + layout::HEAD_AT);
+    let newer = layout::Head { format: layout::FORMAT + 1, ..head }.sealed();
+    for at in [layout::HEAD_AT, layout::HEAD_COPY_AT] {
+        media.put(start + at, &newer);
+        media.flush(start + at, size_of::<layout::Head>() as u64);
+    }
+    store.close().unwrap();
+    drop(store);
+    fs::create_dir(place.path("at")).unwrap();
+    let why = ["`home`", "use a newer Everbyte"];
+    place.bad(&["fs", "ls", "home:/"], 3, &why);
+    place.bad(&["fs", "stat", "home"], 3, &why);
+    place.bad(&["fs", "mount", "everbyte.store:home", "at"], 3, &why);
+    place.bad(&["fs", "mount", "everbyte.store:home", "at", "-o", "ro"], 3, &why);
+    place.bad(&["serve", "--listen", "127.0.0.1:0", "--mount", "home=at"], 3, &why);
+    assert_eq!(fs::read_dir(place.path("at")).unwrap().count(), 0);
 }

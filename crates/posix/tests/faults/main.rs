@@ -2,7 +2,7 @@
 //! of each call.
 
 use everbyte_fs::{Volume, VolumeOptions, layout};
-use everbyte_media::{BackendChoice, Media, OpenOptions as OpenMedia, Options};
+use everbyte_media::{BackendChoice, ErrorInfo, ErrorKind, Media, OpenOptions as OpenMedia, Options};
 use everbyte_posix::{
     AllocateMode, At, Errno, Files, FilesOptions, MapOptions, OnDamage, OpenFlags, Process, RenameFlags, Result, Seek,
     SetXattr, User,
@@ -162,10 +162,14 @@ fn a_damaged_parent_ends_a_rename() {
     process.rename("moved", "a/moved", RenameFlags::empty()).unwrap();
 }
 
-/// A disk whose syncs fail: the call says so, later changes fail whatever the policy, the log tells
-/// of the failed closing, and what was durable is there after the store is opened again.
+/// A disk whose syncs fail: the call says so, the store is poisoned and later changes fail whatever
+/// the policy of damage, and the log tells of the failed closing.
 #[test]
 fn a_failed_sync_ends_all_changes() {
+    [OnDamage::Continue, OnDamage::ReadOnly, OnDamage::Stop].into_iter().for_each(fail_a_sync);
+}
+
+fn fail_a_sync(on_damage: OnDamage) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let media = Options { backend: BackendChoice::File, log_bytes: 1 << 20, background: false, ..Options::default() };
@@ -175,7 +179,7 @@ fn a_failed_sync_ends_all_changes() {
     let store = Store::attach(OpenMedia::new(&path).on_disk(disk.clone()).open(&media).unwrap()).unwrap();
     let volume = Volume::create(&store, "home", &VolumeOptions::default()).unwrap();
     let log = |line: &str| CLOSED.lock().unwrap().push(line.into());
-    let files = Files::new(volume, FilesOptions { log, ..FilesOptions::default() });
+    let files = Files::new(volume.clone(), FilesOptions { on_damage, log, ..FilesOptions::default() });
     let process = files.process(User::root()).unwrap();
     let file = process.open("kept", MAKE, 0o644).unwrap();
     file.write(b"kept").unwrap();
@@ -185,10 +189,15 @@ fn a_failed_sync_ends_all_changes() {
     assert_eq!(file.sync().unwrap_err(), Errno::EIO);
     disk.heal();
     assert_eq!(file.sync().unwrap_err(), Errno::EIO, "the disk is well again, and what it lost stays lost");
+    let change = if on_damage == OnDamage::ReadOnly { Errno::EROFS } else { Errno::EIO };
     for refused in [file.write(b"x").map(drop), process.make_directory("d", 0o755).map(drop)] {
-        assert_eq!(refused.unwrap_err(), Errno::EIO);
+        assert_eq!(refused.unwrap_err(), change, "{on_damage:?}");
     }
-    drop((file, process));
+    // The store itself, below the policy.
+    for refused in [volume.settle(), store.media().barrier().map_err(Into::into)] {
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Poisoned, "{on_damage:?}");
+    }
+    drop((file, process, volume));
     CLOSED.lock().unwrap().clear();
     let refused = files.close().unwrap_err();
     let told = CLOSED.lock().unwrap().concat();
