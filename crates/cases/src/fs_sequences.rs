@@ -149,6 +149,20 @@ fn operations() -> Vec<Op> {
     for (at, len) in [("new", 20), ("A/new", 6000)] {
         all.push(Op::MakeUnnamed { path: path(at), len, seed: 36 });
     }
+    // Pages and a hole, to a file and to itself: shared pages, and copies of parts of them.
+    for (from, at, to, to_at, len) in [
+        ("A/pages", 0, "B/sparse", 4096, 4096),
+        ("B/sparse", 0, "A/pages", 4096, 8192),
+        ("A/pages", 0, "A/pages", 12_288, 8192),
+    ] {
+        let (from, to) = (path(from), path(to));
+        all.push(Op::Clone { path: from.clone(), at, to: to.clone(), to_at, len });
+        all.push(Op::Copy { path: from, at: at + 10, to, to_at: to_at + 100, len: len - 500 });
+    }
+    // A word: in the inode, in a page, in a hole.
+    for (at, from) in [("A/small", 16), ("A/pages", 4104), ("B/sparse", 4104)] {
+        all.push(Op::MapWrite { path: path(at), at: from, len: 8, seed: 37 });
+    }
     all
 }
 
@@ -224,7 +238,15 @@ fn explore(
         if !volume.object().store().recovery().clean {
             second().iter().for_each(|op| step(&volume, twin, op));
         }
-        ops.iter().for_each(|op| step(&volume, twin, op));
+        for op in ops {
+            if let Op::MapWrite { path, .. } = op {
+                // A store to a mapping sets no time before it is synced: the file changes in the
+                // same tick of the clock before.
+                let at = twin.model().0.len(path).unwrap_or(0).saturating_sub(16);
+                step(&volume, twin, &Op::Write { path: path.clone(), at, len: 16, seed: 38 });
+            }
+            step(&volume, twin, op);
+        }
     };
     let explorer = explorer.clone().command(command);
     let explored =
