@@ -370,10 +370,12 @@ fn a_damaged_volume_is_repaired() {
         let bytes = fs::read(&path).unwrap();
         let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
         let is_inode = |at: &usize| {
-            words[*at] & 0xf000 == 0x8000 && [words[at + 1], words[at + 2]] == [1, 5000] && at.is_multiple_of(32)
+            let numbers = [words[at + 1], words[at + 2]].map(layout::number);
+            words[*at] & 0xf000 == 0x8000 && numbers == [1, 5000] && at.is_multiple_of(32)
         };
         let at = (0..words.len() - 4).find(is_inode).expect("the inode of `today`");
-        File::options().write(true).open(&path).unwrap().write_all_at(&[3], at as u64 * 8 + 8).unwrap();
+        let links = everbyte_media::sealed::seal_low(3).to_le_bytes();
+        File::options().write(true).open(&path).unwrap().write_all_at(&links, at as u64 * 8 + 8).unwrap();
     };
     damage();
     let found = place.bad(&["fs", "fsck", "home"], 1, &["--repair"]).out;
