@@ -104,7 +104,7 @@ fn explore_twice(name: &str, explorer: Explorer, deaths: u64, further: u64) -> R
 
 /// As [`starts`], with so many further deaths in each second run; the soak tries more.
 pub(crate) fn twice(explorer: Explorer, deaths: u64, further: u64, images: u64) -> Explorer {
-    let further = if is_soak() { further.max(16) } else { further };
+    let further = if is_soak() && further > 0 { further.max(16) } else { further };
     starts(explorer, deaths, images).further_deaths(further)
 }
 

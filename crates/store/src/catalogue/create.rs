@@ -1,8 +1,9 @@
 //! Creating and removing objects: a crash leaves an object whole or absent and no cluster lost.
 //!
-//! Creation, a fence between the steps:
+//! Creation, a fence between the steps but for the third and the fourth:
 //!   1. record body; 2. record state `creating`
-//!   3. first cluster: space on the disk, header with `reach`, bit
+//!   3. first cluster: space on the disk, header with `reach`, bit; a crash may keep the bit without
+//!      the header
 //!   4. `init` runs: the engine formats its part of the prime page, grows, and so on
 //!   5. record state `live`, then a barrier: the name exists, with all bytes behind it
 //!
@@ -254,7 +255,13 @@ impl LockedCatalogue<'_> {
             // A crash has torn the header of a new object, or it was damaged later: any cluster of
             // the span may be the object's.
             Err(_) if growth.space().is_backed(entry.span.at()) => growth.space().release(&entry.span.range()),
-            Err(_) => {}
+            // A recovery that died may have cleared the bit of a torn creation, and flushed nothing:
+            // the header is torn only before the first fence behind it, when one bit was set at most.
+            Err(_) => {
+                let at = entry.span.at();
+                growth.space().reflush(&(at..at + CLUSTER));
+                self.media().fence(); // before the record is free
+            }
         }
         record::set_state(self.media(), entry.at, STATE_FREE);
         self.media().fence();
