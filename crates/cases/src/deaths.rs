@@ -52,6 +52,15 @@ pub(crate) const CASES: &[Case] = &[
     case("store-trim-dead", "store", "the death of a process that trims an object", |explorer| {
         explore("store-trim", explorer, ALL, 60)
     }),
+    case(
+        "store-create-recovered",
+        "store",
+        "the death of a process that takes back a creation which lost power",
+        |explorer| {
+            let create = find("store-create-next").expect("a case of this crate");
+            (create.program)(explorer.total(400).recovery(1, 200).further_deaths(200).profiles(&[Profile::PMEM]))
+        },
+    ),
     case("store-names-twice", "store", "two deaths in a row of processes that make an object", |explorer| {
         explore_twice("store-names-second", explorer, ALL, 16)
     }),

@@ -62,8 +62,12 @@ impl Attached {
     /// # Errors
     /// Those of `syncfs`.
     pub(crate) fn hand_over_all(&self) -> io::Result<()> {
-        rustix::fs::syncfs(File::open(&self.path)?)?;
-        self.hand_over_open()
+        let root = File::open(&self.path);
+        let sent = root.as_ref().ok().map(rustix::fs::syncfs);
+        self.hand_over_open()?;
+        let root = root?;
+        sent.transpose()?;
+        Ok(rustix::fs::syncfs(root)?) // tells of writes that failed since the first one
     }
 
     /// As [`Attached::hand_over_all`], for files that are open: of others the kernel keeps nothing.
@@ -75,21 +79,27 @@ impl Attached {
 
     /// Hands bytes over in a thread of its own: a worker that is stuck, or a medium that fails,
     /// holds the end back for a while at most.
-    fn hand_over_within(&self, patience: Duration, hand_over: fn(&Attached) -> io::Result<()>) {
+    /// Whether it has ended: until then it waits in the kernel, where no signal ends it.
+    fn hand_over_within(&self, patience: Duration, hand_over: fn(&Attached) -> io::Result<()>) -> bool {
         let (attached, (done, is_done)) = (self.clone(), channel());
         thread::spawn(move || done.send(hand_over(&attached)));
-        let _ = is_done.recv_timeout(patience);
+        is_done.recv_timeout(patience).is_ok()
     }
 
     /// Makes durable what programs have written to a mount that they still use. A terminal that is
-    /// gone refuses the message.
+    /// gone refuses the message. If a thread of this process still waits for the kernel, which waits
+    /// for an answer of this process, the connection ends here: else the process could not end.
     ///
     /// # Errors
     /// [`Error::Posix`].
     pub(crate) fn settle(&self) -> Result<()> {
         let _ = writeln!(stderr(), "{}: still in use; programs cannot use its files any more", self.path.display());
-        self.hand_over_within(PATIENCE / 4, Attached::hand_over_open);
-        self.files.settle()
+        let is_done = self.hand_over_within(PATIENCE / 4, Attached::hand_over_open);
+        let settled = self.files.settle();
+        if let (false, Some(device)) = (is_done, self.device) {
+            let _ = place::abort(device); // refused: no one else could end it either
+        }
+        settled
     }
 
     pub(crate) fn failed(&self, action: &'static str) -> impl FnOnce(io::Error) -> Error {

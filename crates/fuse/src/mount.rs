@@ -12,11 +12,11 @@
 use crate::attached::{Attached, PATIENCE};
 use crate::keeper::Keeper;
 use crate::requests::VolumeRequests;
-use crate::shared_files::{OnlyMount, SharedFiles};
+use crate::shared_files::SharedFiles;
 use crate::workers::Workers;
 use crate::{Error, MountOptions, MountedVolume, Result, place};
 use everbyte_fs::Volume;
-use everbyte_posix::{Files, Upkeep, ignores_hangups};
+use everbyte_posix::{Files, OnlyClient, Upkeep, ignores_hangups};
 use fuser::{Config, Session, SessionACL};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -42,7 +42,7 @@ impl Mount {
     /// mounted by a clone; [`Error::Io`] without the right to mount.
     pub fn new(volume: Volume, path: &Path, source: &str, options: &MountOptions) -> Result<Mount> {
         let detail = "the volume is mounted by this process already";
-        let only = OnlyMount::of(&volume).ok_or_else(|| Error::Busy { path: path.to_owned(), detail })?;
+        let only = OnlyClient::of(&volume).ok_or_else(|| Error::Busy { path: path.to_owned(), detail })?;
         let path = place::prepare(path, options.nonempty)?;
         let files = Files::new(volume, options.files.clone());
         let workers = Workers::new(files.volume().object().media().fences_settle());

@@ -3,7 +3,7 @@
 use crate::{Error, Result};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::io::Errno;
-use rustix::mount::UnmountFlags;
+use rustix::mount::{MountFlags, UnmountFlags};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -78,6 +78,20 @@ fn by_helper(path: &Path, lazy: bool) -> Result<()> {
     }
     let source = io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned());
     Err(Error::Io { path: path.to_owned(), action: "unmount", source })
+}
+
+/// Ends the connection of a mount to the kernel: every request fails, also those that no thread
+/// will answer.
+///
+/// # Errors
+/// The kernel's, or those of mounting its table of connections where that is absent.
+pub(crate) fn abort((major, minor): Device) -> io::Result<()> {
+    let connections = Path::new("/sys/fs/fuse/connections");
+    let name = connections.join((major << 20 | minor).to_string()).join("abort");
+    fs::write(&name, "1").or_else(|_| {
+        rustix::mount::mount("fusectl", connections, "fusectl", MountFlags::empty(), None)?;
+        fs::write(&name, "1")
+    })
 }
 
 /// A device number, major and minor.

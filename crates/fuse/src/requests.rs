@@ -12,11 +12,10 @@
 //! Threads: any number answer requests.
 
 use crate::convert::{self, attributes, errno};
-use crate::shared_files::OnlyMount;
 use crate::workers::Workers;
 use everbyte_posix::{
-    AllocateMode, At, Attributes, Errno as Refusal, Error, FileKind, Files, Ino, KnownFiles, OpenFile, OpenFiles,
-    OpenFlags, Process, RenameFlags, Result, Seek, SetXattr, User, further_groups,
+    AllocateMode, At, Attributes, Errno as Refusal, Error, FileKind, Files, Ino, KnownFiles, OnlyClient, OpenFile,
+    OpenFiles, OpenFlags, Process, RenameFlags, Result, Seek, SetXattr, User, further_groups,
 };
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
@@ -61,7 +60,7 @@ thread_local! {
 /// A volume that answers requests.
 pub(crate) struct VolumeRequests {
     files: Files,
-    _only: OnlyMount,
+    _only: OnlyClient,
     /// Has every right (FU-3).
     root: Process,
     nodes: KnownFiles,
@@ -71,7 +70,7 @@ pub(crate) struct VolumeRequests {
 }
 
 impl VolumeRequests {
-    pub(crate) fn new(files: Files, only: OnlyMount, writeback: bool, workers: Workers) -> Result<VolumeRequests> {
+    pub(crate) fn new(files: Files, only: OnlyClient, writeback: bool, workers: Workers) -> Result<VolumeRequests> {
         Ok(VolumeRequests {
             root: files.process(User::root())?,
             files,

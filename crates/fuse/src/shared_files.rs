@@ -9,7 +9,7 @@ use crate::workers::Workers;
 use everbyte_fs::{Ino, Volume};
 use everbyte_posix::Files;
 use fuser::INodeNo;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -54,30 +54,6 @@ impl SharedFiles {
     pub(crate) fn settle(&self) -> Result<()> {
         let settled = self.with(|files| if files.options().read_only { Ok(()) } else { files.settle() });
         Ok(settled.unwrap_or(Ok(()))?)
-    }
-}
-
-/// Volumes that this process has mounted, by the addresses that all clones of a volume share.
-static MOUNTED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-
-/// The right to be the one mount of a volume: two would cache each its own state of a file (FU-2).
-pub(crate) struct OnlyMount(usize);
-
-impl OnlyMount {
-    /// `None` while the volume has a mount.
-    pub(crate) fn of(volume: &Volume) -> Option<OnlyMount> {
-        let (address, mut mounted) = (std::ptr::from_ref(volume.object()).addr(), MOUNTED.lock());
-        let is_new = !mounted.contains(&address);
-        is_new.then(|| {
-            mounted.push(address);
-            OnlyMount(address)
-        })
-    }
-}
-
-impl Drop for OnlyMount {
-    fn drop(&mut self) {
-        MOUNTED.lock().retain(|&mounted| mounted != self.0);
     }
 }
 

@@ -239,7 +239,7 @@ impl HeapState {
 
     /// Reserves a block of a larger class, when the object cannot grow.
     fn reserve_larger(&self, mine: usize, class: usize, full: Error) -> Result<Block> {
-        for larger in class + 1..COUNT {
+        for larger in class + 1..=classes::class_of(self.plan.small_max) {
             loop {
                 let (number, mut shard) = self.my_shard();
                 let current = shard.current[larger];

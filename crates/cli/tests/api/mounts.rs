@@ -292,7 +292,8 @@ fn a_new_user_is_told_of_mounts() {
     let words = ["serve", "files.store", "--create", "--max", "1GiB", "--listen", "127.0.0.1:0"];
     let mut server = place.command(&words).stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(server.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let line = lines.into_iter().find(|line| line.contains("--mount"));
+    let is_last = |line: &str| line.starts_with("Then kill this server");
+    let line = lines.into_iter().find(|line| line.contains("--mount") || is_last(line));
     let _ = server.kill();
     server.wait().unwrap();
     let program = env!("CARGO_BIN_EXE_everbyte");

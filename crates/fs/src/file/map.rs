@@ -204,7 +204,7 @@ fn end_exempt(core: &Core, ranges: &[Range<u64>]) {
 fn view(core: &Core, parts: &[Part], at: u64, options: &MapOptions) -> Result<Option<View>> {
     let are_pages = parts.iter().all(|part| part.at.is_none_or(|at| at.is_multiple_of(PAGE)));
     let private = options.private || !are_pages;
-    if !private && parts.len() == 1 && options.pages == MapPages::Any {
+    if !private && matches!(parts, [Part { at: Some(_), .. }]) && options.pages == MapPages::Any {
         return Ok(None);
     }
     let len = |part: &Part| if are_pages { part.len.next_multiple_of(PAGE) } else { part.len };

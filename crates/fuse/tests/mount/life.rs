@@ -48,12 +48,11 @@ fn kills(backend: BackendChoice, folder: &str) {
         let (at, done) = (on.at.clone(), Mutex::new(Vec::new()));
         thread::scope(|scope| {
             let (at, done) = (&at, &done);
-            for writer in 0..2 {
-                let writer = round as usize * 2 + writer;
-                scope.spawn(move || load(at, writer, backend == BackendChoice::File, done));
-            }
+            let writer = |writer| move || load(at, writer, backend == BackendChoice::File, done);
+            let writers: Vec<_> = (0..2).map(|number| scope.spawn(writer(round as usize * 2 + number))).collect();
             let until = 20 + round as usize * 37;
             while done.lock().unwrap().len() < until {
+                assert!(writers.iter().any(|writer| !writer.is_finished()), "both writers met an error");
                 thread::yield_now();
             }
             on.kill();

@@ -51,9 +51,6 @@ const KEYS: usize = offset_of!(ReadersPage, keys);
 const MAIN_KEYS: usize = offset_of!(ReadersPage, main_keys);
 const LEN: usize = offset_of!(ReadersPage, len);
 
-/// The word of a slot that is being cleared for another reader.
-const CLEARED: u64 = u64::MAX;
-
 fn token_at(slot: usize) -> usize {
     offset_of!(ReadersPage, slots) + slot * size_of::<ReaderSlot>() + offset_of!(ReaderSlot, token)
 }
@@ -93,6 +90,7 @@ impl Page {
         if (words.load(OBJECT), words.load(GENERATION)) != (place.object, place.generation) {
             // Of an earlier opening of the store, of which no reader is left.
             (0..size_of::<ReadersPage>()).step_by(8).for_each(|at| words.store(at, 0));
+            words.store(SEQUENCE, 1); // nothing is published when the page counts
             words.store(GENERATION, place.generation);
             words.store(OBJECT, place.object);
         }
@@ -167,8 +165,9 @@ impl Page {
         let behind = |slot: &usize| (1..newest).contains(&self.words.load(pin_at(*slot)));
         if self.slots().any(|slot| behind(&slot)) && self.looks.fetch_add(1, Relaxed) % LOOKS == LOOKS - 1 {
             for slot in self.slots().filter(behind) {
+                // The slot is this process's until it is free: it dies with the process.
                 let token = self.words.load(token_at(slot));
-                if token != CLEARED && !(self.is_alive)(token) && self.words.exchange(token_at(slot), token, CLEARED) {
+                if !(self.is_alive)(token) && self.words.exchange(token_at(slot), token, self.token) {
                     self.words.store(pin_at(slot), 0);
                     self.words.store(token_at(slot), 0);
                 }
@@ -242,15 +241,14 @@ impl Reader {
         if (words.load(OBJECT), words.load(GENERATION)) != (place.object, place.generation) {
             return Err(Unready::NoWriter);
         }
-        let free = |slot: usize| words.exchange(token_at(slot), 0, CLEARED);
+        let free = |slot: usize| words.exchange(token_at(slot), 0, place.token);
         let dead = |slot: usize| {
             let token = words.load(token_at(slot));
-            token != CLEARED && token != 0 && !is_alive(token) && words.exchange(token_at(slot), token, CLEARED)
+            token != 0 && !is_alive(token) && words.exchange(token_at(slot), token, place.token)
         };
         let found = (0..READERS_MAX).find(|&slot| free(slot)).or_else(|| (0..READERS_MAX).find(|&slot| dead(slot)));
         let slot = found.ok_or(Unready::Full)?;
         words.store(pin_at(slot), 0);
-        words.store(token_at(slot), place.token);
         let needed = slot as u64 + 1;
         loop {
             let used = words.load(USED);
@@ -345,7 +343,11 @@ impl Reader {
         }
     }
 
+    /// Stores the oldest pin, unless the page has gone: its place may be another object's.
     fn store_pin(&self, held: &Held) {
+        if !self.is_of_tree() {
+            return;
+        }
         self.words.store(pin_at(self.slot), held.oldest(self.words.load(EXPIRED)).unwrap_or(0));
     }
 
@@ -370,7 +372,7 @@ impl Held {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        if self.words.are_here() {
+        if self.words.are_here() && self.is_of_tree() {
             self.words.store(pin_at(self.slot), 0);
             self.words.exchange(token_at(self.slot), self.place.token, 0);
         }

@@ -93,7 +93,8 @@ impl Store {
         if extent.resident > 0 {
             return Err(Error::Unshared { object: entry.name });
         }
-        Ok(Object::new(self.clone(), entry, extent.backed, None, None))
+        let end = entry.span.end(); // the process that has it open moves the true end
+        Ok(Object::new(self.clone(), entry, end, None, None))
     }
 
     fn find_or_open(&self, name: &str, options: &ObjectOpen) -> Result<Object> {
