@@ -62,7 +62,7 @@ pub(crate) fn image(fill: u8) -> Image {
     image_up_to(fill, MAX)
 }
 
-fn image_up_to(fill: u8, max: u64) -> Image {
+pub(crate) fn image_up_to(fill: u8, max: u64) -> Image {
     Image::zeroed(CLUSTER).with_max(max).then(|media| {
         let options = FormatOptions { log_len: 0, identity: Some([7; 16]) };
         let store = Store::format(media, &options).expect("a small store");

@@ -2,7 +2,7 @@
 //! threads, batches that are given up, openings that fail, values that died before a restart.
 
 use crate::Case;
-use crate::kv::{Pairs, image, observe, open, read, value};
+use crate::kv::{Pairs, image, image_up_to, observe, open, read, value};
 use everbyte_kv::Kv;
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Twin};
@@ -107,7 +107,7 @@ fn shared_prefixes(explorer: Explorer) -> Result<Report, Box<Failure>> {
     // its base.
     let order = (0..170_u16).map(|number| (number * 7 % 170) as u8);
     let pairs: Pairs = order.clone().map(|number| (key(number), value(number, 480))).collect();
-    let image = image(0).then(|media| {
+    let image = image_up_to(0, 8 << 20).then(|media| {
         let kv = open(&media).expect("a whole store");
         order.clone().for_each(|number| kv.put(&key(number), &value(number, 480)).expect("room"));
     });

@@ -242,7 +242,7 @@ impl<'e> ImageEngine<'e> {
         let (mut points, mut places) = (0, 0);
         let _ = walk::<(), ()>(
             self.recording,
-            (self.settling, self.tear, self.stores()),
+            (self.settling, self.tear, self.stores(), self.from),
             &mut (),
             |_, _, _| {},
             |_, _| 0,
@@ -269,7 +269,7 @@ impl<'e> ImageEngine<'e> {
 
     fn walk<B>(&mut self, mut visit: impl FnMut(&mut Self, Point) -> ControlFlow<B>) -> ControlFlow<B> {
         self.stage.reset();
-        let (recording, how) = (self.recording, (self.settling, self.tear, self.stores()));
+        let (recording, how) = (self.recording, (self.settling, self.tear, self.stores(), self.from));
         let settle = |engine: &mut Self, word, value| engine.settle(word, value);
         let read = |engine: &Self, word| engine.stage.read(word);
         walk(recording, how, self, settle, read, &mut visit)

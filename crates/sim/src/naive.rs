@@ -101,7 +101,7 @@ fn generated(recording: &Recording, settling: Settling, tear: Tear) -> BTreeSet<
         settled.insert(word, value);
     };
     let read = |settled: &HashMap<u64, u64>, word: u64| settled.get(&word).copied().unwrap_or(0);
-    let _ = walk::<_, ()>(recording, (settling, tear, false), &mut settled, settle, read, |settled, point| {
+    let _ = walk::<_, ()>(recording, (settling, tear, false, 0), &mut settled, settle, read, |settled, point| {
         let count: usize = point.units.iter().map(|unit| unit.stores.len() + 1).product();
         for number in 0..count {
             let choice = Recipe::Nth(number as u64).choice(&point.units);

@@ -79,10 +79,10 @@ pub(crate) struct Point {
 
 /// Walks the crash points in order. `settle(word, value)` is told each change of the settled image,
 /// `read(word)` asks for it, and `visit` sees each point and the settled image as it is there. With
-/// `stores`, it sees the places before stores, too.
+/// `stores`, it sees the places before stores, too. Points before the event `from` are passed over.
 pub(crate) fn walk<S, B>(
     recording: &Recording,
-    (settling, tear, stores): (Settling, Tear, bool),
+    (settling, tear, stores, from): (Settling, Tear, bool, usize),
     state: &mut S,
     settle: impl Fn(&mut S, u64, u64),
     read: impl Fn(&S, u64) -> u64,
@@ -99,7 +99,7 @@ pub(crate) fn walk<S, B>(
             _ => false,
         };
         let is_store = matches!(event, Event::Store { words, .. } if !words.is_empty());
-        if boundary || stores && is_store && !open.units.is_empty() {
+        if index >= from && (boundary || stores && is_store && !open.units.is_empty()) {
             let point = promises.point(index, epoch, open.list(), len, begun);
             visit(state, Point { death_only: !boundary, ..point })?;
         }

@@ -181,7 +181,7 @@ impl Bitmap {
 
     /// Flushes the words with the bits of `range` again: a process that died may have left them in
     /// the caches. The caller fences.
-    pub(crate) fn reflush(&self, media: &Media, range: &Range<u64>) {
+    pub fn reflush(&self, media: &Media, range: &Range<u64>) {
         let reflush_some = |some: Range<u64>| {
             if !some.is_empty() {
                 media.reflush(some.start, some.end - some.start);

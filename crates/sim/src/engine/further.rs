@@ -26,7 +26,7 @@ impl ImageEngine<'_> {
             return;
         }
         let (mut places, from) = (Vec::new(), self.from);
-        let how = (self.settling, self.tear, self.stores());
+        let how = (self.settling, self.tear, self.stores(), self.from);
         let visit = |_: &mut (), point: Point| {
             // At its start nothing has been stored since the crash.
             if point.event > from && !point.units.is_empty() {

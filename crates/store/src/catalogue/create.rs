@@ -255,13 +255,7 @@ impl LockedCatalogue<'_> {
             // A crash has torn the header of a new object, or it was damaged later: any cluster of
             // the span may be the object's.
             Err(_) if growth.space().is_backed(entry.span.at()) => growth.space().release(&entry.span.range()),
-            // A recovery that died may have cleared the bit of a torn creation, and flushed nothing:
-            // the header is torn only before the first fence behind it, when one bit was set at most.
-            Err(_) => {
-                let at = entry.span.at();
-                growth.space().reflush(&(at..at + CLUSTER));
-                self.media().fence(); // before the record is free
-            }
+            Err(_) => {}
         }
         record::set_state(self.media(), entry.at, STATE_FREE);
         self.media().fence();

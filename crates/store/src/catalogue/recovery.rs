@@ -12,6 +12,7 @@ use crate::recover::Recovery;
 use crate::{HEADER_LEN, PRIME_LEN, Result};
 use everbyte_media::Media;
 use everbyte_names::LastClose;
+use everbyte_space::{Bitmap, CLUSTER};
 
 /// Flushes and fences the bytes that the decisions of recovery rest on.
 pub(crate) fn reflush(media: &Media, superblock: &Superblock, slots: &[(u64, Slot)]) {
@@ -21,12 +22,22 @@ pub(crate) fn reflush(media: &Media, superblock: &Superblock, slots: &[(u64, Slo
     record::places(superblock).for_each(|at| media.reflush(at, 8));
     for (_, slot) in slots {
         let Some(entry) = slot.entry() else { continue };
+        if matches!(slot, Slot::Creating(_)) {
+            reflush_first_bit(media, superblock, entry);
+        }
         // An object that is being created may have no first cluster yet.
         if matches!(slot, Slot::Live(_)) || !media.is_hole(entry.span.at(), PRIME_LEN) {
             reflush_header(media, entry);
         }
     }
     media.fence();
+}
+
+/// A recovery that died may have cleared the bit of a creation whose header is torn. That is torn
+/// before the first fence behind it alone, when one bit was set at most.
+fn reflush_first_bit(media: &Media, superblock: &Superblock, entry: &Entry) {
+    let (at, backed) = (entry.span.at(), Bitmap::new(superblock.bitmap_at, superblock.bitmap_len));
+    backed.reflush(media, &(at..at + CLUSTER));
 }
 
 fn reflush_header(media: &Media, entry: &Entry) {
@@ -69,6 +80,9 @@ impl LockedCatalogue<'_> {
             let found = record::read(media, &self.superblock(), at);
             // A free record, too: the next object writes into it.
             media.reflush(at, size_of::<Record>() as u64);
+            if let Slot::Creating(entry) = &found {
+                reflush_first_bit(media, &self.superblock(), entry);
+            }
             if let Some(entry) = found.entry()
                 && !media.is_hole(entry.span.at(), PRIME_LEN)
             {
