@@ -359,7 +359,8 @@ fn refused(explorer: Explorer) -> Result<Report, Box<Failure>> {
     explorer.explore_twin(&image(false), &words(), Order::InOrder, program, |media, seen| observe(&media, seen, true))
 }
 
-/// What a growth leaves in the table does not count for clusters that come when there is no limit.
+/// Words that a growth leaves in the table do not count for clusters that come when there is no
+/// limit.
 fn limit_again(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let program = |media: Media, twin: &Twin<'_, Words>| {
         let store = attach(&media, true).expect("a whole store");

@@ -119,8 +119,8 @@ fn survivor(media: &Media, seen: &Seen) -> Option<impl Sized> {
     (seen.died() && seen.begun_count() > 0).then(|| media.lock_joining().and_then(|joining| Ok(joining.join(1 << 20)?)))
 }
 
-/// No second death: a process that dies while it opens the store leaves no other one that has joined
-/// it, so there is no [`survivor`] of that death.
+/// No second death: a process that dies while it opens the store leaves no other one that has
+/// joined it, so there is no [`survivor`] of that death.
 fn once_dead(explorer: Explorer) -> Explorer {
     explorer.further_deaths(0)
 }

@@ -87,8 +87,9 @@ impl Attached {
     }
 
     /// Makes durable what programs have written to a mount that they still use. A terminal that is
-    /// gone refuses the message. If a thread of this process still waits for the kernel, which waits
-    /// for an answer of this process, the connection ends here: else the process could not end.
+    /// gone refuses the message. If a thread of this process still waits for the kernel, which
+    /// waits for an answer of this process, the connection ends here: else the process could not
+    /// end.
     ///
     /// # Errors
     /// [`Error::Posix`].

@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Open files by numbers, which are never used again.
 #[derive(Clone, Default)]
-pub struct OpenFiles(Arc<Table>);
+pub struct OpenFiles(Arc<OpenTable>);
 
 #[derive(Default)]
-struct Table {
+struct OpenTable {
     files: RwLock<HashMap<u64, Arc<OpenFile>>>,
     last: AtomicU64,
 }

@@ -2,8 +2,8 @@
 //!
 //! Creation, a fence between the steps but for the third and the fourth:
 //!   1. record body; 2. record state `creating`
-//!   3. first cluster: space on the disk, header with `reach`, bit; a crash may keep the bit without
-//!      the header
+//!   3. first cluster: space on the disk, header with `reach`, bit; a crash may keep the bit
+//!      without the header
 //!   4. `init` runs: the engine formats its part of the prime page, grows, and so on
 //!   5. record state `live`, then a barrier: the name exists, with all bytes behind it
 //!

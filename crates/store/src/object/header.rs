@@ -1,8 +1,8 @@
 //! The header on an object's prime page.
 //!
 //! Invariants
-//!   STORE-5  No bit of an object's span is set at or above its `reach`, once its header is whole. A
-//!            `creating` record whose header is torn may have its first bit set.
+//!   STORE-5  No bit of an object's span is set at or above its `reach`, once its header is whole.
+//!            A `creating` record whose header is torn may have its first bit set.
 
 use crate::catalogue::record::Entry;
 use crate::layout::{FLAG_SMALL, HEADER_MAGIC, Header, header};
