@@ -57,8 +57,9 @@ pub(crate) const CASES: &[Case] = &[
         "store",
         "the death of a process that takes back a creation which lost power",
         |explorer| {
-            let create = find("store-create-next").expect("a case of this crate");
-            (create.program)(explorer.total(400).recovery(1, 200).further_deaths(200).profiles(&[Profile::PMEM]))
+            let create = find("store-create").expect("a case of this crate");
+            let explorer = explorer.once().total(150).recovery(1, 24).recoveries(u64::MAX).further_deaths(40);
+            (create.program)(explorer.profiles(&[Profile::PMEM]))
         },
     ),
     case("store-names-twice", "store", "two deaths in a row of processes that make an object", |explorer| {

@@ -10,6 +10,12 @@ pub(super) const EXHIBITS: &[Exhibit] = &[
         "recovery finds a name gone, in caches that a second dead process left, and frees its record without a fence: power brings the name of a free record back",
     ),
     exhibit(
+        "store-first-bit-unflushed",
+        "store",
+        "store-create-recovered",
+        "a recovery died when it had cleared the bit of a torn creation; the next one finds it clear and flushes nothing",
+    ),
+    exhibit(
         "media-flush-short",
         "media",
         "media-publish",

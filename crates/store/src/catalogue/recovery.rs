@@ -10,7 +10,7 @@ use crate::layout::{Record, SUPERBLOCKS, Superblock};
 use crate::object::backing::BackingFiles;
 use crate::recover::Recovery;
 use crate::{HEADER_LEN, PRIME_LEN, Result};
-use everbyte_media::Media;
+use everbyte_media::{Media, seeded};
 use everbyte_names::LastClose;
 use everbyte_space::{Bitmap, CLUSTER};
 
@@ -37,7 +37,9 @@ pub(crate) fn reflush(media: &Media, superblock: &Superblock, slots: &[(u64, Slo
 /// before the first fence behind it alone, when one bit was set at most.
 fn reflush_first_bit(media: &Media, superblock: &Superblock, entry: &Entry) {
     let (at, backed) = (entry.span.at(), Bitmap::new(superblock.bitmap_at, superblock.bitmap_len));
-    backed.reflush(media, &(at..at + CLUSTER));
+    if !seeded("store-first-bit-unflushed") {
+        backed.reflush(media, &(at..at + CLUSTER));
+    }
 }
 
 fn reflush_header(media: &Media, entry: &Entry) {
