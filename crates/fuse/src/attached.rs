@@ -78,8 +78,8 @@ impl Attached {
     }
 
     /// Hands bytes over in a thread of its own: a worker that is stuck, or a medium that fails,
-    /// holds the end back for a while at most. `false`: that thread still waits in the kernel, where
-    /// no signal ends it.
+    /// holds the end back for a while at most. `false`: that thread still waits in the kernel,
+    /// where no signal ends it.
     fn hand_over_within(&self, patience: Duration, hand_over: fn(&Attached) -> io::Result<()>) -> bool {
         let (attached, (done, is_done)) = (self.clone(), channel());
         thread::spawn(move || done.send(hand_over(&attached)));
